@@ -81,6 +81,7 @@ check: setup ## Lint, types, import order, migrations, API schema and its types
 	$(BIN)/ruff format --check $(PACKAGES)
 	$(BIN)/mypy
 	PYTHONPATH=platform:client $(BIN)/lint-imports
+	cd frontend && ../$(NODE) npm run --silent lint
 	$(MANAGE) makemigrations --check --dry-run
 	@fresh="$$(mktemp)"; trap 'rm -f "$$fresh"' EXIT; $(WRITE_SCHEMA) "$$fresh"; \
 		cmp -s "$$fresh" $(SCHEMA) || { echo "$(SCHEMA) is out of date: run 'make schema'"; exit 1; }
@@ -89,9 +90,10 @@ check: setup ## Lint, types, import order, migrations, API schema and its types
 		cmp -s "$$fresh" ../$(API_TYPES) \
 			|| { echo "$(API_TYPES) is out of date: run 'make schema'"; exit 1; }
 
-format: $(INSTALLED) ## Format the code and mend what can be mended
+format: $(INSTALLED) frontend/node_modules/.installed ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix-only $(PACKAGES)
 	$(BIN)/ruff format $(PACKAGES)
+	cd frontend && ../$(NODE) npm run --silent format
 
 schema: $(INSTALLED) frontend/node_modules/.installed ## Write the API schema and the dashboard's types
 	$(WRITE_SCHEMA) $(SCHEMA)

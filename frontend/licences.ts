@@ -9,7 +9,11 @@ type Locked = { version?: string; license?: string; dev?: boolean };
 export function licencesOf(packages: Record<string, Locked>): { name: string; version: string; licence: string }[] {
   return Object.entries(packages)
     .filter(([place, { dev }]) => place !== "" && !dev)
-    .map(([place, { version = "", license }]) => ({ name: place.replace(/^.*node_modules\//, ""), version, licence: license ?? "not said" }))
+    .map(([place, { version = "", license }]) => ({
+      name: place.replace(/^.*node_modules\//, ""),
+      version,
+      licence: license ?? "not said",
+    }))
     .sort((one, other) => one.name.localeCompare(other.name));
 }
 

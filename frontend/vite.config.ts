@@ -1,6 +1,6 @@
 import react from "@vitejs/plugin-react";
-import { compression } from "vite-plugin-compression2";
 import type { Plugin } from "vite";
+import { compression } from "vite-plugin-compression2";
 import { defineConfig } from "vitest/config";
 import { licences } from "./licences";
 
@@ -12,7 +12,11 @@ const frameAtOnce: Plugin = {
     handler: (_page, { bundle }) =>
       Object.values(bundle ?? {})
         .filter((file) => file.type === "chunk" && file.name === "frame")
-        .map(({ fileName }) => ({ tag: "link", attrs: { rel: "preload", as: "script", crossorigin: true, href: `/static/app/${fileName}` }, injectTo: "head" })),
+        .map(({ fileName }) => ({
+          tag: "link",
+          attrs: { rel: "preload", as: "script", crossorigin: true, href: `/static/app/${fileName}` },
+          injectTo: "head",
+        })),
   },
 };
 

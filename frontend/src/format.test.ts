@@ -67,7 +67,15 @@ it("makes control and direction characters visible", () => {
 
 describe("time since a beginning", () => {
   it("is told to the second, with a sign before it", () => {
-    expect([0, 7, 750, 7500, 273_600, -65, 0.25].map(elapsed)).toEqual(["0:00", "0:07", "12:30", "2:05:00", "3 d 04:00:00", "−1:05", "0.25 s"]);
+    expect([0, 7, 750, 7500, 273_600, -65, 0.25].map(elapsed)).toEqual([
+      "0:00",
+      "0:07",
+      "12:30",
+      "2:05:00",
+      "3 d 04:00:00",
+      "−1:05",
+      "0.25 s",
+    ]);
   });
 });
 

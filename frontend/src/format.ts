@@ -96,7 +96,14 @@ export function clock(iso: string | null | undefined): string {
 export function dayAndClock(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return NOTHING;
-  return at.toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: timeZone() });
+  return at.toLocaleString([], {
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
+    timeZone: timeZone(),
+  });
 }
 
 const dayOf = (at: Date): string => at.toLocaleDateString("en-CA", { timeZone: timeZone() });

@@ -1,31 +1,29 @@
 /** Say which address shows which page; pages beyond the list are loaded when they are opened. */
 
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from "@tanstack/react-router";
-import { EmptyState } from "@/components/EmptyState";
-import { Skeletons } from "@/components/Skeletons";
-import { LoginPage } from "@/pages/LoginPage";
-import { pageCode, tabCode } from "@/pages/code";
-import { alertsSearch } from "@/pages/alerts/search";
-import { compareSearch } from "@/pages/compare/search";
-import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
-import { listSearch } from "@/pages/run/trajectories/search";
-import { viewerSearch } from "@/pages/viewer/search";
+import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import type { Asked } from "@/api/audit";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/api/environments";
 import { SORTS, type Sort } from "@/api/runLists";
+import { EmptyState } from "@/components/EmptyState";
+import { Skeletons } from "@/components/Skeletons";
+import { alertsSearch } from "@/pages/alerts/search";
+import { pageCode, tabCode } from "@/pages/code";
+import { compareSearch } from "@/pages/compare/search";
+import { LoginPage } from "@/pages/LoginPage";
+import { episodesSearch } from "@/pages/run/episodes/search";
+import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
+import { logsSearch } from "@/pages/run/logs/search";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
-import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
-import { logsSearch } from "@/pages/run/logs/search";
 import { queueSearch } from "@/pages/run/queue/search";
-import { episodesSearch } from "@/pages/run/episodes/search";
+import { listSearch } from "@/pages/run/trajectories/search";
+import { viewerSearch } from "@/pages/viewer/search";
+import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
 
-const text = (value: unknown): string | undefined =>
-  typeof value === "string" || typeof value === "number" ? String(value) : undefined;
+const text = (value: unknown): string | undefined => (typeof value === "string" || typeof value === "number" ? String(value) : undefined);
 
-const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =>
-  known.find((each) => each === value);
+const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined => known.find((each) => each === value);
 
 const whole = (value: unknown): number | undefined => (Number.isInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
 
@@ -249,7 +247,10 @@ function NowhereFound() {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([login, shell.addChildren([home, runs, compare, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
+  routeTree: root.addChildren([
+    login,
+    shell.addChildren([home, runs, compare, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)]),
+  ]),
   defaultNotFoundComponent: NotFound,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,

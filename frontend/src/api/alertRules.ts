@@ -41,7 +41,14 @@ export const silencesQuery = queryOptions({
 });
 
 /** What would break a rule that is not made yet, and where. */
-export type Draft = { metric: string; comparator: Comparator; threshold: number | null; for_seconds: number; run: string | null; filter: string };
+export type Draft = {
+  metric: string;
+  comparator: Comparator;
+  threshold: number | null;
+  for_seconds: number;
+  run: string | null;
+  filter: string;
+};
 
 /** When it would have told of the last hours. */
 export function previewQuery(draft: Draft, hours: number, isReady: boolean) {
@@ -82,7 +89,8 @@ export function useSetRule(id: number | null) {
 
 export function useDeleteRule(id: number) {
   return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
+    mutationFn: (reason: string) =>
+      body(api.DELETE("/api/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
     onSettled: useAlertsChanged(),
   });
 }
@@ -96,7 +104,8 @@ export function useSilence() {
 
 export function useEndSilence(id: number) {
   return useMutation({
-    mutationFn: (reason: string) => body(api.POST("/api/alert-silences/{silence}/end", { params: { path: { silence: String(id) } }, body: { reason } })),
+    mutationFn: (reason: string) =>
+      body(api.POST("/api/alert-silences/{silence}/end", { params: { path: { silence: String(id) } }, body: { reason } })),
     onSettled: useAlertsChanged(),
   });
 }

@@ -22,7 +22,8 @@ export function annotationsQuery(run: string) {
 export function useAnnotate(run: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (annotation: NewAnnotation) => body(api.POST("/api/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
+    mutationFn: (annotation: NewAnnotation) =>
+      body(api.POST("/api/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
     onSettled: () => queries.invalidateQueries({ queryKey: annotationsQuery(run).queryKey }),
   });
 }
@@ -31,7 +32,11 @@ export function useDeleteAnnotation(run: string, annotation: number) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (reason: string) =>
-      body(api.DELETE("/api/runs/{run}/annotations/{annotation}", { params: { path: { run, annotation: String(annotation) }, query: { reason } } })),
+      body(
+        api.DELETE("/api/runs/{run}/annotations/{annotation}", {
+          params: { path: { run, annotation: String(annotation) }, query: { reason } },
+        }),
+      ),
     onSettled: () => queries.invalidateQueries({ queryKey: annotationsQuery(run).queryKey }),
   });
 }

@@ -43,7 +43,8 @@ export type PromptRow = components["schemas"]["PromptRow"];
 export function runCostsQuery(runs: string[]) {
   return queryOptions({
     queryKey: ["run-costs", runs],
-    queryFn: async (): Promise<RunCost[]> => (await body(api.GET("/api/run-costs", { params: { query: { runs: runs.join(",") } } }))).results,
+    queryFn: async (): Promise<RunCost[]> =>
+      (await body(api.GET("/api/run-costs", { params: { query: { runs: runs.join(",") } } }))).results,
     refetchInterval: FRESH_MS,
     placeholderData: keepPreviousData,
     retry: false,
@@ -54,7 +55,8 @@ export function runCostsQuery(runs: string[]) {
 export function promptsQuery(runs: string[]) {
   return queryOptions({
     queryKey: ["prompts", runs],
-    queryFn: async (): Promise<PromptRow[]> => (await body(api.GET("/api/prompts", { params: { query: { runs: runs.join(",") } } }))).results,
+    queryFn: async (): Promise<PromptRow[]> =>
+      (await body(api.GET("/api/prompts", { params: { query: { runs: runs.join(",") } } }))).results,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,
     retry: false,

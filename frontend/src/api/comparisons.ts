@@ -35,7 +35,8 @@ export function useKeepComparison() {
 export function useForgetComparison(id: number) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
+    mutationFn: (reason: string) =>
+      body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
     onSettled: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
   });
 }

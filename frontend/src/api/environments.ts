@@ -38,7 +38,9 @@ export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
 
 /** Make it and play one episode of random actions; nothing is stored. */
 export function useTryEnvironment() {
-  return useMutation({ mutationFn: (wanted: TryEnvironment): Promise<TriedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })) });
+  return useMutation({
+    mutationFn: (wanted: TryEnvironment): Promise<TriedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })),
+  });
 }
 
 /** Deny it to new runs, or allow it again. */

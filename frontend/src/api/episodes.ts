@@ -41,7 +41,8 @@ export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: bool
 export function episodeOutliersQuery(run: string, seconds: number, goesOn: boolean) {
   return queryOptions({
     queryKey: ["episode-outliers", run, seconds],
-    queryFn: (): Promise<EpisodeOutliers> => body(api.GET("/api/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
+    queryFn: (): Promise<EpisodeOutliers> =>
+      body(api.GET("/api/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
     refetchInterval: goesOn && SELDOM_MS,
     placeholderData: (shown) => shown,
   });
@@ -60,6 +61,11 @@ export function episodeMatchesQuery(run: string, of: Measure, least: number, mos
 export type EpisodeFragments = Schemas["EpisodeFragments"];
 
 /** The stored fragments that hold the episode of a report. */
-export function fragmentsOfEpisode(run: string, { report, of, value }: { report: number; of: Measure; value: number }): Promise<EpisodeFragments> {
-  return body(api.GET("/api/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }));
+export function fragmentsOfEpisode(
+  run: string,
+  { report, of, value }: { report: number; of: Measure; value: number },
+): Promise<EpisodeFragments> {
+  return body(
+    api.GET("/api/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }),
+  );
 }

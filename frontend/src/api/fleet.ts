@@ -16,8 +16,7 @@ export function logQuery(run: string, { worker, slot }: FleetPlace, lines: numbe
   const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
   return queryOptions({
     queryKey: ["fleet-log", run, worker, slot, lines],
-    queryFn: (): Promise<FleetLog> =>
-      body(api.GET("/api/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
+    queryFn: (): Promise<FleetLog> => body(api.GET("/api/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
     refetchInterval: follows ? FOLLOW_MS : false,
     placeholderData: (shown) => shown,
     retry: false,

@@ -8,7 +8,8 @@ it("keeps what the palette finds apart from what the comparison finds, though bo
 });
 
 it("asks for the moment of a point before its run began, and of one whose last digit was rounded", () => {
-  const asked = (axis: "elapsed" | "time" | "step", from: number, to: number) => momentQuery("a", { name: "loss", axis, from, to }).queryKey[2];
+  const asked = (axis: "elapsed" | "time" | "step", from: number, to: number) =>
+    momentQuery("a", { name: "loss", axis, from, to }).queryKey[2];
   const before = asked("elapsed", -4, -2);
   expect(before).toMatchObject({ x: "elapsed" });
   expect((before as { from: number }).from).toBeLessThan(-4);

@@ -13,7 +13,8 @@ type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
 export function layoutsQuery(run: string) {
   return queryOptions({
     queryKey: ["metric-layouts", run],
-    queryFn: async (): Promise<MetricLayout[]> => (await body(api.GET("/api/runs/{run}/metric-layouts", { params: { path: { run } } }))).results,
+    queryFn: async (): Promise<MetricLayout[]> =>
+      (await body(api.GET("/api/runs/{run}/metric-layouts", { params: { path: { run } } }))).results,
   });
 }
 

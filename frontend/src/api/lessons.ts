@@ -123,6 +123,9 @@ export function useSteerLesson(run: string) {
     mutationFn: ({ lesson, ...wanted }: Steering) =>
       body(api.PUT("/api/runs/{run}/lessons/{lesson}/steering", { params: { path: { run, lesson } }, body: wanted })),
     onSettled: () =>
-      Promise.all([client.invalidateQueries({ queryKey: ["lessons", run] }), client.invalidateQueries({ queryKey: ["lesson-history", run] })]),
+      Promise.all([
+        client.invalidateQueries({ queryKey: ["lessons", run] }),
+        client.invalidateQueries({ queryKey: ["lesson-history", run] }),
+      ]),
   });
 }

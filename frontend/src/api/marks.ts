@@ -1,6 +1,6 @@
 /** Label, pin and note groups, and put them into sets; every change says who made it. */
 
-import { type InfiniteData, queryOptions, type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
+import { type InfiniteData, type QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { GroupDetail, GroupList, GroupSummary } from "@/api/groups";
 import type { components } from "@/api/schema";
@@ -30,7 +30,10 @@ function shown(queries: QueryClient, run: string, changed: Changed): void {
     { queryKey: ["group-pages", run] },
     (old) => old && { ...old, pages: old.pages.map((page) => ({ ...page, results: page.results.map(changed) })) },
   );
-  queries.setQueriesData<GroupDetail>({ queryKey: ["group", run], predicate: ({ queryKey }) => queryKey.length === 3 }, (old) => old && { ...old, group: changed(old.group) });
+  queries.setQueriesData<GroupDetail>(
+    { queryKey: ["group", run], predicate: ({ queryKey }) => queryKey.length === 3 },
+    (old) => old && { ...old, group: changed(old.group) },
+  );
 }
 
 /** What all changes have in common: the answer is the run's new vocabulary. */
@@ -52,8 +55,15 @@ type AskedMark = MarkChange & { groups: number[] };
 
 /** Label, pin or note groups. */
 export function useMark(run: string) {
-  const ask = (change: AskedMark) => body(api.POST("/api/runs/{run}/marks", { params: { path: { run } }, body: { ...change, reason: "" } }));
-  return useChange(run, ask, ({ groups, ...change }, by) => (group) => (groups.includes(group.id) ? { ...group, mark: remarked(group.mark, change, changedBy(by)) } : group));
+  const ask = (change: AskedMark) =>
+    body(api.POST("/api/runs/{run}/marks", { params: { path: { run } }, body: { ...change, reason: "" } }));
+  return useChange(
+    run,
+    ask,
+    ({ groups, ...change }, by) =>
+      (group) =>
+        groups.includes(group.id) ? { ...group, mark: remarked(group.mark, change, changedBy(by)) } : group,
+  );
 }
 
 type AskedSet = { set: string; add?: number[]; remove?: number[] };
@@ -74,8 +84,14 @@ export function useChangeSet(run: string) {
 export function useDropSet(run: string) {
   const ask = ({ set, reason }: { set: string; reason: string }) =>
     body(api.POST("/api/runs/{run}/sets/{group_set}/drop", { params: { path: { run, group_set: set } }, body: { reason } }));
-  return useChange(run, ask, ({ set }) => (group) =>
-    group.mark?.sets.includes(set) ? { ...group, mark: remarked(group.mark, { sets: group.mark.sets.filter((each) => each !== set) }) } : group,
+  return useChange(
+    run,
+    ask,
+    ({ set }) =>
+      (group) =>
+        group.mark?.sets.includes(set)
+          ? { ...group, mark: remarked(group.mark, { sets: group.mark.sets.filter((each) => each !== set) }) }
+          : group,
   );
 }
 
@@ -85,7 +101,9 @@ export function useNameLabels(run: string) {
     let words: MarkWords | undefined;
     // One behind the other: each answer holds the names of all.
     for (const { label, name } of names) {
-      words = await body(api.PUT("/api/runs/{run}/labels/{label}", { params: { path: { run, label: String(label) } }, body: { name, reason: "" } }));
+      words = await body(
+        api.PUT("/api/runs/{run}/labels/{label}", { params: { path: { run, label: String(label) } }, body: { name, reason: "" } }),
+      );
     }
     return words as MarkWords;
   };

@@ -58,11 +58,19 @@ export function metricNamesOfQuery(run: string) {
 }
 
 /** A line for each of several metrics of one run. */
-export function namedLinesQuery({ run, names, axis, span, points, isLive }: Omit<Looked, "runs" | "name"> & { run: string; names: readonly string[] }) {
+export function namedLinesQuery({
+  run,
+  names,
+  axis,
+  span,
+  points,
+  isLive,
+}: Omit<Looked, "runs" | "name"> & { run: string; names: readonly string[] }) {
   const query = { names: names.join(","), x: axis, points, ...span };
   return queryOptions({
     queryKey: ["metric-lines", run, query],
-    queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/runs/{run}/metrics/lines", { params: { path: { run }, query } }))).lines,
+    queryFn: async (): Promise<MetricLine[]> =>
+      (await body(api.GET("/api/runs/{run}/metrics/lines", { params: { path: { run }, query } }))).lines,
     refetchInterval: isLive ? REFRESH_MS : false,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,

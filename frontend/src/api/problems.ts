@@ -14,8 +14,7 @@ export class ApiProblem extends Error {
   }
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null;
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
 /** Return the problem that an answer's body (problem details, or anything at all) describes. */
 export function problemOf(status: number, body: unknown): ApiProblem {

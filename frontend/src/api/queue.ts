@@ -3,7 +3,16 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
-import type { BatchItems, BatchRow, EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer, PreviewAnswer, QueueAnswer } from "@/api/types";
+import type {
+  BatchItems,
+  BatchRow,
+  EnvironmentArrivals,
+  EnvironmentMixing,
+  EnvironmentRow,
+  LedgerAnswer,
+  PreviewAnswer,
+  QueueAnswer,
+} from "@/api/types";
 
 /** However much happens in a queue, it is not read oftener, and lists beside it still more seldom. */
 export const QUEUE_MS = 2_000;
@@ -47,8 +56,7 @@ export function batchesQuery(run: string, state: BatchState | undefined) {
 export function batchQuery(run: string, batch: string) {
   return queryOptions({
     queryKey: ["batch", run, batch],
-    queryFn: (): Promise<BatchItems> =>
-      body(api.GET("/api/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } })),
+    queryFn: (): Promise<BatchItems> => body(api.GET("/api/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } })),
     retry: false,
   });
 }

@@ -38,8 +38,7 @@ export function valuesQuery(of: ValueOf, part: string) {
 export function runsQuery(q: string, sort: Sort) {
   return infiniteQueryOptions({
     queryKey: ["runs", q, sort],
-    queryFn: ({ pageParam }) =>
-      body(api.GET("/api/runs", { params: { query: { q, sort, limit: preferences().rows, after: pageParam } } })),
+    queryFn: ({ pageParam }) => body(api.GET("/api/runs", { params: { query: { q, sort, limit: preferences().rows, after: pageParam } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,
@@ -52,11 +51,14 @@ const FOUND_AT_MOST = 8;
 /** Runs by a part of their name, the last changed first; without one those that changed last. */
 export function foundRunsQuery(typed: string) {
   // Quotes keep a word from being read as a question of the filter.
-  const q = typed.split(/\s+/).filter(Boolean).map((word) => `"${word.replaceAll('"', "")}"`).join(" ");
+  const q = typed
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => `"${word.replaceAll('"', "")}"`)
+    .join(" ");
   return queryOptions({
     queryKey: ["found-runs", q],
-    queryFn: async () =>
-      (await body(api.GET("/api/runs", { params: { query: { q, sort: "-changed", limit: FOUND_AT_MOST } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/runs", { params: { query: { q, sort: "-changed", limit: FOUND_AT_MOST } } }))).results,
     staleTime: 5_000,
     placeholderData: (before) => before,
   });

@@ -76,7 +76,8 @@ export type NewLimits = { off_policy_tolerance?: number; max_staleness?: number 
 export function useChangeLimits(name: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (limits: NewLimits): Promise<RunDetail> => body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: limits })),
+    mutationFn: (limits: NewLimits): Promise<RunDetail> =>
+      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: limits })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["queue", name] }),
   });
 }
@@ -87,7 +88,8 @@ export type ChangeRun = components["schemas"]["PatchedChangeRunRequest"];
 export function useChangeRun(name: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (change: ChangeRun): Promise<RunDetail> => body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: change })),
+    mutationFn: (change: ChangeRun): Promise<RunDetail> =>
+      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: change })),
     onSettled: () => Promise.all(["queue", "changes"].map((key) => queries.invalidateQueries({ queryKey: [key, name] }))),
   });
 }

@@ -38,8 +38,7 @@ export function useMayOperate(): boolean {
 export function useSignIn() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (credentials: { username: string; password: string }) =>
-      body(api.POST("/api/session", { body: credentials })),
+    mutationFn: (credentials: { username: string; password: string }) => body(api.POST("/api/session", { body: credentials })),
     onSuccess: (session) => queries.setQueryData(sessionQuery.queryKey, session),
   });
 }

@@ -4,11 +4,19 @@ import { type Asked, questionsOf } from "./together";
 const asked = (name: string, more: Partial<Asked> = {}): Asked => ({ runs: "a", x: "step", points: 600, names: name.split(","), ...more });
 
 test("what looks at the same part of the same runs is one question", () => {
-  expect(questionsOf([asked("loss"), asked("reward"), asked("loss")])).toEqual([{ runs: "a", x: "step", points: 600, names: ["loss", "reward"] }]);
+  expect(questionsOf([asked("loss"), asked("reward"), asked("loss")])).toEqual([
+    { runs: "a", x: "step", points: 600, names: ["loss", "reward"] },
+  ]);
 });
 
 test("another run, axis, part or fineness is another question", () => {
-  const others = [asked("loss"), asked("loss", { runs: "a,b" }), asked("loss", { x: "time" }), asked("loss", { points: 240 }), asked("loss", { from: 1, to: 2 })];
+  const others = [
+    asked("loss"),
+    asked("loss", { runs: "a,b" }),
+    asked("loss", { x: "time" }),
+    asked("loss", { points: 240 }),
+    asked("loss", { from: 1, to: 2 }),
+  ];
   expect(questionsOf(others)).toHaveLength(5);
 });
 

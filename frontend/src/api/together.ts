@@ -45,7 +45,8 @@ async function answered({ names, ...look }: Asked): Promise<MetricLine[]> {
   return (await body(api.GET("/api/metrics/lines", { params: { query: { ...look, names: names.join(",") } } }))).lines;
 }
 
-const holds = (question: Asked, one: Asked): boolean => sameLook(question) === sameLook(one) && one.names.every((name) => question.names.includes(name));
+const holds = (question: Asked, one: Asked): boolean =>
+  sameLook(question) === sameLook(one) && one.names.every((name) => question.names.includes(name));
 
 async function answersOf(asked: readonly Asked[]): Promise<(MetricLine[] | Error)[]> {
   const questions = questionsOf(asked);

@@ -38,7 +38,8 @@ export function deliveriesQuery(run: string) {
   return queryOptions({
     queryKey: ["deliveries", run],
     queryFn: async (): Promise<DeliveryRow[]> =>
-      (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } }))).results,
+      (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } })))
+        .results,
   });
 }
 

@@ -71,7 +71,14 @@ export function Chart(chart: ChartProps) {
   const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
   const shown = plotted.lines.filter((line) => isShown(line, hidden.value));
   const hasPoints = shown.some((line) => line.values.some((value) => typeof value === "number"));
-  const { place, plot, width, tip, lastIndex, nearest } = usePlot({ plotted, hidden: hidden.value, hasPoints, onZoom: chart.onZoom, onPick: chart.onPick, onValue: chart.onValue });
+  const { place, plot, width, tip, lastIndex, nearest } = usePlot({
+    plotted,
+    hidden: hidden.value,
+    hasPoints,
+    onZoom: chart.onZoom,
+    onPick: chart.onPick,
+    onValue: chart.onValue,
+  });
   const hasLegend = chart.hasLegend ?? new Set(chart.lines.map(entryOf)).size > 1;
   const isHidden = shown.length < chart.lines.length && x.length > 0;
 
@@ -87,7 +94,15 @@ export function Chart(chart: ChartProps) {
   return (
     <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-levels={chart.onValue ? true : undefined}>
       <div className="chart-plot">
-        <div ref={place} className="chart" style={{ height }} role="img" aria-label={summary(chart)} data-points={x.length} data-marks={chart.marks?.length}>
+        <div
+          ref={place}
+          className="chart"
+          style={{ height }}
+          role="img"
+          aria-label={summary(chart)}
+          data-points={x.length}
+          data-marks={chart.marks?.length}
+        >
           {!hasPoints && (
             <div className="chart-none" style={{ height }}>
               {emptyWords({ left, isHidden, empty: chart.empty })}
@@ -106,12 +121,11 @@ export function Chart(chart: ChartProps) {
           />
         )}
       </div>
-      {x.length > 0 && (
-        <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />
-      )}
+      {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
       {left > 0 && (
         <p className="chart-left-out tiny held">
-          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 left out: a log axis has no place for {left === 1 ? "it" : "them"}
+          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 left out: a log axis has no place for{" "}
+          {left === 1 ? "it" : "them"}
         </p>
       )}
       {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}

@@ -26,7 +26,9 @@ export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onP
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.CheckboxItem checked={isLog.value} onChange={isLog.change}>Log axis</Menu.CheckboxItem>
+        <Menu.CheckboxItem checked={isLog.value} onChange={isLog.change}>
+          Log axis
+        </Menu.CheckboxItem>
         <Menu.Divider />
         <Menu.Item onClick={onTable}>Show as table</Menu.Item>
         <Menu.Item onClick={onPicture}>Save as PNG</Menu.Item>
@@ -36,7 +38,9 @@ export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onP
         </Menu.Item>
         {deeds.length > 0 && <Menu.Divider />}
         {deeds.map(({ label, act }) => (
-          <Menu.Item key={label} onClick={act}>{label}</Menu.Item>
+          <Menu.Item key={label} onClick={act}>
+            {label}
+          </Menu.Item>
         ))}
       </Menu.Dropdown>
     </Menu>

@@ -1,8 +1,8 @@
 import type { Kept } from "@/charts/kept";
 import { toggled } from "@/charts/names";
 import type { Line } from "@/charts/plot";
-import { entryOf } from "@/charts/sheet";
 import { Swatch } from "@/charts/Swatch";
+import { entryOf } from "@/charts/sheet";
 
 type Props = {
   lines: Line[];
@@ -18,7 +18,13 @@ export function Legend({ lines, hidden, band }: Props) {
   return (
     <div className="chart-legend" role="group" aria-label="Lines">
       {[...entries].map(([entry, line]) => (
-        <button key={entry} type="button" className="chart-entry" aria-pressed={!hidden.value.includes(entry)} onClick={() => hidden.change(toggled(hidden.value, entry))}>
+        <button
+          key={entry}
+          type="button"
+          className="chart-entry"
+          aria-pressed={!hidden.value.includes(entry)}
+          onClick={() => hidden.change(toggled(hidden.value, entry))}
+        >
           <Swatch look={line} />
           <span>{entry}</span>
         </button>

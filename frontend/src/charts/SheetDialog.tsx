@@ -12,7 +12,11 @@ function Value({ value, isMoment }: { value: Cell; isMoment: boolean }) {
   if (typeof value !== "number") return <>{value ?? "–"}</>;
   if (!isMoment) return <>{number(value, 6)}</>;
   const at = new Date(value * 1000).toISOString();
-  return <time dateTime={at} title={utc(at)}>{clock(at)}</time>;
+  return (
+    <time dateTime={at} title={utc(at)}>
+      {clock(at)}
+    </time>
+  );
 }
 
 /** What the chart shows as rows, a hundred at a time. */
@@ -20,7 +24,10 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
   const [first, setFirst] = useState(0);
   const { head, rows, place } = sheet;
   const page = rows.slice(first, first + ROWS_A_PAGE);
-  const range = rows.length > 0 ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view` : "Nothing is in view.";
+  const range =
+    rows.length > 0
+      ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view`
+      : "Nothing is in view.";
   return (
     <Dialog onClose={onClose} title={`${name} as a table`} size="xl">
       <div className="table-scroll chart-sheet" tabIndex={0} role="region" aria-label={`Rows of ${name}`}>
@@ -28,7 +35,9 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
           <thead>
             <tr>
               {head.map((title, i) => (
-                <th key={title} scope="col" className={typeof rows[0]?.[i] === "string" ? "" : "num"}>{title}</th>
+                <th key={title} scope="col" className={typeof rows[0]?.[i] === "string" ? "" : "num"}>
+                  {title}
+                </th>
               ))}
             </tr>
           </thead>
@@ -46,10 +55,21 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
         </table>
       </div>
       <div className="chart-sheet-foot">
-        <span className="small soft" role="status">{range}</span>
+        <span className="small soft" role="status">
+          {range}
+        </span>
         <span className="spacer" />
-        <Button size="compact-sm" variant="default" disabled={first === 0} onClick={() => setFirst(first - ROWS_A_PAGE)}>Before</Button>
-        <Button size="compact-sm" variant="default" disabled={first + ROWS_A_PAGE >= rows.length} onClick={() => setFirst(first + ROWS_A_PAGE)}>Next</Button>
+        <Button size="compact-sm" variant="default" disabled={first === 0} onClick={() => setFirst(first - ROWS_A_PAGE)}>
+          Before
+        </Button>
+        <Button
+          size="compact-sm"
+          variant="default"
+          disabled={first + ROWS_A_PAGE >= rows.length}
+          onClick={() => setFirst(first + ROWS_A_PAGE)}
+        >
+          Next
+        </Button>
       </div>
     </Dialog>
   );

@@ -1,8 +1,8 @@
+import type { ChartProps } from "@/charts/Chart";
 import type { Mark } from "@/charts/marks";
 import { MANY_LINES } from "@/charts/plot";
 import { Swatch } from "@/charts/Swatch";
 import { valueAt } from "@/charts/sheet";
-import type { ChartProps } from "@/charts/Chart";
 import { momentName } from "@/charts/ticks";
 import { elapsed, number, timeZone, visible } from "@/format";
 

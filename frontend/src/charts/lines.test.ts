@@ -4,14 +4,31 @@ import { bucketSheet, drawn, gapsOf, smoothed, widthOf } from "./lines";
 import { csvText } from "./sheet";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({
-  run: "a", name: "loss", samples: 0, nans: 0, infinities: 0, bucket: 1, is_exact: true,
-  x: [], last: [], x_first: [], min: [], max: [], mean: [], count: [], gaps: [], ...given,
+  run: "a",
+  name: "loss",
+  samples: 0,
+  nans: 0,
+  infinities: 0,
+  bucket: 1,
+  is_exact: true,
+  x: [],
+  last: [],
+  x_first: [],
+  min: [],
+  max: [],
+  mean: [],
+  count: [],
+  gaps: [],
+  ...given,
 });
 
 it("puts lines of different places on one rising x", () => {
   const found = drawn([line({ x: [1, 3], last: [10, 30] }), line({ x: [2, 3], last: [2, null] })]);
   expect(found.x).toEqual([1, 2, 3]);
-  expect(found.last).toEqual([[10, undefined, 30], [undefined, 2, null]]);
+  expect(found.last).toEqual([
+    [10, undefined, 30],
+    [undefined, 2, null],
+  ]);
   expect(found.band).toBeNull();
 });
 

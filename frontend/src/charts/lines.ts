@@ -53,7 +53,9 @@ export function bucketSheet(lines: MetricLine[], axis: string): Sheet {
   const rows = lines.flatMap((line) =>
     line.x.map((x, i) => {
       const one = line.last[i];
-      const own = line.is_exact ? [one, one, one, 1, one === null ? 1 : 0] : [line.min[i], line.max[i], line.mean[i], line.count[i], line.gaps[i] ?? 0];
+      const own = line.is_exact
+        ? [one, one, one, 1, one === null ? 1 : 0]
+        : [line.min[i], line.max[i], line.mean[i], line.count[i], line.gaps[i] ?? 0];
       return [line.run, line.name, x, one, ...own];
     }),
   );

@@ -3,7 +3,14 @@ import { lookAt } from "./looks";
 import { runLines } from "./runLines";
 
 it("keeps the samples behind the line that is smoothed, as one entry", () => {
-  const lines = runLines(["a", "b"], [[0, 1], [2, 2]], { smooth: 0.5 });
+  const lines = runLines(
+    ["a", "b"],
+    [
+      [0, 1],
+      [2, 2],
+    ],
+    { smooth: 0.5 },
+  );
   expect(lines.map(({ label, entry, thin }) => [label, entry, thin])).toEqual([
     ["a", "a", true],
     ["b", "b", true],
@@ -15,7 +22,11 @@ it("keeps the samples behind the line that is smoothed, as one entry", () => {
 });
 
 it("gives a run the same look in every chart, whichever of the others are in it", () => {
-  const places = new Map([["a", 0], ["b", 1], ["c", 2]]);
+  const places = new Map([
+    ["a", 0],
+    ["b", 1],
+    ["c", 2],
+  ]);
   const [only] = runLines(["c"], [[1]], { smooth: 0, places });
   expect(only).toMatchObject(lookAt(2));
   expect(runLines(["c"], [[1]], { smooth: 0 })[0]?.marker).toBeUndefined();

@@ -23,6 +23,8 @@ export function runLines(runs: string[], columns: Column[], { smooth, places }: 
   const lines = columns.map((values, i) => own(i, values));
   if (smooth === 0) return lines;
   const samples = lines.map(({ label, values, role }): Line => ({ label, entry: label, values, role, thin: true }));
-  const soft = lines.map((line): Line => ({ ...line, label: `${line.label}, smoothed`, entry: line.label, values: smoothed(line.values, smooth) }));
+  const soft = lines.map(
+    (line): Line => ({ ...line, label: `${line.label}, smoothed`, entry: line.label, values: smoothed(line.values, smooth) }),
+  );
   return [...samples, ...soft];
 }

@@ -11,10 +11,16 @@ const chart = {
 const ALL = { from: 0, to: 9 };
 
 it("writes what is in view and shown, and nothing else", () => {
-  expect(sheetOf(chart, { from: 2, to: 3 }).rows).toEqual([[2, undefined, 20], [3, 3, undefined]]);
+  expect(sheetOf(chart, { from: 2, to: 3 }).rows).toEqual([
+    [2, undefined, 20],
+    [3, 3, undefined],
+  ]);
   const one = sheetOf(chart, ALL, ["b"]);
   expect(one.head).toEqual(["train step", "a"]);
-  expect(one.rows).toEqual([[1, 1], [3, 3]]);
+  expect(one.rows).toEqual([
+    [1, 1],
+    [3, 3],
+  ]);
 });
 
 it("keeps names with commas in one cell, and the band beside its line", () => {

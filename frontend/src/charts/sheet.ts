@@ -63,9 +63,7 @@ export function valueAt(values: Column, index: number): number | null | undefine
 
 /** What is under the cursor, a line of text for each line of the chart. */
 export function textAt({ x, xLabel, lines }: Drawn, index: number, hidden: readonly string[] = []): string {
-  const rows = lines
-    .filter((line) => isShown(line, hidden))
-    .map((line) => `${line.label}\t${valueAt(line.values, index) ?? ""}`);
+  const rows = lines.filter((line) => isShown(line, hidden)).map((line) => `${line.label}\t${valueAt(line.values, index) ?? ""}`);
   return [`${xLabel}\t${x[index] ?? ""}`, ...rows].join("\n");
 }
 

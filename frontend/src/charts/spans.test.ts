@@ -6,7 +6,12 @@ it("reads an axis and leaves out what is none, or need not be said", () => {
 });
 
 it("has places below 0 only since a run began", () => {
-  expect([placeOn("elapsed", -3), placeOn("time", -3), placeOn(undefined, 3), placeOn("elapsed", Number.NaN)]).toEqual([-3, undefined, 3, undefined]);
+  expect([placeOn("elapsed", -3), placeOn("time", -3), placeOn(undefined, 3), placeOn("elapsed", Number.NaN)]).toEqual([
+    -3,
+    undefined,
+    3,
+    undefined,
+  ]);
 });
 
 it("has a span only with both ends, in their order", () => {

@@ -11,7 +11,13 @@ export function momentTicks(ticks: number[], timeZone?: string): string[] {
   const step = (ticks[1] ?? 60) - (ticks[0] ?? 0);
   return ticks.map((tick) => {
     const at = new Date(tick * 1000);
-    const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined, hourCycle: "h23", timeZone });
+    const time = at.toLocaleTimeString([], {
+      hour: "2-digit",
+      minute: "2-digit",
+      second: step < 60 ? "2-digit" : undefined,
+      hourCycle: "h23",
+      timeZone,
+    });
     const beginsADay = step >= DAY_SECONDS || /^00:00(:00)?$/.test(time);
     return beginsADay ? at.toLocaleDateString([], { day: "numeric", month: "short", timeZone }) : time;
   });

@@ -88,7 +88,11 @@ export function usePlot(asked: Asked): Living {
       const { left, width: wide } = built.select;
       if (!zoom.current) setZoomed(wide > 0);
       // Only before a beginning are there places below 0.
-      else if (wide > 0) zoom.current({ from: Math.max(plotted.isDuration ? -Infinity : 0, built.posToVal(left, "x")), to: built.posToVal(left + wide, "x") });
+      else if (wide > 0)
+        zoom.current({
+          from: Math.max(plotted.isDuration ? -Infinity : 0, built.posToVal(left, "x")),
+          to: built.posToVal(left + wide, "x"),
+        });
     });
     built.over.addEventListener("dblclick", () => {
       setZoomed(false);

@@ -17,7 +17,9 @@ export function DeliveryOutcome({ delivery }: { delivery: AlertDelivery }) {
   return (
     <>
       <span className={`chip tone-${tone}`} data-delivery={delivery.state}>
-        <span className="chip-sign" aria-hidden="true">{sign}</span>
+        <span className="chip-sign" aria-hidden="true">
+          {sign}
+        </span>
         {delivery.state}
       </span>
       {facts.length > 0 && <div className="small soft">{facts.join(" ")}</div>}

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
-import { TokenCommand } from "@/components/TokenCommand";
 import type { Needs } from "@/components/commandToken";
+import { TokenCommand } from "@/components/TokenCommand";
 
 type Props = {
   title: string;

@@ -1,6 +1,6 @@
 import { useState } from "react";
-import { number, visible } from "@/format";
 import { beginningOf } from "@/components/beginning";
+import { number, visible } from "@/format";
 
 /** Words of strangers, who may send pages of them: the beginning, and the rest when somebody asks. */
 export function LongText({ text }: { text: string }) {
@@ -10,7 +10,10 @@ export function LongText({ text }: { text: string }) {
   if (isWhole || beginning === words) return <>{words}</>;
   return (
     <>
-      {beginning}… <button type="button" className="link-button small" onClick={() => setWhole(true)}>Show all {number(words.length)} characters</button>
+      {beginning}…{" "}
+      <button type="button" className="link-button small" onClick={() => setWhole(true)}>
+        Show all {number(words.length)} characters
+      </button>
     </>
   );
 }

@@ -5,7 +5,9 @@ import { moment, utc } from "@/format";
 export function Moment({ at }: { at: string | null | undefined }) {
   return (
     <Tooltip label={utc(at)}>
-      <time dateTime={at ?? undefined} className="nowrap">{moment(at)}</time>
+      <time dateTime={at ?? undefined} className="nowrap">
+        {moment(at)}
+      </time>
     </Tooltip>
   );
 }

@@ -67,8 +67,12 @@ export function ReasonDialog({
           </Box>
         )}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>Cancel</Button>
-          <Button type="submit" color={destroys ? "red.8" : undefined} loading={asking.isPending} disabled={!isReady}>{submit}</Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" color={destroys ? "red.8" : undefined} loading={asking.isPending} disabled={!isReady}>
+            {submit}
+          </Button>
         </Group>
       </form>
     </Dialog>

@@ -1,5 +1,5 @@
-import { StateChip } from "@/components/StateChip";
 import { useNow } from "@/components/now";
+import { StateChip } from "@/components/StateChip";
 import { ageSeconds } from "@/format";
 import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
 

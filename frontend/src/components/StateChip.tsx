@@ -43,7 +43,12 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
           {why && <span className="unseen">, {visible(why)}</span>}
         </span>
       </Tooltip>
-      {isLate && <span className="chip-late" data-late> last heartbeat {duration(proof)} ago</span>}
+      {isLate && (
+        <span className="chip-late" data-late>
+          {" "}
+          last heartbeat {duration(proof)} ago
+        </span>
+      )}
     </>
   );
 }

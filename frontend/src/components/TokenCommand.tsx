@@ -13,7 +13,9 @@ function TokenLine({ needs }: { needs: Needs }) {
     <p className="command-token tiny faint">
       Needs a token with the scope {needs.scope}.{" "}
       {isAdmin ? (
-        <button type="button" className="link-button" onClick={() => setMinting(true)}>Make one and fill it in</button>
+        <button type="button" className="link-button" onClick={() => setMinting(true)}>
+          Make one and fill it in
+        </button>
       ) : (
         "An administrator makes one."
       )}

@@ -9,11 +9,14 @@ const OPEN: Record<AlertRow["severity"], Look> = {
 };
 
 /** The word and the look of an alert: its severity while it is open, then what was done about it. */
-export function alertLook(alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">>): Look & { word: string } {
+export function alertLook(
+  alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">>,
+): Look & { word: string } {
   if (alert.state === "open" && alert.silenced_until)
     return { tone: "quiet", sign: "☾", meaning: `It holds (${alert.severity}), and nobody is told of it for a while.`, word: "silenced" };
   if (alert.state === "open") return { ...OPEN[alert.severity], word: alert.severity };
-  if (alert.state === "acknowledged") return { tone: "busy", sign: "◔", meaning: "Somebody has seen it and is at it.", word: "acknowledged" };
+  if (alert.state === "acknowledged")
+    return { tone: "busy", sign: "◔", meaning: "Somebody has seen it and is at it.", word: "acknowledged" };
   return { tone: "quiet", sign: "✓", meaning: "It is over, or somebody says so.", word: "resolved" };
 }
 

@@ -49,8 +49,7 @@ export function whyEndless(expression: string): string | null {
     else if (sign === "(") {
       groups.push({ isWide: false });
       place += (PREFIX.exec(expression.slice(place))?.[0].length ?? 1) - 1;
-    }
-    else if (sign === "|" || sign === "?") group.isWide = true;
+    } else if (sign === "|" || sign === "?") group.isWide = true;
     else if (sign === ")" && groups.length > 1) {
       closed = groups.pop() as Group;
       if (closed.isWide) (groups.at(-1) as Group).isWide = true;

@@ -8,7 +8,10 @@ const schema: JsonSchema = {
     RunConfig: {
       type: "object",
       properties: {
-        environment: { $ref: "#/$defs/EnvironmentConfig", default: { spec: "gymnasium:CartPole-v1", kwargs: {}, restart_interval_seconds: null } },
+        environment: {
+          $ref: "#/$defs/EnvironmentConfig",
+          default: { spec: "gymnasium:CartPole-v1", kwargs: {}, restart_interval_seconds: null },
+        },
         policy: { $ref: "#/$defs/PolicyConfig", default: { kind: "mlp", hidden_sizes: [64, 64] } },
         num_steps: { title: "Train steps", description: "Planned.", type: "integer", minimum: 1, maximum: 2147483648, default: 1000 },
       },
@@ -20,7 +23,12 @@ const schema: JsonSchema = {
       properties: {
         spec: { title: "Environment", type: "string", pattern: "^[a-z_]+:[\\w./:-]{1,120}$", default: "gymnasium:CartPole-v1" },
         kwargs: { title: "Arguments", type: "object", default: {} },
-        restart_interval_seconds: { title: "Restart interval", "x-unit": "s", anyOf: [{ type: "number", exclusiveMinimum: 0 }, { type: "null" }], default: null },
+        restart_interval_seconds: {
+          title: "Restart interval",
+          "x-unit": "s",
+          anyOf: [{ type: "number", exclusiveMinimum: 0 }, { type: "null" }],
+          default: null,
+        },
       },
     },
     PolicyConfig: {
@@ -28,7 +36,13 @@ const schema: JsonSchema = {
       type: "object",
       properties: {
         kind: { title: "Policy", enum: ["mlp"], default: "mlp" },
-        hidden_sizes: { title: "Hidden layers", type: "array", items: { type: "integer", minimum: 1, maximum: 8192 }, minItems: 1, maxItems: 8 },
+        hidden_sizes: {
+          title: "Hidden layers",
+          type: "array",
+          items: { type: "integer", minimum: 1, maximum: 8192 },
+          minItems: 1,
+          maxItems: 8,
+        },
       },
     },
     BufferConfig: {
@@ -53,7 +67,12 @@ const field = (path: string) => {
 };
 
 it("gives an object inside an object a section of its own", () => {
-  const nested: JsonSchema = { ...schema, $ref: "", type: "object", properties: { buffer: { $ref: "#/$defs/BufferConfig", default: { replay: { alpha: 0.9 } } } } };
+  const nested: JsonSchema = {
+    ...schema,
+    $ref: "",
+    type: "object",
+    properties: { buffer: { $ref: "#/$defs/BufferConfig", default: { replay: { alpha: 0.9 } } } },
+  };
   const found = sectionsOf(nested);
   expect(found.map((s) => [s.title, s.help, s.fields.map((f) => [f.path, f.default])])).toEqual([
     ["Buffer", "", [["buffer.batch_size", 16]]],
@@ -66,8 +85,12 @@ describe("the form", () => {
   it("has a field for everything in the schema, the loose ones last", () => {
     expect(sections.map((s) => s.title)).toEqual(["Environment", "Policy", "Length and seed"]);
     expect(sections.flatMap((s) => s.fields.map((f) => f.path))).toEqual([
-      "environment.spec", "environment.kwargs", "environment.restart_interval_seconds",
-      "policy.kind", "policy.hidden_sizes", "num_steps",
+      "environment.spec",
+      "environment.kwargs",
+      "environment.restart_interval_seconds",
+      "policy.kind",
+      "policy.hidden_sizes",
+      "num_steps",
     ]);
   });
   it("knows each field's kind, unit, range and default", () => {
@@ -97,7 +120,9 @@ describe("answers", () => {
   });
   it("start from a preset", () => {
     expect(answersOf(sections, { num_steps: 7, policy: { hidden_sizes: [32] } })).toMatchObject({
-      num_steps: "7", "policy.hidden_sizes": "32", "environment.spec": "gymnasium:CartPole-v1",
+      num_steps: "7",
+      "policy.hidden_sizes": "32",
+      "environment.spec": "gymnasium:CartPole-v1",
     });
   });
   it.each([

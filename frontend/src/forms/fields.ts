@@ -51,8 +51,7 @@ export type Section = {
 export type Answers = Record<string, string | boolean>;
 type Config = Record<string, unknown>;
 
-const isConfig = (value: unknown): value is Config =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
   if (!schema.$ref) return schema;
@@ -111,7 +110,8 @@ function sectionOf(path: string, name: string, raw: JsonSchema, root: JsonSchema
   const below: Section[] = [];
   for (const [key, property] of Object.entries(schema.properties ?? {})) {
     const place = `${path}.${key}`;
-    if (resolved(property, root).properties) below.push(...sectionOf(place, key, { ...property, default: given[key] ?? property.default }, root));
+    if (resolved(property, root).properties)
+      below.push(...sectionOf(place, key, { ...property, default: given[key] ?? property.default }, root));
     else fields.push(fieldOf(place, key, property, root, given[key]));
   }
   return [{ name: path, title: words(name), help: schema.description ?? "", fields }, ...below];
@@ -280,7 +280,10 @@ export function collect(sections: Section[], answers: Answers): Collected {
     }
     const keys = field.path.split(".");
     const last = keys.pop() as string;
-    const place = keys.reduce<Config>((inner, key) => (inner[key] ??= {}) as Config, config);
+    const place = keys.reduce<Config>((inner, key) => {
+      inner[key] ??= {};
+      return inner[key] as Config;
+    }, config);
     place[last] = result.value;
   }
   return { config, problems };
@@ -300,9 +303,7 @@ export function placeErrors(
   for (const { field, message } of errors) {
     const path = field.replace(/^config\.?/, "");
     const home =
-      field === "name"
-        ? "name"
-        : paths.find((each) => path === each || path.startsWith(`${each}.`) || path.startsWith(`${each}[`));
+      field === "name" ? "name" : paths.find((each) => path === each || path.startsWith(`${each}.`) || path.startsWith(`${each}[`));
     if (home) placed[home] = placed[home] ? `${placed[home]} ${message}` : message;
     else loose.push(field ? `${field}: ${message}` : message);
   }

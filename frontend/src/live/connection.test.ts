@@ -45,7 +45,9 @@ beforeEach(() => {
   signedOut = 0;
   paints = [];
   isHidden = false;
-  const onSignedOut = () => void (signedOut += 1);
+  const onSignedOut = () => {
+    signedOut += 1;
+  };
   const open = (): Socket => {
     wires.push(new Wire());
     return last();
@@ -61,7 +63,12 @@ afterEach(() => {
 
 const snapshot = { type: "snapshot", topic: "run:a", sequence: 1, parts: { run: 1 }, series: {} };
 const delta = (previous: number, sequence: number) => ({
-  type: "delta", topic: "run:a", previous, sequence, parts: { run: sequence }, series: {},
+  type: "delta",
+  topic: "run:a",
+  previous,
+  sequence,
+  parts: { run: sequence },
+  series: {},
 });
 
 describe("one socket", () => {

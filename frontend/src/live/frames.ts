@@ -11,8 +11,7 @@ type Contents<T extends TopicName> = Topics[T extends keyof Topics ? T : "run"];
 export type PartName<T extends TopicName> = keyof Contents<T>["parts"] & string;
 export type PartOf<T extends TopicName, N extends PartName<T>> = Contents<T>["parts"][N];
 export type SeriesName<T extends TopicName> = keyof Contents<T>["series"] & string;
-export type RowOf<T extends TopicName, N extends SeriesName<T>> =
-  NonNullable<Contents<T>["series"][N]> extends (infer R)[] ? R : never;
+export type RowOf<T extends TopicName, N extends SeriesName<T>> = NonNullable<Contents<T>["series"][N]> extends (infer R)[] ? R : never;
 
 /** What is the same in every topic: parts by name, and rows with a rising id. */
 export type Row = { id: number } & Record<string, unknown>;
@@ -28,8 +27,7 @@ export type ErrorFrame = Schemas["ErrorFrame"];
 export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ClockFrame | ErrorFrame;
 export type Message = Schemas["PageMessage"];
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Return the frame that `text` is, or null for anything else; unknown frames are not errors. */
 export function parseFrame(text: string): Frame | null {

@@ -23,6 +23,11 @@ export function useNews(news: unknown, atMostEveryMs: number, ...keys: QueryKey[
 }
 
 /** The same for a part of a topic. */
-export function usePartNews<T extends TopicName, N extends PartName<T>>(topic: T, part: N, atMostEveryMs: number, ...keys: QueryKey[]): number {
+export function usePartNews<T extends TopicName, N extends PartName<T>>(
+  topic: T,
+  part: N,
+  atMostEveryMs: number,
+  ...keys: QueryKey[]
+): number {
   return useNews(usePart(topic, part), atMostEveryMs, ...keys);
 }

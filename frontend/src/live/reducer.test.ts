@@ -170,7 +170,12 @@ it("older rows go before what is shown, and never replace it", () => {
 });
 
 it("polling adds to what is there and waits for no delta", () => {
-  const state = applyPoll(applySnapshot(nothingYet, snapshot(3, { run: 1, fleet: 2 }, [row(1)])).state, "t", { run: 5 }, { episodes: [row(1), row(2)] });
+  const state = applyPoll(
+    applySnapshot(nothingYet, snapshot(3, { run: 1, fleet: 2 }, [row(1)])).state,
+    "t",
+    { run: 5 },
+    { episodes: [row(1), row(2)] },
+  );
   expect(state.parts).toEqual({ run: 5, fleet: 2 });
   expect(state.series.episodes).toHaveLength(2);
   expect(state.sequence).toBeNull();

@@ -29,7 +29,9 @@ export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {
           {set.name} <span className="faint tiny">&nbsp;{number(set.groups)}</span>
         </Button>
       ))}
-      <label htmlFor={id} className="unseen">Name of the set</label>
+      <label htmlFor={id} className="unseen">
+        Name of the set
+      </label>
       <input
         id={id}
         list={`${id}-sets`}
@@ -40,10 +42,22 @@ export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {
         onChange={(event) => setTyped(event.currentTarget.value)}
         aria-describedby={problem ? `${id}-problem` : undefined}
       />
-      <datalist id={`${id}-sets`}>{others.map((set) => <option key={set.name} value={set.name} />)}</datalist>
-      <Button type="submit" size="compact-sm" disabled={!name || problem !== ""} loading={isBusy}>{isNew ? "Make the set" : "Add"}</Button>
-      <Button size="compact-sm" variant="subtle" onClick={onClose}>Cancel</Button>
-      {problem && <span id={`${id}-problem`} className="small bad" role="alert">{problem}</span>}
+      <datalist id={`${id}-sets`}>
+        {others.map((set) => (
+          <option key={set.name} value={set.name} />
+        ))}
+      </datalist>
+      <Button type="submit" size="compact-sm" disabled={!name || problem !== ""} loading={isBusy}>
+        {isNew ? "Make the set" : "Add"}
+      </Button>
+      <Button size="compact-sm" variant="subtle" onClick={onClose}>
+        Cancel
+      </Button>
+      {problem && (
+        <span id={`${id}-problem`} className="small bad" role="alert">
+          {problem}
+        </span>
+      )}
     </form>
   );
 }

@@ -13,10 +13,18 @@ function Left({ problems, of, onClose }: { problems: { id: number; problem: stri
   return (
     <Dialog onClose={onClose} title={`${counted(problems.length)} of ${number(of)} stayed`}>
       <ul className="small">
-        {problems.slice(0, 20).map(({ id, problem }) => <li key={id}><span className="mono">#{id}</span> {problem}</li>)}
+        {problems.slice(0, 20).map(({ id, problem }) => (
+          <li key={id}>
+            <span className="mono">#{id}</span> {problem}
+          </li>
+        ))}
       </ul>
       {problems.length > 20 && <p className="faint small">… and {number(problems.length - 20)} more.</p>}
-      <Group justify="flex-end" mt="lg"><Button data-autofocus onClick={onClose}>Close</Button></Group>
+      <Group justify="flex-end" mt="lg">
+        <Button data-autofocus onClick={onClose}>
+          Close
+        </Button>
+      </Group>
     </Dialog>
   );
 }
@@ -46,8 +54,8 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
     >
       <p className="soft">
         {groups.length === 1 ? "It is" : "They are"} taken out of the queue and counted as dropped (discarded): no trainer gets{" "}
-        {groups.length === 1 ? "it" : "them"} any more, and that cannot be taken back. What was sampled can still be looked at. A group that a trainer
-        holds, or has trained on, stays as it is.
+        {groups.length === 1 ? "it" : "them"} any more, and that cannot be taken back. What was sampled can still be looked at. A group that
+        a trainer holds, or has trained on, stays as it is.
       </p>
     </ReasonDialog>
   );

@@ -43,8 +43,12 @@ export function LabelNames({ run, words, onClose }: Props) {
         </div>
         {naming.error && <ErrorState title="The labels keep their names" error={naming.error} />}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>Cancel</Button>
-          <Button type="submit" disabled={changed.length === 0} loading={naming.isPending}>Name them</Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" disabled={changed.length === 0} loading={naming.isPending}>
+            Name them
+          </Button>
         </Group>
       </form>
     </Dialog>

@@ -1,15 +1,19 @@
 import { Layers, Pin, StickyNote } from "lucide-react";
 import type { MarkWords } from "@/api/marks";
-import { plain } from "@/pages/viewer/hostile";
 import { type Mark, spoken } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
+import { plain } from "@/pages/viewer/hostile";
 
 /** What a run calls one of its labels; empty where nobody named it. */
 export const nameIn = (words: MarkWords | undefined) => (label: number) => words?.labels.find((each) => each.label === label)?.name ?? "";
 
 /** A label: its digit in its colour. */
 export function LabelSign({ label }: { label: number }) {
-  return <span className={styles.sign} data-label={label} aria-hidden="true">{label}</span>;
+  return (
+    <span className={styles.sign} data-label={label} aria-hidden="true">
+      {label}
+    </span>
+  );
 }
 
 /** What is said of a group, as small as it goes; the words are there for readers aloud. */

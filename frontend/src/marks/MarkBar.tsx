@@ -11,8 +11,8 @@ import { AddToSet } from "@/marks/AddToSet";
 import { LabelNames } from "@/marks/LabelNames";
 import { LabelSign, MarkBadge, nameIn } from "@/marks/MarkBadge";
 import { LABELS, labelAfter, type Mark } from "@/marks/marks";
-import { NoteField } from "@/marks/NoteField";
 import styles from "@/marks/marks.module.css";
+import { NoteField } from "@/marks/NoteField";
 import { plain } from "@/pages/viewer/hostile";
 import { useShortcuts } from "@/shell/keyboard";
 
@@ -33,7 +33,12 @@ function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkWords 
         const name = plain(nameOf(label));
         return (
           <Tooltip key={label} label={name ? `${label}: ${name}` : `Label ${label}`}>
-            <button type="button" aria-pressed={mark?.label === label} aria-label={`Label ${label}${name ? ` ${name}` : ""}`} onClick={() => onLabel(label)}>
+            <button
+              type="button"
+              aria-pressed={mark?.label === label}
+              aria-label={`Label ${label}${name ? ` ${name}` : ""}`}
+              onClick={() => onLabel(label)}
+            >
               <LabelSign label={label} />
             </button>
           </Tooltip>
@@ -68,7 +73,15 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
   const [open, setOpen] = useState<Open>(null);
   const marking = useMark(run);
   const placing = useChangeSet(run);
-  if (!mayOperate) return mark && <div className={styles.bar}><MarkBadge mark={mark} words={words} />{mark.note && <p className={styles.note}>{plain(mark.note)}</p>}</div>;
+  if (!mayOperate)
+    return (
+      mark && (
+        <div className={styles.bar}>
+          <MarkBadge mark={mark} words={words} />
+          {mark.note && <p className={styles.note}>{plain(mark.note)}</p>}
+        </div>
+      )
+    );
   const label = (digit: number) => marking.mutate({ groups: [group], label: labelAfter(mark, digit) });
   const pin = () => marking.mutate({ groups: [group], is_pinned: !mark?.is_pinned });
   const named = mark?.label ? plain(nameIn(words)(mark.label)) : "";
@@ -115,8 +128,19 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
         )}
         <span className="spacer" />
         <span className="faint tiny">
-          {mark?.changed_by && <>{plain(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" /></>}
-          {isKeyed && <>{mark?.changed_by && " · "}<button type="button" className="link-button" onClick={() => setOpen("names")}>Name labels</button></>}
+          {mark?.changed_by && (
+            <>
+              {plain(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
+            </>
+          )}
+          {isKeyed && (
+            <>
+              {mark?.changed_by && " · "}
+              <button type="button" className="link-button" onClick={() => setOpen("names")}>
+                Name labels
+              </button>
+            </>
+          )}
         </span>
       </div>
       {open === "set" && (

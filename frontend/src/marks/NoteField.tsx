@@ -21,7 +21,9 @@ function Writing({ note, isBusy, onClose, onSave }: Omit<Props, "isOpen" | "onOp
         onSave(text);
       }}
     >
-      <label htmlFor={id} className="unseen">Note</label>
+      <label htmlFor={id} className="unseen">
+        Note
+      </label>
       <textarea
         id={id}
         autoFocus
@@ -31,8 +33,12 @@ function Writing({ note, isBusy, onClose, onSave }: Omit<Props, "isOpen" | "onOp
         placeholder="What is to be known of this group; everybody on the run reads it"
         onChange={(event) => setText(event.currentTarget.value)}
       />
-      <Button type="submit" size="compact-sm" loading={isBusy} disabled={text.trim() === note}>Save note</Button>
-      <Button size="compact-sm" variant="subtle" onClick={onClose}>Cancel</Button>
+      <Button type="submit" size="compact-sm" loading={isBusy} disabled={text.trim() === note}>
+        Save note
+      </Button>
+      <Button size="compact-sm" variant="subtle" onClick={onClose}>
+        Cancel
+      </Button>
       <span className="faint tiny wide-only">Ctrl Enter saves</span>
     </form>
   );
@@ -44,7 +50,10 @@ export function NoteField({ isOpen, ...props }: Props) {
   if (!props.note) return null;
   return (
     <p className={styles.note}>
-      {plain(props.note)} <button type="button" className="link-button tiny" onClick={props.onOpen}>Edit note</button>
+      {plain(props.note)}{" "}
+      <button type="button" className="link-button tiny" onClick={props.onOpen}>
+        Edit note
+      </button>
     </p>
   );
 }

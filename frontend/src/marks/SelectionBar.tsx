@@ -28,7 +28,9 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
     return (
       <div className={styles.selection} role="group" aria-label="Chosen groups">
         <b>{number(ids.length)} chosen</b> <span className="held small">At most {MOST_AT_ONCE} at once.</span>
-        <Button size="compact-sm" variant="subtle" onClick={onClear}>Choose none</Button>
+        <Button size="compact-sm" variant="subtle" onClick={onClear}>
+          Choose none
+        </Button>
       </div>
     );
   }
@@ -41,7 +43,12 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
           const told = `Label all ${each} ${plain(nameOf(each))}`.trimEnd();
           return (
             <Tooltip key={each} label={label === each ? `Take label ${each} off all` : told}>
-              <button type="button" aria-pressed={label === each} aria-label={told} onClick={() => marking.mutate({ groups: ids, label: label === each ? null : each })}>
+              <button
+                type="button"
+                aria-pressed={label === each}
+                aria-label={told}
+                onClick={() => marking.mutate({ groups: ids, label: label === each ? null : each })}
+              >
                 <LabelSign label={each} />
               </button>
             </Tooltip>
@@ -58,10 +65,22 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       >
         {arePinned ? "Unpin all" : "Pin all"}
       </Button>
-      <Button size="compact-sm" variant="default" aria-expanded={open === "set"} leftSection={<Layers size={14} />} onClick={() => setOpen(open === "set" ? null : "set")}>
+      <Button
+        size="compact-sm"
+        variant="default"
+        aria-expanded={open === "set"}
+        leftSection={<Layers size={14} />}
+        onClick={() => setOpen(open === "set" ? null : "set")}
+      >
         Add all to a set
       </Button>
-      <Tooltip label={inQueue.length > 0 ? `Takes the ${number(inQueue.length)} of them that wait for a trainer out of the queue, for good.` : "None of them waits for a trainer."}>
+      <Tooltip
+        label={
+          inQueue.length > 0
+            ? `Takes the ${number(inQueue.length)} of them that wait for a trainer out of the queue, for good.`
+            : "None of them waits for a trainer."
+        }
+      >
         <Button
           size="compact-sm"
           variant="default"
@@ -74,7 +93,9 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
         </Button>
       </Tooltip>
       <span className="spacer" />
-      <Button size="compact-sm" variant="subtle" onClick={onClear}>Choose none</Button>
+      <Button size="compact-sm" variant="subtle" onClick={onClear}>
+        Choose none
+      </Button>
       {open === "set" && (
         <AddToSet
           words={words}
@@ -84,7 +105,9 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
           onClose={() => setOpen(null)}
         />
       )}
-      {open === "discard" && <DiscardDialog run={run} groups={inQueue.map(({ id }) => id)} onDone={onClear} onClose={() => setOpen(null)} />}
+      {open === "discard" && (
+        <DiscardDialog run={run} groups={inQueue.map(({ id }) => id)} onDone={onClear} onClose={() => setOpen(null)} />
+      )}
       {error && <ErrorState title="The marks stay as they were" error={error} />}
     </div>
   );

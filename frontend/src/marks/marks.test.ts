@@ -6,7 +6,12 @@ const MARK = { label: 3, is_pinned: false, note: "", sets: [], changed_by: "bob"
 describe("a mark", () => {
   it("keeps what a change leaves out, and says who changed it", () => {
     const by = changedBy("alice", new Date(0));
-    expect(remarked(MARK, { is_pinned: true }, by)).toEqual({ ...MARK, is_pinned: true, changed_by: "alice", changed_at: "1970-01-01T00:00:00.000Z" });
+    expect(remarked(MARK, { is_pinned: true }, by)).toEqual({
+      ...MARK,
+      is_pinned: true,
+      changed_by: "alice",
+      changed_at: "1970-01-01T00:00:00.000Z",
+    });
   });
   it("is none when nothing is said any more", () => {
     expect(remarked(MARK, { label: null })).toBeNull();

@@ -65,8 +65,8 @@ export function LoginPage() {
           </div>
         )}
         <p className="faint small login-hint">
-          No account, or no password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code>{" "}
-          creates an account and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
+          No account, or no password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code> creates an
+          account and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
         </p>
       </form>
     </main>

@@ -16,7 +16,13 @@ export function AlertsBell() {
   const shown = open > MOST ? `${MOST}+` : `${open}`;
   return (
     <>
-      <Link to="/alerts" className="bell" aria-label={open > 0 ? `${says}; ${shown} open` : says} title={says} data-open-alerts={summary && open}>
+      <Link
+        to="/alerts"
+        className="bell"
+        aria-label={open > 0 ? `${says}; ${shown} open` : says}
+        title={says}
+        data-open-alerts={summary && open}
+      >
         <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
         {open > 0 && (
           <span className={`bell-count tone-${tone}`} aria-hidden="true">

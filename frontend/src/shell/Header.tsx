@@ -1,8 +1,8 @@
 import { ActionIcon, Button, Menu, useMantineColorScheme } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { Menu as MenuIcon, Search } from "lucide-react";
-import { KeyHint } from "@/components/KeyHint";
 import { useSession, useSignOut } from "@/api/session";
+import { KeyHint } from "@/components/KeyHint";
 import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
@@ -86,10 +86,15 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
         <span className="wide-only">Rolldeck</span>
       </Link>
       <span className="spacer" />
-      <button type="button" className="seek" aria-label={`Go to, or do… ${PALETTE_KEYS}`} aria-keyshortcuts="Control+K Meta+K" onClick={onPalette}>
+      <button
+        type="button"
+        className="seek"
+        aria-label={`Go to, or do… ${PALETTE_KEYS}`}
+        aria-keyshortcuts="Control+K Meta+K"
+        onClick={onPalette}
+      >
         <Search size={16} aria-hidden="true" />
-        <span className="wide-only">Go to, or do…</span>{" "}
-        <KeyHint>{PALETTE_KEYS}</KeyHint>
+        <span className="wide-only">Go to, or do…</span> <KeyHint>{PALETTE_KEYS}</KeyHint>
       </button>
       <AlertsBell />
       <LiveIndicator />

@@ -61,7 +61,11 @@ function Part({ title, keys }: (typeof PARTS)[number]) {
       <dl>
         {keys.map(([each, meaning]) => (
           <div key={meaning}>
-            <dt>{each.map((key) => <Kbd key={key}>{key}</Kbd>)}</dt>
+            <dt>
+              {each.map((key) => (
+                <Kbd key={key}>{key}</Kbd>
+              ))}
+            </dt>
             <dd>{meaning}</dd>
           </div>
         ))}
@@ -74,7 +78,11 @@ function Part({ title, keys }: (typeof PARTS)[number]) {
 export function Help({ onClose }: { onClose: () => void }) {
   return (
     <Dialog onClose={onClose} title="Keyboard" size="xl">
-      <div className="keys-columns">{PARTS.map((part) => <Part key={part.title} {...part} />)}</div>
+      <div className="keys-columns">
+        {PARTS.map((part) => (
+          <Part key={part.title} {...part} />
+        ))}
+      </div>
     </Dialog>
   );
 }

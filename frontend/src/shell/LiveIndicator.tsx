@@ -3,8 +3,8 @@ import { useEffect, useRef, useState } from "react";
 import type { LiveStatus } from "@/live/connection";
 import { holdLive, live, useLiveStatus } from "@/live/live";
 import type { Painted } from "@/live/painting";
-import { paintedText } from "@/shell/painted";
 import { useShortcuts } from "@/shell/keyboard";
+import { paintedText } from "@/shell/painted";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
 
@@ -18,7 +18,12 @@ function lookOf({ mode, silentMs }: LiveStatus): Look {
     case "lagging":
       return { sign: "◐", text: `lagging ${seconds} s`, tone: "held", meaning: "The server has been silent; numbers may be old." };
     case "polling":
-      return { sign: "◐", text: "polling every 3 s", tone: "held", meaning: "The live socket cannot open; the page asks every three seconds instead." };
+      return {
+        sign: "◐",
+        text: "polling every 3 s",
+        tone: "held",
+        meaning: "The live socket cannot open; the page asks every three seconds instead.",
+      };
     default:
       return { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The live socket is opening; numbers stay as they were." };
   }
@@ -70,7 +75,14 @@ export function LiveIndicator() {
         }
         events={{ hover: true, focus: true, touch: true }}
       >
-        <button type="button" className={`chip chip-button tone-${look.tone}`} aria-pressed={isHeld} aria-keyshortcuts="l" data-live={status.mode} onClick={toggle}>
+        <button
+          type="button"
+          className={`chip chip-button tone-${look.tone}`}
+          aria-pressed={isHeld}
+          aria-keyshortcuts="l"
+          data-live={status.mode}
+          onClick={toggle}
+        >
           <span className="chip-sign" aria-hidden="true">
             {look.sign}
           </span>

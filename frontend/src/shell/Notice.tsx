@@ -11,7 +11,11 @@ export function Notice() {
   return (
     <p className="notice" role="status" data-notice>
       <span aria-hidden="true">▲</span> <span className="anywhere">{visible(notice.text)}</span>{" "}
-      {notice.until && <>until <Moment at={notice.until} /></>}
+      {notice.until && (
+        <>
+          until <Moment at={notice.until} />
+        </>
+      )}
     </p>
   );
 }

@@ -1,5 +1,5 @@
 import { Link, useRouterState } from "@tanstack/react-router";
-import { type Place, PLACES } from "@/shell/places";
+import { PLACES, type Place } from "@/shell/places";
 
 /** Whether a page is the place, or lies below it and below no nearer place. */
 function isWithin(path: string, place: Place): boolean {

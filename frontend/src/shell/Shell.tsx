@@ -7,17 +7,17 @@ import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { useOwnSession } from "@/live/deck";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
-import { BrowserTab } from "@/shell/BrowserTab";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { choose, preferences } from "@/preferences";
+import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
-import { Notice } from "@/shell/Notice";
-import { Rail } from "@/shell/Rail";
 import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
+import { Notice } from "@/shell/Notice";
 import { recentRuns } from "@/shell/palette/recent";
 import { usePalette } from "@/shell/palette/usePalette";
 import { PLACES } from "@/shell/places";
+import { Rail } from "@/shell/Rail";
 
 // Loaded once the page stands: whoever asks for it types at once.
 const loadPalette = async () => ({ default: (await import("@/shell/palette/Palette")).Palette });

@@ -57,7 +57,7 @@ export function focusFilter(): void {
 /** Put the focus on the link of the next row of the page's list, or of the one before; Enter opens it. */
 export function moveRow(by: 1 | -1): void {
   const links = [...document.querySelectorAll<HTMLElement>("[data-row] [data-open]")];
-  const now = links.findIndex((link) => link === document.activeElement);
+  const now = links.indexOf(document.activeElement as HTMLElement);
   const next = now < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + by));
   links[next]?.focus();
 }

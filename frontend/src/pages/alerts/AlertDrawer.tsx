@@ -18,11 +18,11 @@ import { number, visible } from "@/format";
 import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
 import css from "./alerts.module.css";
 
-type Moment = { at: string | null; what: string; who?: string; why?: string };
+type Step = { at: string | null; what: string; who?: string; why?: string };
 
-function momentsOf(alert: AlertDetail): Moment[] {
+function momentsOf(alert: AlertDetail): Step[] {
   const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Still seen";
-  const moments: Moment[] = [
+  const moments: Step[] = [
     { at: alert.first_seen_at, what: "Raised" },
     { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
     { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
@@ -37,7 +37,9 @@ function History({ alert }: { alert: AlertDetail }) {
     <ol className={css.history}>
       {momentsOf(alert).map(({ at, what, who, why }) => (
         <li key={what}>
-          <span className="soft nowrap"><Age at={at} suffix=" ago" /></span>
+          <span className="soft nowrap">
+            <Age at={at} suffix=" ago" />
+          </span>
           <span className="anywhere">
             {what}
             {who && <> by {visible(who)}</>}
@@ -50,7 +52,8 @@ function History({ alert }: { alert: AlertDetail }) {
 }
 
 function Deliveries({ rows }: { rows: AlertDelivery[] }) {
-  if (rows.length === 0) return <p className="faint small">Nobody was told when it changed: no webhook and no mailbox is set, or it was silenced.</p>;
+  if (rows.length === 0)
+    return <p className="faint small">Nobody was told when it changed: no webhook and no mailbox is set, or it was silenced.</p>;
   return (
     <div className="table-scroll">
       <table className="table" aria-label="Whom it was told">
@@ -59,14 +62,21 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
             <th scope="col">Whom</th>
             <th scope="col">Told</th>
             <th scope="col">Outcome</th>
-            <th scope="col" className="num">Attempts</th>
+            <th scope="col" className="num">
+              Attempts
+            </th>
           </tr>
         </thead>
         <tbody>
           {rows.map((row) => (
             <tr key={row.id}>
               <td className="anywhere">{visible(row.target)}</td>
-              <td>{row.change} <span className="faint"><Age at={row.created_at} suffix=" ago" /></span></td>
+              <td>
+                {row.change}{" "}
+                <span className="faint">
+                  <Age at={row.created_at} suffix=" ago" />
+                </span>
+              </td>
               <td className="anywhere">
                 <DeliveryOutcome delivery={row} />
               </td>
@@ -93,21 +103,35 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
       {alert.state !== "resolved" && (
         <>
           <Textarea
-            label="Reason" description="Kept with your name, here and in the audit." autosize minRows={2} maxLength={2000}
-            disabled={!mayOperate} value={reason} onChange={(event) => setReason(event.currentTarget.value)}
+            label="Reason"
+            description="Kept with your name, here and in the audit."
+            autosize
+            minRows={2}
+            maxLength={2000}
+            disabled={!mayOperate}
+            value={reason}
+            onChange={(event) => setReason(event.currentTarget.value)}
           />
           <Group justify="flex-end" mt="sm">
             <Button variant="default" disabled={!mayOperate} onClick={onSilence} title={why ?? "Tell nobody of such alerts for a while."}>
               Silence…
             </Button>
             <Button
-              variant="default" disabled={!mayOperate} loading={doing("resolve")} onClick={() => act("resolve")}
+              variant="default"
+              disabled={!mayOperate}
+              loading={doing("resolve")}
+              onClick={() => act("resolve")}
               title={why ?? "It is over, or need not be told: it is not raised again while it holds."}
             >
               Resolve
             </Button>
             {alert.state === "open" && (
-              <Button disabled={!mayOperate} loading={doing("acknowledge")} onClick={() => act("acknowledge")} title={why ?? "You have seen it and are at it."}>
+              <Button
+                disabled={!mayOperate}
+                loading={doing("acknowledge")}
+                onClick={() => act("acknowledge")}
+                title={why ?? "You have seen it and are at it."}
+              >
                 Acknowledge
               </Button>
             )}
@@ -133,12 +157,22 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
             <AlertChip alert={alert} /> <span className="anywhere">{visible(alert.message)}</span>
           </p>
           <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
-          {place && <PlaceLink to={place} className={css.look}>Look at it →</PlaceLink>}
-          {alert.kind === "rule" && <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>The rule →</Link>}
+          {place && (
+            <PlaceLink to={place} className={css.look}>
+              Look at it →
+            </PlaceLink>
+          )}
+          {alert.kind === "rule" && (
+            <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>
+              The rule →
+            </Link>
+          )}
           {alert.silenced_until && (
             <p className="small held">
               Silenced: nobody is told of it until <Moment at={alert.silenced_until} />.{" "}
-              <Link to="/alerts" search={{ view: "silences" }}>All silences</Link>
+              <Link to="/alerts" search={{ view: "silences" }}>
+                All silences
+              </Link>
             </p>
           )}
           {alert.state === "resolved" && !alert.cleared_at && (

@@ -1,7 +1,7 @@
 import { SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AlertRow, alertsQuery, type AskedAlerts, type AskedState, KINDS } from "@/api/alerts";
+import { type AlertRow, type AskedAlerts, type AskedState, alertsQuery, KINDS } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { EmptyState } from "@/components/EmptyState";
@@ -30,10 +30,16 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
   const over = alert.cleared_at ?? alert.resolved_at;
   return (
     <tr data-row data-alert-id={alert.id} className="opens">
-      <td className="wide-only"><AlertChip alert={alert} /></td>
+      <td className="wide-only">
+        <AlertChip alert={alert} />
+      </td>
       <td className={`anywhere ${css.what}`}>
-        <div className="narrow-only"><AlertChip alert={alert} /></div>
-        <button type="button" className="row-open" data-open onClick={onOpen}>{visible(alert.message)}</button>
+        <div className="narrow-only">
+          <AlertChip alert={alert} />
+        </div>
+        <button type="button" className="row-open" data-open onClick={onOpen}>
+          {visible(alert.message)}
+        </button>
         <div className="small soft">
           {visible(alert.title)}
           {alert.state === "acknowledged" && ` · ${visible(alert.acknowledged_by)} is at it`}
@@ -42,9 +48,17 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
         </div>
       </td>
       <td className={`wide-only ${css.run}`}>
-        {alert.run ? <Link to="/runs/$name" params={{ name: alert.run }} className="strong run-name">{alert.run}</Link> : <span className="faint">the deck</span>}
+        {alert.run ? (
+          <Link to="/runs/$name" params={{ name: alert.run }} className="strong run-name">
+            {alert.run}
+          </Link>
+        ) : (
+          <span className="faint">the deck</span>
+        )}
       </td>
-      <td className="num soft"><Age at={alert.first_seen_at} suffix=" ago" /></td>
+      <td className="num soft">
+        <Age at={alert.first_seen_at} suffix=" ago" />
+      </td>
       <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">not yet</span>}</td>
       <td className="num wide-only">{number(alert.times_seen)}</td>
     </tr>
@@ -55,20 +69,38 @@ function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: Alerts
   return (
     <div className={css.boxes}>
       <TextInput
-        size="xs" label="Text" placeholder="in the message" data-filter
-        value={asked.text ?? ""} onChange={(event) => onAsk({ text: event.currentTarget.value })}
+        size="xs"
+        label="Text"
+        placeholder="in the message"
+        data-filter
+        value={asked.text ?? ""}
+        onChange={(event) => onAsk({ text: event.currentTarget.value })}
       />
       <TextInput
-        size="xs" label="Run" placeholder="its whole name"
-        value={asked.run ?? ""} onChange={(event) => onAsk({ run: event.currentTarget.value })}
+        size="xs"
+        label="Run"
+        placeholder="its whole name"
+        value={asked.run ?? ""}
+        onChange={(event) => onAsk({ run: event.currentTarget.value })}
       />
       <Select
-        size="xs" label="Kind" placeholder="any" clearable searchable data={KIND_OPTIONS}
-        value={asked.kind ?? null} onChange={(kind) => onAsk({ kind: (kind as AskedAlerts["kind"]) ?? undefined })}
+        size="xs"
+        label="Kind"
+        placeholder="any"
+        clearable
+        searchable
+        data={KIND_OPTIONS}
+        value={asked.kind ?? null}
+        onChange={(kind) => onAsk({ kind: (kind as AskedAlerts["kind"]) ?? undefined })}
       />
       <Select
-        size="xs" label="Severity" placeholder="any" clearable data={SEVERITIES}
-        value={asked.severity ?? null} onChange={(severity) => onAsk({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
+        size="xs"
+        label="Severity"
+        placeholder="any"
+        clearable
+        data={SEVERITIES}
+        value={asked.severity ?? null}
+        onChange={(severity) => onAsk({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
       />
     </div>
   );
@@ -77,11 +109,17 @@ function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: Alerts
 function Nothing({ asked }: { asked: AskedAlerts }) {
   const isFiltered = Object.values(asked).some(Boolean);
   return isFiltered ? (
-    <EmptyState title="No such alert">Take a word out of the boxes above, or look at <Link to="/alerts" search={{ state: "all" }}>all of them</Link>.</EmptyState>
+    <EmptyState title="No such alert">
+      Take a word out of the boxes above, or look at{" "}
+      <Link to="/alerts" search={{ state: "all" }}>
+        all of them
+      </Link>
+      .
+    </EmptyState>
   ) : (
     <EmptyState title="Nothing is wrong" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve">
-      A run that fails, a silent fleet, a quarantined batch, a full disk: each shows here within seconds, and goes when it
-      is over. Have a webhook told as well:
+      A run that fails, a silent fleet, a quarantined batch, a full disk: each shows here within seconds, and goes when it is over. Have a
+      webhook told as well:
     </EmptyState>
   );
 }
@@ -97,7 +135,10 @@ export function AlertList({ asked, opened, look }: Props) {
       <section className="panel" aria-label="Alerts, newest first">
         <div className={css.states}>
           <SegmentedControl
-            size="xs" aria-label="State" data={TABS} value={asked.state ?? "unresolved"}
+            size="xs"
+            aria-label="State"
+            data={TABS}
+            value={asked.state ?? "unresolved"}
             onChange={(state) => look({ state: state === "unresolved" ? undefined : (state as AskedState) })}
           />
         </div>
@@ -110,15 +151,29 @@ export function AlertList({ asked, opened, look }: Props) {
             <table className="table">
               <thead>
                 <tr>
-                  <th scope="col" className="wide-only">State</th>
+                  <th scope="col" className="wide-only">
+                    State
+                  </th>
                   <th scope="col">What</th>
-                  <th scope="col" className="wide-only">Run</th>
-                  <th scope="col" className="num">Since</th>
-                  <th scope="col" className="num wide-only">Over</th>
-                  <th scope="col" className="num wide-only" title="How often it happened; what holds on counts once">Times</th>
+                  <th scope="col" className="wide-only">
+                    Run
+                  </th>
+                  <th scope="col" className="num">
+                    Since
+                  </th>
+                  <th scope="col" className="num wide-only">
+                    Over
+                  </th>
+                  <th scope="col" className="num wide-only" title="How often it happened; what holds on counts once">
+                    Times
+                  </th>
                 </tr>
               </thead>
-              <tbody>{rows.map((row) => <Line key={row.id} alert={row} onOpen={() => look({ alert: row.id }, false)} />)}</tbody>
+              <tbody>
+                {rows.map((row) => (
+                  <Line key={row.id} alert={row} onOpen={() => look({ alert: row.id }, false)} />
+                ))}
+              </tbody>
             </table>
           </div>
         )}

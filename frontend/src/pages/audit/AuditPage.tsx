@@ -1,7 +1,7 @@
 import { Button, Checkbox, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { auditQuery, type AuditRow, type Asked } from "@/api/audit";
+import { type Asked, type AuditRow, auditQuery } from "@/api/audit";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -31,7 +31,9 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
   const sort = row.actor.split(":")[0] ?? "";
   return (
     <tr data-row>
-      <td className="nowrap soft"><Age at={row.at} suffix=" ago" /></td>
+      <td className="nowrap soft">
+        <Age at={row.at} suffix=" ago" />
+      </td>
       <td className={css.who}>
         <button type="button" className={css.ask} title={`Only what ${row.actor} did`} onClick={() => onAsk({ actor: row.actor })}>
           {visible(row.actor_name)}
@@ -39,11 +41,23 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
         {sort !== row.actor_name && <div className="tiny faint">{visible(sort)}</div>}
       </td>
       <td className={`wide-only ${css.run}`}>
-        {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong run-name" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
+        {row.run ? (
+          <Link to="/runs/$name" params={{ name: row.run }} className="strong run-name" data-open>
+            {row.run}
+          </Link>
+        ) : (
+          <span className="faint">the deck</span>
+        )}
       </td>
       <td className={`anywhere ${css.what}`}>
-        <span className={row.level === "error" ? "bad" : undefined}><LongText text={row.message} /></span>
-        {row.reason && <div className="soft small">“<LongText text={row.reason} />”</div>}
+        <span className={row.level === "error" ? "bad" : undefined}>
+          <LongText text={row.message} />
+        </span>
+        {row.reason && (
+          <div className="soft small">
+            “<LongText text={row.reason} />”
+          </div>
+        )}
         {changes.length > 0 && (
           <details className="small">
             <summary className="faint">before and after</summary>
@@ -56,9 +70,16 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
         )}
       </td>
       <td className={`wide-only ${css.kind}`}>
-        <button type="button" className={css.ask} onClick={() => onAsk({ kind: row.kind })}>{visible(row.kind)}</button>
+        <button type="button" className={css.ask} onClick={() => onAsk({ kind: row.kind })}>
+          {visible(row.kind)}
+        </button>
         {row.request_id && (
-          <button type="button" className={`${css.ask} ${css.id}`} title="All that this request brought about" onClick={() => onAsk({ request: row.request_id })}>
+          <button
+            type="button"
+            className={`${css.ask} ${css.id}`}
+            title="All that this request brought about"
+            onClick={() => onAsk({ request: row.request_id })}
+          >
             {visible(row.request_id.slice(0, 8))}
           </button>
         )}
@@ -74,7 +95,10 @@ export function AuditPage() {
   const pages = useInfiniteQuery({ ...auditQuery(asked), refetchInterval: rereadMs });
   const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
   const ask = (changes: Asked) =>
-    void navigate({ search: (now) => Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value)), replace: true });
+    void navigate({
+      search: (now) => Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value)),
+      replace: true,
+    });
   const address = new URLSearchParams(Object.entries(asked).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
   return (
     <>
@@ -82,7 +106,9 @@ export function AuditPage() {
         <h1>Audit</h1>
         <span className="soft small">Who changed what, when and why. Nothing here is ever changed or deleted.</span>
         <span className="spacer" />
-        <Button component="a" variant="default" size="compact-sm" href={`/api/audit.csv?${address}`} download>CSV</Button>
+        <Button component="a" variant="default" size="compact-sm" href={`/api/audit.csv?${address}`} download>
+          CSV
+        </Button>
       </div>
       <section className="panel" aria-label="Changes, newest first">
         <div className={css.boxes}>
@@ -97,7 +123,12 @@ export function AuditPage() {
               onChange={(event) => ask({ [name]: event.currentTarget.value })}
             />
           ))}
-          <Checkbox size="xs" label="Only people and tokens" checked={asked.people === "1"} onChange={(event) => ask({ people: event.currentTarget.checked ? "1" : undefined })} />
+          <Checkbox
+            size="xs"
+            label="Only people and tokens"
+            checked={asked.people === "1"}
+            onChange={(event) => ask({ people: event.currentTarget.checked ? "1" : undefined })}
+          />
         </div>
         {pages.isPending && <Skeletons heights={[260]} />}
         {pages.isError && <ErrorState title="The audit cannot be shown" error={pages.error} onRetry={() => void pages.refetch()} />}
@@ -109,12 +140,20 @@ export function AuditPage() {
                 <tr>
                   <th scope="col">When</th>
                   <th scope="col">Who</th>
-                  <th scope="col" className="wide-only">Run</th>
+                  <th scope="col" className="wide-only">
+                    Run
+                  </th>
                   <th scope="col">What and why</th>
-                  <th scope="col" className="wide-only">Kind, request</th>
+                  <th scope="col" className="wide-only">
+                    Kind, request
+                  </th>
                 </tr>
               </thead>
-              <tbody className={css.rows}>{rows.map((row) => <Line key={row.id} row={row} onAsk={ask} />)}</tbody>
+              <tbody className={css.rows}>
+                {rows.map((row) => (
+                  <Line key={row.id} row={row} onAsk={ask} />
+                ))}
+              </tbody>
             </table>
           </div>
         )}

@@ -2,7 +2,7 @@
 
 export type Change = { name: string; before: string; after: string };
 
-const text = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value) ?? "–");
+const text = (value: unknown) => (typeof value === "string" ? value : (JSON.stringify(value) ?? "–"));
 
 /** The changes that details name: `{step: {before, after}}`, or `{from, to}` of a status. */
 export function changesIn(details: Record<string, unknown>): Change[] {

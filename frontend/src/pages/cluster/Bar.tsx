@@ -10,7 +10,15 @@ export function Bar({ label, used, total, text, warnAt = 0.9 }: Props) {
   if (part === null) return <span>{text}</span>;
   return (
     <div className={css.bar}>
-      <div className={css.track} role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(100 * part)} aria-valuetext={`${percent(part)}, ${text}`}>
+      <div
+        className={css.track}
+        role="meter"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={Math.round(100 * part)}
+        aria-valuetext={`${percent(part)}, ${text}`}
+      >
         <div className={css.fill} data-full={part >= warnAt || undefined} style={{ width: `${100 * part}%` }} />
       </div>
       <span className="small soft">{text}</span>

@@ -11,8 +11,8 @@ import { Bar } from "@/pages/cluster/Bar";
 import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
 import { NoticePanel } from "@/pages/cluster/NoticePanel";
 import { PartPanel } from "@/pages/cluster/PartPanel";
-import { verdict } from "@/pages/cluster/parts";
 import { Processes } from "@/pages/cluster/Processes";
+import { verdict } from "@/pages/cluster/parts";
 import { Tables } from "@/pages/cluster/Tables";
 import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
@@ -31,7 +31,16 @@ function Database({ part }: { part: DatabasePart }) {
       className="span-4"
       facts={[
         ["Version", part.version ?? "–"],
-        ["Connections", <Bar key="bar" label="Connections" used={part.connections} total={part.connections_at_most} text={`${number(part.connections)} of ${number(part.connections_at_most)}`} />],
+        [
+          "Connections",
+          <Bar
+            key="bar"
+            label="Connections"
+            used={part.connections}
+            total={part.connections_at_most}
+            text={`${number(part.connections)} of ${number(part.connections_at_most)}`}
+          />,
+        ],
         ["At work", number(part.active)],
         ["Idle in a transaction", number(part.idle_in_transaction)],
         ["Oldest transaction", part.oldest_transaction_seconds == null ? "none open" : duration(part.oldest_transaction_seconds)],
@@ -45,7 +54,9 @@ function Database({ part }: { part: DatabasePart }) {
 }
 
 function Broker({ part }: { part: BrokerPart }) {
-  const text = part.memory_at_most_bytes ? `${bytes(part.memory_bytes)} of ${bytes(part.memory_at_most_bytes)}` : `${bytes(part.memory_bytes)}, no limit`;
+  const text = part.memory_at_most_bytes
+    ? `${bytes(part.memory_bytes)} of ${bytes(part.memory_at_most_bytes)}`
+    : `${bytes(part.memory_bytes)}, no limit`;
   return (
     <PartPanel
       title={part.product ?? "Valkey or Redis"}
@@ -76,7 +87,16 @@ function Storage({ part }: { part: StoragePart }) {
         ["Payloads kept", bytes(part.kept_bytes)],
         ...(part.kind === "files"
           ? ([
-              ["Disk", <Bar key="bar" label="Disk" used={used} total={part.total_bytes} text={`${bytes(part.free_bytes)} free of ${bytes(part.total_bytes)}`} />],
+              [
+                "Disk",
+                <Bar
+                  key="bar"
+                  label="Disk"
+                  used={used}
+                  total={part.total_bytes}
+                  text={`${bytes(part.free_bytes)} free of ${bytes(part.total_bytes)}`}
+                />,
+              ],
               ["Pushes are refused below", `${bytes(part.keep_free_bytes)} free`],
             ] as [string, ReactNode][])
           : []),
@@ -88,14 +108,21 @@ function Storage({ part }: { part: StoragePart }) {
 function Ray({ data: { ray: part, placements, cordons } }: { data: Cluster }) {
   const alive = part.nodes.filter((node) => node.alive);
   const sum = (name: "cpus" | "cpus_used" | "gpus" | "gpus_used") => alive.reduce((total, node) => total + node[name], 0);
-  const facts: [string, string][] = part.nodes.length === 0 ? [] : [
-    ["Nodes alive", `${alive.length} of ${part.nodes.length}`],
-    ["CPUs reserved", `${number(sum("cpus_used"))} of ${number(sum("cpus"))}`],
-    ["GPUs reserved", sum("gpus") > 0 ? `${number(sum("gpus_used"))} of ${number(sum("gpus"))}` : "there are none"],
-  ];
+  const facts: [string, string][] =
+    part.nodes.length === 0
+      ? []
+      : [
+          ["Nodes alive", `${alive.length} of ${part.nodes.length}`],
+          ["CPUs reserved", `${number(sum("cpus_used"))} of ${number(sum("cpus"))}`],
+          ["GPUs reserved", sum("gpus") > 0 ? `${number(sum("gpus_used"))} of ${number(sum("gpus"))}` : "there are none"],
+        ];
   return (
     <PartPanel title="Ray" part={part} address={part.address} proofSeconds={RAY_PROOF_SECONDS} className="span-12" facts={facts}>
-      {part.state === "absent" && <p className="soft small">Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.</p>}
+      {part.state === "absent" && (
+        <p className="soft small">
+          Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.
+        </p>
+      )}
       <Topology nodes={part.nodes} placements={placements} cordons={cordons} />
     </PartPanel>
   );
@@ -112,20 +139,37 @@ export function ClusterPage() {
         <h1>Cluster</h1>
         {data && found && (
           <span className={`chip tone-${found.tone}`} data-verdict={found.tone} role="status">
-            <span className="chip-sign" aria-hidden="true">{found.sign}</span>
+            <span className="chip-sign" aria-hidden="true">
+              {found.sign}
+            </span>
             <span className={css.verdict}>{found.text}</span>
           </span>
         )}
         <span className="spacer" />
-        {data && <span className="faint tiny">looked at <Age at={data.at} suffix=" ago" /></span>}
+        {data && (
+          <span className="faint tiny">
+            looked at <Age at={data.at} suffix=" ago" />
+          </span>
+        )}
       </div>
       {refused && !data && <ErrorState title="The cluster cannot be shown" error={refused} />}
-      {data && now - Date.parse(data.at) > SILENT_MS && <ErrorState title="The deck does not say how it is just now; this is what it last said" error={`It was looked at ${dayAndClock(data.at)}.`} />}
+      {data && now - Date.parse(data.at) > SILENT_MS && (
+        <ErrorState
+          title="The deck does not say how it is just now; this is what it last said"
+          error={`It was looked at ${dayAndClock(data.at)}.`}
+        />
+      )}
       {!data && !refused && <Skeletons heights={[190, 190, 150]} />}
       {data && (
         <div className="charts">
-          <Panel title="Processes" note={`each says every ${number(data.process_word_seconds)} s that it lives; gone ones show for an hour`} className="span-12">
-            {data.jobs.state !== "up" && <p className={`held small ${css.problem}`}>Background jobs: {data.jobs.problem || "nobody answers"}.</p>}
+          <Panel
+            title="Processes"
+            note={`each says every ${number(data.process_word_seconds)} s that it lives; gone ones show for an hour`}
+            className="span-12"
+          >
+            {data.jobs.state !== "up" && (
+              <p className={`held small ${css.problem}`}>Background jobs: {data.jobs.problem || "nobody answers"}.</p>
+            )}
             <Processes cluster={data} />
           </Panel>
           <Database part={data.database} />

@@ -19,7 +19,10 @@ function State({ cordon }: { cordon: MachineCordon }) {
   return (
     <div className="small soft anywhere" role="status" data-machine-cordon={isApplied ? "applied" : "requested"}>
       <span className="chip tone-held">
-        <span className="chip-sign" aria-hidden="true">{isApplied ? "✓" : "◕"}</span>cordoned
+        <span className="chip-sign" aria-hidden="true">
+          {isApplied ? "✓" : "◕"}
+        </span>
+        cordoned
       </span>{" "}
       by {visible(cordon.cordoned_by)} <Age at={cordon.cordoned_at} suffix=" ago" />: {visible(cordon.reason)}
       <div>{visible(emptied(cordon))}</div>

@@ -36,8 +36,21 @@ export function NoticePanel() {
     >
       {notice ? (
         <p className={`anywhere ${css.problem}`} data-notice-set>
-          {visible(notice.text)} <span className="soft small">{notice.until ? <>until <Moment at={notice.until} /></> : "until it is taken down"}, by {visible(notice.set_by)}{notice.reason && `: ${visible(notice.reason)}`}</span>{" "}
-          <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen("clear")}>Take it down</Button>
+          {visible(notice.text)}{" "}
+          <span className="soft small">
+            {notice.until ? (
+              <>
+                until <Moment at={notice.until} />
+              </>
+            ) : (
+              "until it is taken down"
+            )}
+            , by {visible(notice.set_by)}
+            {notice.reason && `: ${visible(notice.reason)}`}
+          </span>{" "}
+          <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen("clear")}>
+            Take it down
+          </Button>
         </p>
       ) : (
         <p className={`soft small ${css.problem}`}>Nobody is told anything.</p>
@@ -49,15 +62,38 @@ export function NoticePanel() {
           refused="Nobody is told"
           submit="Tell everybody"
           isReady={text.trim() !== ""}
-          onSubmit={(reason) => set.mutate({ text: text.trim(), reason, until: until ? new Date(until).toISOString() : null }, { onSuccess: close })}
+          onSubmit={(reason) =>
+            set.mutate({ text: text.trim(), reason, until: until ? new Date(until).toISOString() : null }, { onSuccess: close })
+          }
           onClose={close}
         >
-          <TextInput label="Notice" description="Every page shows it until it is over or taken down." value={text} maxLength={LONGEST} data-autofocus onChange={(event) => setText(event.currentTarget.value)} />
-          <TextInput mt="md" type="datetime-local" label="Until" description="By this browser's clock; empty: until it is taken down." value={until} onChange={(event) => setUntil(event.currentTarget.value)} />
+          <TextInput
+            label="Notice"
+            description="Every page shows it until it is over or taken down."
+            value={text}
+            maxLength={LONGEST}
+            data-autofocus
+            onChange={(event) => setText(event.currentTarget.value)}
+          />
+          <TextInput
+            mt="md"
+            type="datetime-local"
+            label="Until"
+            description="By this browser's clock; empty: until it is taken down."
+            value={until}
+            onChange={(event) => setUntil(event.currentTarget.value)}
+          />
         </ReasonDialog>
       )}
       {open === "clear" && (
-        <ReasonDialog title="Take the notice down" asking={clear} refused="The notice stays" submit="Take it down" onSubmit={(reason) => clear.mutate(reason, { onSuccess: close })} onClose={close}>
+        <ReasonDialog
+          title="Take the notice down"
+          asking={clear}
+          refused="The notice stays"
+          submit="Take it down"
+          onSubmit={(reason) => clear.mutate(reason, { onSuccess: close })}
+          onClose={close}
+        >
           <p>No page shows it any more.</p>
         </ReasonDialog>
       )}

@@ -9,7 +9,15 @@ import css from "./cluster.module.css";
 const PROOF_SECONDS = 20;
 
 type Fact = [term: string, value: ReactNode];
-type Props = { title: string; part: Part; address?: string | null; facts: Fact[]; proofSeconds?: number; className?: string; children?: ReactNode };
+type Props = {
+  title: string;
+  part: Part;
+  address?: string | null;
+  facts: Fact[];
+  proofSeconds?: number;
+  className?: string;
+  children?: ReactNode;
+};
 
 /** One server that the deck uses: how it is, since when that is known, and its figures. */
 export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SECONDS, className, children }: Props) {

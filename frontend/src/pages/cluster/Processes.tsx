@@ -21,7 +21,12 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
         active.map((job) => (
           <span key={`${job.name} ${job.started_at}`} className="tag" title={visible(job.name)}>
             {visible(jobName(job.name))}
-            {job.started_at && <> · <Age at={job.started_at} /></>}
+            {job.started_at && (
+              <>
+                {" "}
+                · <Age at={job.started_at} />
+              </>
+            )}
           </span>
         ))
       )}
@@ -53,9 +58,15 @@ export function Processes({ cluster }: { cluster: Cluster }) {
           <tr>
             <th scope="col">Process</th>
             <th scope="col">State</th>
-            <th scope="col" className="wide-only">At work on</th>
-            <th scope="col" className="num wide-only">Memory</th>
-            <th scope="col" className="num wide-only">Started</th>
+            <th scope="col" className="wide-only">
+              At work on
+            </th>
+            <th scope="col" className="num wide-only">
+              Memory
+            </th>
+            <th scope="col" className="num wide-only">
+              Started
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -68,9 +79,13 @@ export function Processes({ cluster }: { cluster: Cluster }) {
                 <td>
                   <StateChip state="running" provenAt={row.proven_at} allowedSeconds={processProofSeconds(cluster)} />
                 </td>
-                <td className="wide-only"><Doing row={row} /></td>
+                <td className="wide-only">
+                  <Doing row={row} />
+                </td>
                 <td className="num wide-only">{bytes(row.memory_bytes)}</td>
-                <td className="num soft wide-only"><Age at={row.started_at} suffix=" ago" /></td>
+                <td className="num soft wide-only">
+                  <Age at={row.started_at} suffix=" ago" />
+                </td>
               </tr>
             )),
           )}

@@ -23,10 +23,18 @@ export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
             <thead>
               <tr>
                 <th scope="col">Table</th>
-                <th scope="col" className="num">Size</th>
-                <th scope="col" className="num">Live rows</th>
-                <th scope="col" className="num" title="Changed or deleted, not yet cleaned away">Dead rows</th>
-                <th scope="col" className="num wide-only">Cleaned</th>
+                <th scope="col" className="num">
+                  Size
+                </th>
+                <th scope="col" className="num">
+                  Live rows
+                </th>
+                <th scope="col" className="num" title="Changed or deleted, not yet cleaned away">
+                  Dead rows
+                </th>
+                <th scope="col" className="num wide-only">
+                  Cleaned
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -38,7 +46,9 @@ export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
                   <td className={`num ${isBloated(table) ? "held" : ""}`}>
                     {isBloated(table) && <span aria-hidden="true">▲ </span>}
                     {count(table.dead_rows)}
-                    {table.dead_rows > 0 && <span className="faint"> · {percent(table.dead_rows / (table.live_rows + table.dead_rows))}</span>}
+                    {table.dead_rows > 0 && (
+                      <span className="faint"> · {percent(table.dead_rows / (table.live_rows + table.dead_rows))}</span>
+                    )}
                   </td>
                   <td className="num soft wide-only">{table.vacuumed_at ? <Age at={table.vacuumed_at} suffix=" ago" /> : "not yet"}</td>
                 </tr>

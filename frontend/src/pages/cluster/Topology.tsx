@@ -11,13 +11,20 @@ function Room({ node }: { node: RayNode }) {
     ["CPUs", node.cpus_used, node.cpus, `${number(node.cpus_used)} of ${number(node.cpus)} CPUs`],
     ["GPUs", node.gpus_used, node.gpus, `${number(node.gpus_used)} of ${number(node.gpus)} GPUs`],
     ["Memory", node.memory_used_bytes, node.memory_bytes, `${bytes(node.memory_used_bytes)} of ${bytes(node.memory_bytes)}`],
-    ["Object store", node.object_store_used_bytes ?? 0, node.object_store_bytes ?? 0, `${bytes(node.object_store_used_bytes)} of ${bytes(node.object_store_bytes)} objects`],
+    [
+      "Object store",
+      node.object_store_used_bytes ?? 0,
+      node.object_store_bytes ?? 0,
+      `${bytes(node.object_store_used_bytes)} of ${bytes(node.object_store_bytes)} objects`,
+    ],
   ];
   return (
     <>
-      {rows.filter(([, , total]) => total > 0).map(([label, used, total, text]) => (
-        <Bar key={label} label={`${label} reserved on ${node.host}`} used={used} total={total} text={text} warnAt={2} />
-      ))}
+      {rows
+        .filter(([, , total]) => total > 0)
+        .map(([label, used, total, text]) => (
+          <Bar key={label} label={`${label} reserved on ${node.host}`} used={used} total={total} text={text} warnAt={2} />
+        ))}
     </>
   );
 }
@@ -27,20 +34,31 @@ function Tile({ place }: { place: Place }) {
   return (
     <li className={css.tile} data-node-tile={place.host} data-gone={isGone || undefined}>
       <div>
-        <b className="anywhere">{visible(place.host) || "a node"}</b>{" "}
-        {place.node?.is_head && <span className="tag">head</span>}
+        <b className="anywhere">{visible(place.host) || "a node"}</b> {place.node?.is_head && <span className="tag">head</span>}
         {isGone && (
           <span className="chip tone-bad">
-            <span className="chip-sign" aria-hidden="true">✕</span>gone
+            <span className="chip-sign" aria-hidden="true">
+              ✕
+            </span>
+            gone
           </span>
         )}
-        {place.node && <div className="faint tiny mono" title="As Ray calls this node">{place.node.node.slice(0, 12)}</div>}
+        {place.node && (
+          <div className="faint tiny mono" title="As Ray calls this node">
+            {place.node.node.slice(0, 12)}
+          </div>
+        )}
       </div>
       {place.node ? <Room node={place.node} /> : <span className="faint small">not a node of this Ray cluster</span>}
       <ul className={css.runs}>
         {place.runs.map(({ run, workers }) => (
           <li key={run} className="small">
-            <Link to="/runs/$name/fleet" params={{ name: run }}>{visible(run)}</Link> <span className="soft">{number(workers)} {workers === 1 ? "worker" : "workers"}</span>
+            <Link to="/runs/$name/fleet" params={{ name: run }}>
+              {visible(run)}
+            </Link>{" "}
+            <span className="soft">
+              {number(workers)} {workers === 1 ? "worker" : "workers"}
+            </span>
           </li>
         ))}
         {place.runs.length === 0 && <li className="faint small">no workers</li>}

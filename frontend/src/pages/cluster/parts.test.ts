@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Part, ProcessRow } from "@/api/deck";
-import { isHeard, jobName, type Judged, share, verdict } from "./parts";
+import { isHeard, type Judged, jobName, share, verdict } from "./parts";
 
 const AT = "2026-03-01T12:00:00Z";
 const part = (state: Part["state"]): Part => ({ state, proven_at: AT, problem: "", took_ms: 1 });
@@ -39,7 +39,10 @@ it("names what is down before what was not heard of", () => {
 
 it("tells workers that are busy from workers that are gone", () => {
   const jobs = part("unknown");
-  expect(verdict(cluster({ jobs, workers: [process(3)] }))).toMatchObject({ tone: "held", text: "Slow to answer: the workers of background jobs." });
+  expect(verdict(cluster({ jobs, workers: [process(3)] }))).toMatchObject({
+    tone: "held",
+    text: "Slow to answer: the workers of background jobs.",
+  });
   expect(verdict(cluster({ jobs, workers: [] })).text).toBe("Not heard of lately: the workers of background jobs.");
 });
 

@@ -14,11 +14,7 @@ export type Place = {
  * Every machine: the head first, then nodes that live by name, then those only workers or cordons name,
  * then those that are gone.
  */
-export function placesOf(
-  nodes: readonly RayNode[],
-  placements: readonly NodeWorkers[],
-  cordons: readonly MachineCordon[] = [],
-): Place[] {
+export function placesOf(nodes: readonly RayNode[], placements: readonly NodeWorkers[], cordons: readonly MachineCordon[] = []): Place[] {
   const alive = nodes.filter((node) => node.alive);
   // Workers of older code name their host alone; several nodes may share that.
   const isOn = (at: NodeWorkers, node: RayNode) => (at.node_id ? at.node_id === node.node : at.node === node.host);

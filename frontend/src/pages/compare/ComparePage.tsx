@@ -11,21 +11,21 @@ import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { ConfigDiff } from "./ConfigDiff";
+import { Costs } from "./Costs";
+import css from "./compare.module.css";
 import { unionOf } from "./comparing";
 import { type Looked, lookedOf } from "./looked";
-import { Costs } from "./Costs";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
 import { Prompts } from "./Prompts";
 import { ReportHead, ReportList } from "./Reports";
-import { lookOfSearch, searchOfComparison } from "./reports";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
-import { Summary } from "./Summary";
+import { lookOfSearch, searchOfComparison } from "./reports";
 import { SaveReport } from "./SaveReport";
+import { Summary } from "./Summary";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
 import { type Chosen, useChosen } from "./useChosen";
-import css from "./compare.module.css";
 
 const route = getRouteApi("/shell/compare");
 const METRICS_AT_FIRST = 6;
@@ -59,12 +59,22 @@ function useMetrics(runs: string[], search: CompareSearch) {
   const isPending = all.some((one) => one.isPending);
   // While one more run is asked for its names, the charts that are there stay.
   const usual = useRef<string[]>([]);
-  if (!isPending) usual.current = unionOf(all.flatMap(({ data }) => data ?? [])).slice(0, METRICS_AT_FIRST).map(({ name }) => name);
+  if (!isPending)
+    usual.current = unionOf(all.flatMap(({ data }) => data ?? []))
+      .slice(0, METRICS_AT_FIRST)
+      .map(({ name }) => name);
   const shown = search.m === undefined ? usual.current : namesOf(search.m);
   return { union, shown, areMore, typed, setTyped, isPending };
 }
 
-type Props = { chosen: Chosen[]; looked: Looked; search: CompareSearch; hidden: Kept<readonly string[]>; shown: RefObject<readonly string[]>; change: Change };
+type Props = {
+  chosen: Chosen[];
+  looked: Looked;
+  search: CompareSearch;
+  hidden: Kept<readonly string[]>;
+  shown: RefObject<readonly string[]>;
+  change: Change;
+};
 
 function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
   const metrics = useMetrics(looked.runs, search);
@@ -99,7 +109,11 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
           aria-label="Horizontal axis"
           onChange={(x) => change({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })}
         />
-        {looked.span && <Button size="xs" variant="default" onClick={() => change(WHOLE)}>Whole range</Button>}
+        {looked.span && (
+          <Button size="xs" variant="default" onClick={() => change(WHOLE)}>
+            Whole range
+          </Button>
+        )}
       </div>
       {metrics.shown.length === 0 && metrics.isPending && <Skeletons heights={[350]} />}
       {metrics.shown.length === 0 && !metrics.isPending && looked.runs.length > 0 && (
@@ -158,7 +172,10 @@ export function ComparePage() {
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />
         {names.length > 0 && (
-          <SaveReport look={() => lookOfSearch(search, shown.current)} onKept={(kept) => void navigate({ search: searchOfComparison(kept), resetScroll: false })} />
+          <SaveReport
+            look={() => lookOfSearch(search, shown.current)}
+            onKept={(kept) => void navigate({ search: searchOfComparison(kept), resetScroll: false })}
+          />
         )}
         {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
       </div>
@@ -169,10 +186,14 @@ export function ComparePage() {
           <EmptyState
             title="No run is chosen"
             command={`${location.origin}/compare?runs=run-a,run-b`}
-            action={<Button component={Link} to="/runs" variant="default">Choose from the list</Button>}
+            action={
+              <Button component={Link} to="/runs" variant="default">
+                Choose from the list
+              </Button>
+            }
           >
-            Up to {RUNS_AT_MOST} runs stand beside each other here: their curves in one chart, what they came to, and
-            where they were told different things. Add some above, or select them in the list of runs.
+            Up to {RUNS_AT_MOST} runs stand beside each other here: their curves in one chart, what they came to, and where they were told
+            different things. Add some above, or select them in the list of runs.
           </EmptyState>
         </div>
       ) : (
@@ -183,7 +204,9 @@ export function ComparePage() {
               hidden={hidden}
               onTakeOut={(run) => change({ runs: wordOf(names.filter((name) => name !== run)), hide: switched(search.hide, run, false) })}
             />
-            {namesOf(search.runs).length > RUNS_AT_MOST && <p className="small held">▲ Only the first {RUNS_AT_MOST} of these runs are compared.</p>}
+            {namesOf(search.runs).length > RUNS_AT_MOST && (
+              <p className="small held">▲ Only the first {RUNS_AT_MOST} of these runs are compared.</p>
+            )}
           </div>
           {isReady.current ? (
             <Comparison chosen={chosen} looked={lookedOf(chosen, search)} search={search} hidden={hidden} shown={shown} change={change} />

@@ -5,9 +5,9 @@ import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
 import { valueText } from "@/pages/launch/changes";
+import css from "./compare.module.css";
 import { type ConfigRow, configRows, settingsOf } from "./comparing";
 import type { Chosen } from "./useChosen";
-import css from "./compare.module.css";
 
 type Props = { chosen: Chosen[]; places: Map<string, number>; view: "differing" | "all"; onView: (view: "differing" | "all") => void };
 
@@ -16,11 +16,15 @@ function Rows({ title, rows, columns }: { title: string; rows: ConfigRow[]; colu
   return (
     <>
       <tr>
-        <th scope="rowgroup" colSpan={columns + 1} className={css.group}>{title}</th>
+        <th scope="rowgroup" colSpan={columns + 1} className={css.group}>
+          {title}
+        </th>
       </tr>
       {rows.map(({ path, values, isSame }) => (
         <tr key={path} data-path={path} data-same={isSame || undefined}>
-          <th scope="row" className={`mono ${css.fixed}`}>{visible(path)}</th>
+          <th scope="row" className={`mono ${css.fixed}`}>
+            {visible(path)}
+          </th>
           {values.map((value, i) => {
             const isOther = valueText(value) !== valueText(values[0]);
             return (
@@ -72,7 +76,9 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
           <table className={`table ${css.table}`} aria-label="Configurations">
             <thead>
               <tr>
-                <th scope="col" className={css.fixed}>Setting</th>
+                <th scope="col" className={css.fixed}>
+                  Setting
+                </th>
                 {there.map(({ name }) => (
                   <th key={name} scope="col">
                     <Swatch look={lookAt(places.get(name) ?? 0)} /> {name}
@@ -90,7 +96,9 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
           </table>
         </div>
       )}
-      {outside.length > 0 && <p className="small soft">{outside.join(", ")}: launched elsewhere, without a configuration that the deck knows.</p>}
+      {outside.length > 0 && (
+        <p className="small soft">{outside.join(", ")}: launched elsewhere, without a configuration that the deck knows.</p>
+      )}
     </Panel>
   );
 }

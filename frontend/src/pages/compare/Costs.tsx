@@ -7,14 +7,19 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { count, finePercent, number, visible } from "@/format";
-import { rateOf, reasonsOf, shareOf } from "./costs";
 import css from "./compare.module.css";
+import { rateOf, reasonsOf, shareOf } from "./costs";
 
 const HOUR_SECONDS = 3600;
 
 function Known({ value, unit }: { value: number | null; unit?: string }) {
   if (value === null) return <span className="faint">unknown</span>;
-  return <>{count(value)}{unit && <span className="faint tiny"> {unit}</span>}</>;
+  return (
+    <>
+      {count(value)}
+      {unit && <span className="faint tiny"> {unit}</span>}
+    </>
+  );
 }
 
 function Items({ items, cost }: { items: number; cost: RunCost }) {
@@ -39,35 +44,74 @@ export function Costs({ runs, places }: { runs: string[]; places: Map<string, nu
         <table className={`table ${css.table}`}>
           <thead>
             <tr>
-              <th scope="col" className={css.fixed}>Run</th>
-              <th scope="col" className="num">Accepted</th>
-              <th scope="col" className="num">Served</th>
+              <th scope="col" className={css.fixed}>
+                Run
+              </th>
+              <th scope="col" className="num">
+                Accepted
+              </th>
+              <th scope="col" className="num">
+                Served
+              </th>
               {reasons.map((reason) => (
-                <th key={reason} scope="col" className="num">Dropped: {visible(reason).replaceAll("_", " ")}</th>
+                <th key={reason} scope="col" className="num">
+                  Dropped: {visible(reason).replaceAll("_", " ")}
+                </th>
               ))}
-              <th scope="col" className="num" title="In confirmed batches">Tokens served</th>
-              <th scope="col" className="num" title="Lifetimes of all workers, by their first and last reports">Worker hours</th>
-              <th scope="col" className="num" title="Worker seconds times the GPUs that each reserves">GPU hours</th>
-              <th scope="col" className="num">Served a worker hour</th>
-              <th scope="col" className="num">Tokens a worker hour</th>
-              <th scope="col" className="num">Tokens a GPU second</th>
+              <th scope="col" className="num" title="In confirmed batches">
+                Tokens served
+              </th>
+              <th scope="col" className="num" title="Lifetimes of all workers, by their first and last reports">
+                Worker hours
+              </th>
+              <th scope="col" className="num" title="Worker seconds times the GPUs that each reserves">
+                GPU hours
+              </th>
+              <th scope="col" className="num">
+                Served a worker hour
+              </th>
+              <th scope="col" className="num">
+                Tokens a worker hour
+              </th>
+              <th scope="col" className="num">
+                Tokens a GPU second
+              </th>
             </tr>
           </thead>
           <tbody>
             {data.map((cost) => (
               <tr key={cost.run} data-cost={cost.run}>
                 <th scope="row" className={css.fixed}>
-                  <Swatch look={lookAt(places.get(cost.run) ?? 0)} /> <Link to="/runs/$name/queue" params={{ name: cost.run }} className="strong">{cost.run}</Link>
+                  <Swatch look={lookAt(places.get(cost.run) ?? 0)} />{" "}
+                  <Link to="/runs/$name/queue" params={{ name: cost.run }} className="strong">
+                    {cost.run}
+                  </Link>
                 </th>
-                <td className="num">{number(cost.ledger.accepted)} <div className="faint tiny">{cost.unit}</div></td>
+                <td className="num">
+                  {number(cost.ledger.accepted)} <div className="faint tiny">{cost.unit}</div>
+                </td>
                 <Items items={cost.ledger.served} cost={cost} />
-                {reasons.map((reason) => <Items key={reason} items={cost.ledger.dropped[reason] ?? 0} cost={cost} />)}
-                <td className="num"><Known value={cost.served_tokens} /></td>
-                <td className="num"><Known value={rateOf(cost.worker_seconds, HOUR_SECONDS)} unit="h" /></td>
-                <td className="num"><Known value={rateOf(cost.gpu_seconds, HOUR_SECONDS)} unit="h" /></td>
-                <td className="num"><Known value={rateOf(cost.ledger.served, cost.worker_seconds, HOUR_SECONDS)} unit={cost.unit} /></td>
-                <td className="num"><Known value={rateOf(cost.served_tokens, cost.worker_seconds, HOUR_SECONDS)} /></td>
-                <td className="num"><Known value={rateOf(cost.served_tokens, cost.gpu_seconds)} /></td>
+                {reasons.map((reason) => (
+                  <Items key={reason} items={cost.ledger.dropped[reason] ?? 0} cost={cost} />
+                ))}
+                <td className="num">
+                  <Known value={cost.served_tokens} />
+                </td>
+                <td className="num">
+                  <Known value={rateOf(cost.worker_seconds, HOUR_SECONDS)} unit="h" />
+                </td>
+                <td className="num">
+                  <Known value={rateOf(cost.gpu_seconds, HOUR_SECONDS)} unit="h" />
+                </td>
+                <td className="num">
+                  <Known value={rateOf(cost.ledger.served, cost.worker_seconds, HOUR_SECONDS)} unit={cost.unit} />
+                </td>
+                <td className="num">
+                  <Known value={rateOf(cost.served_tokens, cost.worker_seconds, HOUR_SECONDS)} />
+                </td>
+                <td className="num">
+                  <Known value={rateOf(cost.served_tokens, cost.gpu_seconds)} />
+                </td>
               </tr>
             ))}
           </tbody>

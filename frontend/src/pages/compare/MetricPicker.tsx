@@ -1,8 +1,8 @@
 import { MultiSelect } from "@mantine/core";
 import { number, visible } from "@/format";
+import css from "./compare.module.css";
 import type { Shared } from "./comparing";
 import { METRICS_AT_MOST } from "./search";
-import css from "./compare.module.css";
 
 type Props = {
   /** Names that any of the runs has. */

@@ -8,9 +8,9 @@ import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import css from "./compare.module.css";
 import { absentFrom } from "./comparing";
 import type { Looked } from "./looked";
-import css from "./compare.module.css";
 
 type Props = {
   metric: string;
@@ -51,7 +51,12 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
         hidden={hidden}
         hasLegend={false}
         deeds={deeds}
-        sheet={() => bucketSheet(lines.filter(({ run }) => !hidden.value.includes(run)), axis)}
+        sheet={() =>
+          bucketSheet(
+            lines.filter(({ run }) => !hidden.value.includes(run)),
+            axis,
+          )
+        }
       />
       {dialog}
       <p className={`tiny soft ${css.note}`}>

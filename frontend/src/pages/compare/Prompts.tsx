@@ -18,7 +18,10 @@ type InRun = PromptRow["runs"][number];
 function BestAnswer({ run, group }: { run: string; group: number }) {
   const sequences = useQuery(sequencesQuery(run, group));
   const best = [...(sequences.data?.results ?? [])].sort((one, other) => (other.score ?? -Infinity) - (one.score ?? -Infinity))[0];
-  const said = useQuery({ ...messagesQuery(run, group, best?.index ?? 0, CHARACTERS_SHOWN), enabled: best !== undefined && sequences.data?.has_messages === true });
+  const said = useQuery({
+    ...messagesQuery(run, group, best?.index ?? 0, CHARACTERS_SHOWN),
+    enabled: best !== undefined && sequences.data?.has_messages === true,
+  });
   const problem = sequences.error ?? said.error;
   if (problem) return <p className="small soft">{problem.message}</p>;
   if (sequences.data && !sequences.data.has_messages) return <p className="small soft">Its group has tokens and no messages: open it.</p>;
@@ -33,7 +36,11 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
         </div>
       ))}
       {said.data && answer.length === 0 && <p className="small soft">Nothing was answered.</p>}
-      {best && <p className="faint tiny">the best of {number(sequences.data?.results.length)}, score {number(best.score)}</p>}
+      {best && (
+        <p className="faint tiny">
+          the best of {number(sequences.data?.results.length)}, score {number(best.score)}
+        </p>
+      )}
     </>
   );
 }
@@ -47,11 +54,15 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
       {found ? (
         <>
           <p className="small soft">
-            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, over its newest {number(found.groups)}{" "}
-            {found.groups === 1 ? "group" : "groups"} ·{" "}
-            <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>group {found.newest}</Link>
+            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, over its newest{" "}
+            {number(found.groups)} {found.groups === 1 ? "group" : "groups"} ·{" "}
+            <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>
+              group {found.newest}
+            </Link>
             {found.policy_step !== null && <> by policy {policyStep(found.policy_step)}</>} ·{" "}
-            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>all of it</Link>
+            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>
+              all of it
+            </Link>
           </p>
           <BestAnswer run={run} group={found.newest} />
         </>
@@ -71,13 +82,14 @@ export function Prompts({ runs, places, chosen, onChoose }: Props) {
   if (!data) return null;
   const shown = data.find(({ prompt }) => prompt === chosen) ?? data[0];
   const shared = data.filter((row) => row.runs.length > 1).length;
-  const note = shared > 0 ? `${number(shared)} prompts that several of them were asked` : "no prompt is shared by what they were asked lately";
+  const note =
+    shared > 0 ? `${number(shared)} prompts that several of them were asked` : "no prompt is shared by what they were asked lately";
   return (
     <Panel title="Same prompt" note={note}>
       {!shown && (
         <p className="small soft">
-          No group of these runs has a prompt that the deck could read: groups of fleets that step environments have none, and those of before this
-          version were not looked at for it.
+          No group of these runs has a prompt that the deck could read: groups of fleets that step environments have none, and those of
+          before this version were not looked at for it.
         </p>
       )}
       {shown && (
@@ -97,7 +109,13 @@ export function Prompts({ runs, places, chosen, onChoose }: Props) {
           </ul>
           <div className={css.samples}>
             {runs.map((run) => (
-              <Sample key={run} run={run} place={places.get(run) ?? 0} prompt={shown.prompt} found={shown.runs.find((each) => each.run === run)} />
+              <Sample
+                key={run}
+                run={run}
+                place={places.get(run) ?? 0}
+                prompt={shown.prompt}
+                found={shown.runs.find((each) => each.run === run)}
+              />
             ))}
           </div>
         </div>

@@ -9,8 +9,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { number, visible } from "@/format";
-import { searchOfComparison } from "./reports";
 import css from "./compare.module.css";
+import { searchOfComparison } from "./reports";
 
 function Forget({ comparison, onClose, onGone }: { comparison: Comparison; onClose: () => void; onGone: () => void }) {
   const forget = useForgetComparison(comparison.id);
@@ -47,10 +47,22 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
     <section className="panel" aria-label="Report" data-report={id}>
       <div className={css.reportHead}>
         <h2 className="anywhere">{visible(data.name)}</h2>
-        <span className="faint small">kept by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" /></span>
+        <span className="faint small">
+          kept by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" />
+        </span>
         <span className="spacer" />
-        <Button component="a" href={comparisonFile(id)} download size="compact-sm" variant="default">Download</Button>
-        <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={() => setAsking(true)}>Forget…</Button>
+        <Button component="a" href={comparisonFile(id)} download size="compact-sm" variant="default">
+          Download
+        </Button>
+        <Button
+          size="compact-sm"
+          variant="default"
+          disabled={!mayOperate}
+          title={mayOperate ? undefined : TAKES_OPERATOR}
+          onClick={() => setAsking(true)}
+        >
+          Forget…
+        </Button>
       </div>
       {data.remarks && <p className={css.remarks}>{visible(data.remarks)}</p>}
       {isAsking && <Forget comparison={data} onClose={() => setAsking(false)} onGone={onGone} />}
@@ -68,7 +80,9 @@ export function ReportList() {
       <ul className={css.reports}>
         {data.map((each) => (
           <li key={each.id}>
-            <Link to="/compare" search={searchOfComparison(each)}>{visible(each.name)}</Link>{" "}
+            <Link to="/compare" search={searchOfComparison(each)}>
+              {visible(each.name)}
+            </Link>{" "}
             <span className="faint small">
               {number(each.look.runs.length)} runs, kept by {visible(each.created_by)} <Age at={each.created_at} suffix=" ago" />
             </span>

@@ -7,8 +7,8 @@ import { toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
 import { visible } from "@/format";
 import { lookOf } from "@/theme/chips";
-import type { Chosen } from "./useChosen";
 import css from "./compare.module.css";
+import type { Chosen } from "./useChosen";
 
 type Props = { chosen: Chosen[]; hidden: Kept<readonly string[]>; onTakeOut: (run: string) => void };
 
@@ -19,7 +19,9 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
       {chosen.map(({ name, run, problem }, i) => (
         <li key={name} className={css.chip} data-run={name}>
           {problem ? (
-            <span className="bad small anywhere">{visible(name)}: {visible(problem)}</span>
+            <span className="bad small anywhere">
+              {visible(name)}: {visible(problem)}
+            </span>
           ) : (
             <>
               <button

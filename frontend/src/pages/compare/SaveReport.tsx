@@ -21,12 +21,27 @@ function Ask({ look, onKept, onClose }: Props & { onClose: () => void }) {
       },
     );
   return (
-    <ReasonDialog title="Save report" asking={keep} refused="The report was not kept" submit="Save report" isReady={name.trim() !== ""} onSubmit={submit} onClose={onClose}>
+    <ReasonDialog
+      title="Save report"
+      asking={keep}
+      refused="The report was not kept"
+      submit="Save report"
+      isReady={name.trim() !== ""}
+      onSubmit={submit}
+      onClose={onClose}
+    >
       <p className="small soft">
-        It keeps which runs, curves and ranges stand here, for everybody. Its address shows the runs as they go on; its
-        file holds them as they are when it is downloaded, and opens without this deck.
+        It keeps which runs, curves and ranges stand here, for everybody. Its address shows the runs as they go on; its file holds them as
+        they are when it is downloaded, and opens without this deck.
       </p>
-      <TextInput label="Name" required maxLength={120} value={name} data-autofocus onChange={(event) => setName(event.currentTarget.value)} />
+      <TextInput
+        label="Name"
+        required
+        maxLength={120}
+        value={name}
+        data-autofocus
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
       <Textarea
         mt="sm"
         label="Remarks"

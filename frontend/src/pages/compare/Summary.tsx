@@ -7,10 +7,10 @@ import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
 import { RunChip } from "@/components/RunChip";
 import { count, number, policyStep, visible } from "@/format";
+import css from "./compare.module.css";
 import { figuresOf, stalenessOf } from "./comparing";
 import type { Looked } from "./looked";
 import type { Chosen } from "./useChosen";
-import css from "./compare.module.css";
 
 type Props = { chosen: Chosen[]; metrics: string[]; looked: Looked };
 
@@ -57,14 +57,26 @@ export function Summary({ chosen, metrics, looked }: Props) {
         <table className={`table ${css.table}`}>
           <thead>
             <tr>
-              <th scope="col" className={css.fixed}>Run</th>
+              <th scope="col" className={css.fixed}>
+                Run
+              </th>
               <th scope="col">State</th>
-              <th scope="col" className="num">Train step</th>
-              <th scope="col" className="num">Policy</th>
-              <th scope="col" className="num" title="Of the newest batch: mean and most versions behind">Staleness</th>
-              <th scope="col" className="num" title="Tokens handed out, env steps of fleet runs, by the newest sample">Data served</th>
+              <th scope="col" className="num">
+                Train step
+              </th>
+              <th scope="col" className="num">
+                Policy
+              </th>
+              <th scope="col" className="num" title="Of the newest batch: mean and most versions behind">
+                Staleness
+              </th>
+              <th scope="col" className="num" title="Tokens handed out, env steps of fleet runs, by the newest sample">
+                Data served
+              </th>
               {columns.map((name) => (
-                <th key={name} scope="col" className="num">{visible(name)}</th>
+                <th key={name} scope="col" className="num">
+                  {visible(name)}
+                </th>
               ))}
             </tr>
           </thead>
@@ -76,15 +88,27 @@ export function Summary({ chosen, metrics, looked }: Props) {
                   <tr key={name} data-run={name}>
                     <th scope="row" className={css.fixed}>
                       <Swatch look={lookAt(looked.places.get(name) ?? 0)} />{" "}
-                      <Link to="/runs/$name" params={{ name }} className="strong">{name}</Link>
+                      <Link to="/runs/$name" params={{ name }} className="strong">
+                        {name}
+                      </Link>
                     </th>
-                    <td><RunChip run={run} observedAt={observedAt} reason={fleetReason} /></td>
+                    <td>
+                      <RunChip run={run} observedAt={observedAt} reason={fleetReason} />
+                    </td>
                     <td className="num">
                       {number(run.served_steps)}
                       {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}
                     </td>
                     <td className="num">{policyStep(run.policy_step)}</td>
-                    <td className="num">{staleness ? <>{number(staleness.mean)} <span className="faint">· most {number(staleness.most)}</span></> : "–"}</td>
+                    <td className="num">
+                      {staleness ? (
+                        <>
+                          {number(staleness.mean)} <span className="faint">· most {number(staleness.most)}</span>
+                        </>
+                      ) : (
+                        "–"
+                      )}
+                    </td>
                     <td className="num">
                       {amounts.has(name) ? count(amounts.get(name)) : "–"}
                       {amounts.has(name) && <span className="faint tiny"> {run.kind === "fleet" ? "env steps" : "tokens"}</span>}
@@ -99,7 +123,11 @@ export function Summary({ chosen, metrics, looked }: Props) {
           </tbody>
         </table>
       </div>
-      {metrics.length > columns.length && <p className="small soft">Of {number(metrics.length)} metrics the first {number(columns.length)} are here.</p>}
+      {metrics.length > columns.length && (
+        <p className="small soft">
+          Of {number(metrics.length)} metrics the first {number(columns.length)} are here.
+        </p>
+      )}
     </Panel>
   );
 }

@@ -4,8 +4,22 @@ import { absentFrom, configRows, figuresOf, stalenessOf, unionOf } from "./compa
 import { compareSearch, runsOf } from "./search";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({
-  run: "a", name: "loss", samples: 3, nans: 0, infinities: 0, bucket: 1, is_exact: true,
-  x: [], last: [], x_first: [], min: [], max: [], mean: [], count: [], gaps: [], ...given,
+  run: "a",
+  name: "loss",
+  samples: 3,
+  nans: 0,
+  infinities: 0,
+  bucket: 1,
+  is_exact: true,
+  x: [],
+  last: [],
+  x_first: [],
+  min: [],
+  max: [],
+  mean: [],
+  count: [],
+  gaps: [],
+  ...given,
 });
 
 it("offers names of most runs first, and the deck's own last", () => {
@@ -55,7 +69,13 @@ it("finds where configurations differ, down to the last key, and what one of the
 
 it("reads its address and leaves out what makes no sense", () => {
   expect(compareSearch({ runs: 7, x: "moon", from: 9, to: 3, smooth: 2, config: "some" })).toEqual({ runs: "7" });
-  expect(compareSearch({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" })).toEqual({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" });
+  expect(compareSearch({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" })).toEqual({
+    runs: "a,b",
+    x: "elapsed",
+    from: -5,
+    to: 3,
+    log: "loss",
+  });
   expect(compareSearch({ runs: "a", from: -5, to: 3 })).toEqual({ runs: "a" });
 });
 

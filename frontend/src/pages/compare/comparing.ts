@@ -41,7 +41,9 @@ export type Staleness = { mean: number; most: number };
 
 /** How many versions behind the items of a batch are, from counts by that number. */
 export function stalenessOf(counts: Record<string, number>): Staleness | null {
-  const rows = Object.entries(counts).map(([behind, items]) => [Number(behind), items] as const).filter(([behind]) => Number.isFinite(behind));
+  const rows = Object.entries(counts)
+    .map(([behind, items]) => [Number(behind), items] as const)
+    .filter(([behind]) => Number.isFinite(behind));
   const items = rows.reduce((sum, [, each]) => sum + each, 0);
   if (items === 0) return null;
   const mean = rows.reduce((sum, [behind, each]) => sum + behind * each, 0) / items;

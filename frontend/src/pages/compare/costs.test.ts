@@ -9,6 +9,9 @@ it("knows no rate where an amount or its time is not known", () => {
 });
 
 it("names what was dropped in any run, most first, and parts of what came in", () => {
-  expect(reasonsOf([cost({ stale_age: 1, capacity: 0 }), cost({ stale_age: 1, zero_variance: 9 })])).toEqual(["zero_variance", "stale_age"]);
+  expect(reasonsOf([cost({ stale_age: 1, capacity: 0 }), cost({ stale_age: 1, zero_variance: 9 })])).toEqual([
+    "zero_variance",
+    "stale_age",
+  ]);
   expect([shareOf(3, cost({})), shareOf(3, cost({}, 0))]).toEqual([0.3, null]);
 });

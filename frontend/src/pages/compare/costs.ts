@@ -10,7 +10,8 @@ export function rateOf(amount: number | null, seconds: number | null, unitSecond
 /** Reasons for which any of the runs dropped something, those that cost most first. */
 export function reasonsOf(costs: RunCost[]): string[] {
   const sums = new Map<string, number>();
-  for (const { ledger } of costs) for (const [reason, items] of Object.entries(ledger.dropped)) if (items > 0) sums.set(reason, (sums.get(reason) ?? 0) + items);
+  for (const { ledger } of costs)
+    for (const [reason, items] of Object.entries(ledger.dropped)) if (items > 0) sums.set(reason, (sums.get(reason) ?? 0) + items);
   return [...sums].sort((one, other) => other[1] - one[1] || one[0].localeCompare(other[0])).map(([reason]) => reason);
 }
 

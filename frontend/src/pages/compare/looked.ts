@@ -1,10 +1,10 @@
 /** Say what of the runs is looked at: over which x, which part, how finely. Pure. */
 
-import { mayMeasure, type MetricAxis, type Span } from "@/api/metrics";
+import { type MetricAxis, mayMeasure, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
-import type { Chosen } from "./useChosen";
 import type { CompareSearch } from "./search";
+import type { Chosen } from "./useChosen";
 
 export type Looked = {
   /** Names of the runs that there are. */

@@ -6,7 +6,18 @@ import { compareSearch } from "./search";
 const kept = (look: Comparison["look"]): Comparison => ({ id: 7, name: "a", remarks: "", look, created_at: "", created_by: "ada" });
 
 it("keeps all that stands in the address, and opens just that again", () => {
-  const search = compareSearch({ runs: "a,b", m: "loss,kl", x: "time", from: 5, to: 9, smooth: 0.6, log: "kl", hide: "b", config: "all", prompt: "0".repeat(32) });
+  const search = compareSearch({
+    runs: "a,b",
+    m: "loss,kl",
+    x: "time",
+    from: 5,
+    to: 9,
+    smooth: 0.6,
+    log: "kl",
+    hide: "b",
+    config: "all",
+    prompt: "0".repeat(32),
+  });
   const again = searchOfComparison(kept(lookOfSearch(search, ["loss", "kl"])));
   expect(again).toEqual({ ...search, report: 7 });
   expect(compareSearch(again)).toEqual(again);
@@ -14,11 +25,31 @@ it("keeps all that stands in the address, and opens just that again", () => {
 
 it("keeps the metrics that were shown though nobody chose them, and no more than there may be", () => {
   const look = lookOfSearch(compareSearch({ runs: "a", log: "gone", hide: "elsewhere" }), ["loss"]);
-  expect(look).toMatchObject({ runs: ["a"], metrics: ["loss"], x: "step", begin: null, end: null, smooth: 0, logarithmic: [], hidden: [], config: "differing", prompt: null });
-  expect(lookOfSearch(compareSearch({ runs: "a" }), Array.from({ length: 40 }, (_, i) => `m${i}`)).metrics).toHaveLength(24);
+  expect(look).toMatchObject({
+    runs: ["a"],
+    metrics: ["loss"],
+    x: "step",
+    begin: null,
+    end: null,
+    smooth: 0,
+    logarithmic: [],
+    hidden: [],
+    config: "differing",
+    prompt: null,
+  });
+  expect(
+    lookOfSearch(
+      compareSearch({ runs: "a" }),
+      Array.from({ length: 40 }, (_, i) => `m${i}`),
+    ).metrics,
+  ).toHaveLength(24);
 });
 
 it("takes a number for a report, and nothing else", () => {
   expect(compareSearch({ report: 7 }).report).toBe(7);
-  expect([compareSearch({ report: -1 }).report, compareSearch({ report: "x" }).report, compareSearch({ report: 1.5 }).report]).toEqual([undefined, undefined, undefined]);
+  expect([compareSearch({ report: -1 }).report, compareSearch({ report: "x" }).report, compareSearch({ report: 1.5 }).report]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });

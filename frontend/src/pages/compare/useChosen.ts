@@ -16,7 +16,6 @@ export type Chosen = {
   isPending: boolean;
 };
 
-
 export function useChosen(names: string[]): Chosen[] {
   const live = useDeckRuns();
   const found = useQueries({ queries: names.map((name) => runQuery(name)) });

@@ -53,8 +53,20 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
       )}
       {mayOperate && environment.kind !== "outside" && (preset || from) && (
         <Group gap="xs" mt="xs">
-          {preset && <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ preset }} {...props} />}>{`Launch form: ${preset}`}</Button>}
-          {from && <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ from }} {...props} />}>{`Clone ${from}`}</Button>}
+          {preset && (
+            <Button
+              size="compact-sm"
+              variant="default"
+              renderRoot={(props) => <Link to="/runs/new" search={{ preset }} {...props} />}
+            >{`Launch form: ${preset}`}</Button>
+          )}
+          {from && (
+            <Button
+              size="compact-sm"
+              variant="default"
+              renderRoot={(props) => <Link to="/runs/new" search={{ from }} {...props} />}
+            >{`Clone ${from}`}</Button>
+          )}
         </Group>
       )}
     </>
@@ -78,12 +90,28 @@ function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind })
           {runs.map((run) => (
             <tr key={run.name}>
               <td className="anywhere">
-                <Link to="/runs/$name" params={{ name: run.name }} className="strong">{run.name}</Link>
+                <Link to="/runs/$name" params={{ name: run.name }} className="strong">
+                  {run.name}
+                </Link>
                 {run.lessons.length > 0 && <div className="faint small">{run.lessons.map(visible).join(", ")}</div>}
                 {kind === "outside" && <div className="faint small">{number(run.instances)} registered</div>}
               </td>
-              <td><RunChip run={{ ...run, kind: kind === "outside" ? "outside" : "fleet" }} observedAt={provenAt(run, kind)} allowedSeconds={PROOF_SECONDS} /></td>
-              <td className="num soft wide-only">{run.last_seen_at ? <>seen <Age at={run.last_seen_at} suffix=" ago" /></> : "–"}</td>
+              <td>
+                <RunChip
+                  run={{ ...run, kind: kind === "outside" ? "outside" : "fleet" }}
+                  observedAt={provenAt(run, kind)}
+                  allowedSeconds={PROOF_SECONDS}
+                />
+              </td>
+              <td className="num soft wide-only">
+                {run.last_seen_at ? (
+                  <>
+                    seen <Age at={run.last_seen_at} suffix=" ago" />
+                  </>
+                ) : (
+                  "–"
+                )}
+              </td>
             </tr>
           ))}
         </tbody>
@@ -97,7 +125,9 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
   const { data, error } = useQuery(knownEnvironmentQuery(kind, name));
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(name)}>
-      <p className={css.meaning}><span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}</p>
+      <p className={css.meaning}>
+        <span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}
+      </p>
       {error && <ErrorState title="It cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[90, 70, 160]} />}
       {data && (

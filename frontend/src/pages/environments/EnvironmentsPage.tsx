@@ -17,12 +17,26 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
   return (
     <tr className="opens" data-row data-environment={row.name}>
       <td className={css.name}>
-        <button type="button" className="row-open" data-open onClick={onOpen}>{visible(row.name)}</button>
-        {row.denied && <span className="tag" title={visible(row.denied.reason)}>denied</span>}
-        {row.presets.map((preset) => <span key={preset} className="tag" title="Preset that launches it">{preset}</span>)}
+        <button type="button" className="row-open" data-open onClick={onOpen}>
+          {visible(row.name)}
+        </button>
+        {row.denied && (
+          <span className="tag" title={visible(row.denied.reason)}>
+            denied
+          </span>
+        )}
+        {row.presets.map((preset) => (
+          <span key={preset} className="tag" title="Preset that launches it">
+            {preset}
+          </span>
+        ))}
         <div className="narrow-only faint tiny">{KINDS[row.kind].label}</div>
       </td>
-      <td className="wide-only"><span className="tag" title={KINDS[row.kind].meaning}>{KINDS[row.kind].label}</span></td>
+      <td className="wide-only">
+        <span className="tag" title={KINDS[row.kind].meaning}>
+          {KINDS[row.kind].label}
+        </span>
+      </td>
       <td className="num">
         {row.runs === 0 ? <span className="faint">none yet</span> : number(row.runs)}
         {row.active_runs > 0 && <span className="faint small wide-only"> · {number(row.active_runs)} active</span>}
@@ -75,7 +89,11 @@ export function EnvironmentsPage() {
         {list.isPending && <Skeletons heights={[320]} />}
         {list.isError && <ErrorState title="The environments cannot be shown" error={list.error} onRetry={() => void list.refetch()} />}
         {list.isSuccess && rows.length === 0 && (
-          <EmptyState title="No environment is called so" command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze" action={<Link to="/environments">All environments</Link>}>
+          <EmptyState
+            title="No environment is called so"
+            command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze"
+            action={<Link to="/environments">All environments</Link>}
+          >
             One of your own can be asked for once an administrator registers it; one from outside appears when it registers itself.
           </EmptyState>
         )}
@@ -85,17 +103,37 @@ export function EnvironmentsPage() {
               <thead>
                 <tr>
                   <th scope="col">Environment</th>
-                  <th scope="col" className="wide-only">Kind</th>
-                  <th scope="col" className="num">Runs</th>
-                  <th scope="col" className="wide-only">Last seen</th>
-                  <th scope="col" className="num wide-only">Per hour</th>
-                  <th scope="col" className="num">Mean reward</th>
-                  <th scope="col" className="num wide-only" title="Part of the groups whose scores are all equal: there is nothing to learn from them.">Zero variance</th>
+                  <th scope="col" className="wide-only">
+                    Kind
+                  </th>
+                  <th scope="col" className="num">
+                    Runs
+                  </th>
+                  <th scope="col" className="wide-only">
+                    Last seen
+                  </th>
+                  <th scope="col" className="num wide-only">
+                    Per hour
+                  </th>
+                  <th scope="col" className="num">
+                    Mean reward
+                  </th>
+                  <th
+                    scope="col"
+                    className="num wide-only"
+                    title="Part of the groups whose scores are all equal: there is nothing to learn from them."
+                  >
+                    Zero variance
+                  </th>
                 </tr>
               </thead>
               <tbody>
                 {rows.map((row) => (
-                  <Line key={`${row.kind} ${row.name}`} row={row} onOpen={() => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) })} />
+                  <Line
+                    key={`${row.kind} ${row.name}`}
+                    row={row}
+                    onOpen={() => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) })}
+                  />
                 ))}
               </tbody>
             </table>

@@ -28,8 +28,8 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
     <section aria-label="Try one episode">
       <h3>Try one episode</h3>
       <p className="small soft">
-        It is made in a process of its own, without secrets and for 20 s at most, on the deck's machine, and played with
-        actions drawn at random. Nothing is stored.
+        It is made in a process of its own, without secrets and for 20 s at most, on the deck's machine, and played with actions drawn at
+        random. Nothing is stored.
       </p>
       <div className={css.trying}>
         <Textarea
@@ -44,7 +44,14 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
           onChange={(event) => setTyped(event.currentTarget.value)}
         />
         <NumberInput size="xs" label="Steps at most" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
-        <Button size="xs" variant="default" loading={trying.isPending} disabled={!mayOperate || !kwargs} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={submit}>
+        <Button
+          size="xs"
+          variant="default"
+          loading={trying.isPending}
+          disabled={!mayOperate || !kwargs}
+          title={mayOperate ? undefined : TAKES_OPERATOR}
+          onClick={submit}
+        >
           Try it
         </Button>
       </div>
@@ -54,7 +61,8 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
           <p className={data.trouble ? "held" : undefined}>{visible(triedWords(data))}</p>
           {data.episode && data.episode.rewards.length > 1 && (
             <p className="soft">
-              Rewards of its first {data.episode.rewards.length} steps: <Spark label="Rewards, step by step" values={data.episode.rewards.map((one) => one ?? 0)} />
+              Rewards of its first {data.episode.rewards.length} steps:{" "}
+              <Spark label="Rewards, step by step" values={data.episode.rewards.map((one) => one ?? 0)} />
             </p>
           )}
         </div>

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { type KnownEnvironment, useJudgeEnvironment } from "@/api/environments";
 import { useSession } from "@/api/session";
 import { Age } from "@/components/Age";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_AUDIT } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 
 function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
@@ -42,7 +42,13 @@ export function Verdict({ environment }: { environment: KnownEnvironment }) {
           ▲ Denied to new runs by {visible(denied.denied_by)} <Age at={denied.denied_at} suffix=" ago" />: {visible(denied.reason)}
         </p>
       )}
-      <Button size="compact-sm" variant="default" disabled={!isAdmin} title={isAdmin ? undefined : "Administrators decide this"} onClick={() => setOpen(true)}>
+      <Button
+        size="compact-sm"
+        variant="default"
+        disabled={!isAdmin}
+        title={isAdmin ? undefined : "Administrators decide this"}
+        onClick={() => setOpen(true)}
+      >
         {denied ? "Allow it again…" : "Deny it to new runs…"}
       </Button>
       {isOpen && <Ask environment={environment} onClose={() => setOpen(false)} />}

@@ -3,7 +3,15 @@ import type { TriedEnvironment } from "@/api/environments";
 import { kwargsOf, triedWords } from "./trying";
 
 const episode = { steps: 23, ended: "terminated", total_return: 23, rewards: [1, 1], steps_per_second: 5000, outside: "" } as const;
-const tried: TriedEnvironment = { spec: "a:b", trouble: "", is_missing: false, seconds: 1, observation: "float32 [4]", action: "choices 2", episode: { ...episode, rewards: [1, 1] } };
+const tried: TriedEnvironment = {
+  spec: "a:b",
+  trouble: "",
+  is_missing: false,
+  seconds: 1,
+  observation: "float32 [4]",
+  action: "choices 2",
+  episode: { ...episode, rewards: [1, 1] },
+};
 
 it("takes an object for arguments, and nothing for none", () => {
   expect(kwargsOf(' {"delay": 4} ').kwargs).toEqual({ delay: 4 });
@@ -15,9 +23,18 @@ it("takes an object for arguments, and nothing for none", () => {
 });
 
 it("says what an episode was, and what was odd about it", () => {
-  expect(triedWords(tried)).toBe("It shows float32 [4] and takes choices 2. One episode: 23 steps, it ended by itself, return 23, 5,000 steps/s.");
-  expect(triedWords({ ...tried, episode: { ...episode, rewards: [], total_return: null, ended: "cut", outside: "an observation was not finite" } })).toContain("a reward was not finite");
-  expect(triedWords({ ...tried, episode: { ...episode, rewards: [], outside: "an observation was not finite" } })).toContain("▲ an observation was not finite.");
+  expect(triedWords(tried)).toBe(
+    "It shows float32 [4] and takes choices 2. One episode: 23 steps, it ended by itself, return 23, 5,000 steps/s.",
+  );
+  expect(
+    triedWords({
+      ...tried,
+      episode: { ...episode, rewards: [], total_return: null, ended: "cut", outside: "an observation was not finite" },
+    }),
+  ).toContain("a reward was not finite");
+  expect(triedWords({ ...tried, episode: { ...episode, rewards: [], outside: "an observation was not finite" } })).toContain(
+    "▲ an observation was not finite.",
+  );
 });
 
 it("says of what is missing that others may have it", () => {

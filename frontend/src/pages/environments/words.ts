@@ -5,9 +5,17 @@ import { number } from "@/format";
 import { cliCommand } from "@/pages/launch/commands";
 
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {
-  steps: { label: "steps", meaning: "Stepped by the workers of a fleet run; rewards are returns of its training episodes.", unit: "episodes" },
+  steps: {
+    label: "steps",
+    meaning: "Stepped by the workers of a fleet run; rewards are returns of its training episodes.",
+    unit: "episodes",
+  },
   tokens: { label: "tokens", meaning: "A lesson of a language run; rewards are mean scores of its groups.", unit: "groups" },
-  outside: { label: "outside", meaning: "Registered over the Atropos API from elsewhere; rewards are mean scores of its groups.", unit: "groups" },
+  outside: {
+    label: "outside",
+    meaning: "Registered over the Atropos API from elsewhere; rewards are mean scores of its groups.",
+    unit: "groups",
+  },
 };
 
 /** What the figures of the list are of. */
@@ -19,7 +27,13 @@ export function windowWords(page: KnownEnvironments): string {
 /** A word that a run may be called by, made of an environment's name. */
 export function runName(environment: string): string {
   const last = environment.split(/[:/]/).at(-1) ?? "";
-  return last.toLowerCase().replace(/[^a-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "my-run";
+  return (
+    last
+      .toLowerCase()
+      .replace(/[^a-z0-9_-]+/g, "-")
+      .replace(/^-+|-+$/g, "")
+      .slice(0, 60) || "my-run"
+  );
 }
 
 /** The exact command that starts a run with this environment. */

@@ -35,13 +35,22 @@ function ClusterStrip() {
   const { cluster: data, refused: error } = useCluster();
   const found = data && verdict(data);
   return (
-    <Panel title="Cluster" aside={<Button component={Link} to="/cluster" size="compact-sm" variant="default">All parts</Button>}>
+    <Panel
+      title="Cluster"
+      aside={
+        <Button component={Link} to="/cluster" size="compact-sm" variant="default">
+          All parts
+        </Button>
+      }
+    >
       {error && !data && <ErrorState title="The cluster does not say how it is" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
       {data && found && (
         <>
           <p className={css.said} data-cluster={found.tone}>
-            <span className={`chip-sign tone-${found.tone} ${css.sign}`} aria-hidden="true">{found.sign}</span>
+            <span className={`chip-sign tone-${found.tone} ${css.sign}`} aria-hidden="true">
+              {found.sign}
+            </span>
             {found.text}
           </p>
           <dl className={css.places}>
@@ -63,11 +72,20 @@ function ChangeLine({ row }: { row: AuditRow }) {
     <li>
       <b className="anywhere">{visible(row.actor_name)}</b>
       <span className="anywhere">
-        {row.run && <><Link to="/runs/$name" params={{ name: row.run }}>{row.run}</Link> <span className="faint">·</span> </>}
+        {row.run && (
+          <>
+            <Link to="/runs/$name" params={{ name: row.run }}>
+              {row.run}
+            </Link>{" "}
+            <span className="faint">·</span>{" "}
+          </>
+        )}
         <LongText text={row.message} />
         {row.reason && <span className="soft"> “{visible(row.reason)}”</span>}
       </span>
-      <span className="soft nowrap"><Age at={row.at} suffix=" ago" /></span>
+      <span className="soft nowrap">
+        <Age at={row.at} suffix=" ago" />
+      </span>
     </li>
   );
 }
@@ -89,7 +107,13 @@ function Lately() {
       {error && !data && <ErrorState title="The changes cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
       {data?.length === 0 && <p className="faint small">Nobody has changed anything yet.</p>}
-      {data && data.length > 0 && <ul className={css.lately}>{data.map((row) => <ChangeLine key={row.id} row={row} />)}</ul>}
+      {data && data.length > 0 && (
+        <ul className={css.lately}>
+          {data.map((row) => (
+            <ChangeLine key={row.id} row={row} />
+          ))}
+        </ul>
+      )}
     </Panel>
   );
 }

@@ -19,7 +19,9 @@ function AlertLine({ alert }: { alert: AlertRow }) {
     <li className={css.item} data-row data-attention={alert.kind}>
       <AlertChip alert={alert} />
       <span className={`anywhere ${css.words}`}>
-        <Link to="/alerts" search={{ alert: alert.id }} className="strong" data-open>{visible(alert.message)}</Link>
+        <Link to="/alerts" search={{ alert: alert.id }} className="strong" data-open>
+          {visible(alert.message)}
+        </Link>
         <span className="soft small"> {alert.advice}</span>
       </span>
       <span className={`soft small ${css.aside}`}>
@@ -35,7 +37,9 @@ function ConcernLine({ run, why }: Concern) {
     <li className={css.item} data-row data-attention={run.name}>
       <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
       <span className={`anywhere ${css.words}`}>
-        <Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>{run.name}</Link>
+        <Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>
+          {run.name}
+        </Link>
         <span className="soft small"> {visible(why)}</span>
       </span>
       <span className={css.aside} />
@@ -54,7 +58,11 @@ export function Attention({ summary, concerns }: Props) {
       <p className={css.well} role="status">
         <CircleCheck size={17} strokeWidth={1.8} aria-hidden="true" />
         Nothing needs your attention.
-        {summary.acknowledged > 0 && <Link to="/alerts" search={{ state: "acknowledged" }}>{summary.acknowledged} acknowledged</Link>}
+        {summary.acknowledged > 0 && (
+          <Link to="/alerts" search={{ state: "acknowledged" }}>
+            {summary.acknowledged} acknowledged
+          </Link>
+        )}
       </p>
     );
   }
@@ -63,11 +71,17 @@ export function Attention({ summary, concerns }: Props) {
       <div className="panel-head">
         <h2>Needs attention</h2>
         <span className="spacer" />
-        <Button component={Link} to="/alerts" size="compact-sm" variant="default">{left > 0 ? `${left} more` : "All alerts"}</Button>
+        <Button component={Link} to="/alerts" size="compact-sm" variant="default">
+          {left > 0 ? `${left} more` : "All alerts"}
+        </Button>
       </div>
       <ul className={css.items}>
-        {summary?.newest.map((alert) => <AlertLine key={alert.id} alert={alert} />)}
-        {concerns.slice(0, CONCERNS_AT_MOST).map((concern) => <ConcernLine key={concern.run.id} {...concern} />)}
+        {summary?.newest.map((alert) => (
+          <AlertLine key={alert.id} alert={alert} />
+        ))}
+        {concerns.slice(0, CONCERNS_AT_MOST).map((concern) => (
+          <ConcernLine key={concern.run.id} {...concern} />
+        ))}
       </ul>
     </section>
   );

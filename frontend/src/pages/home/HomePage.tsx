@@ -39,14 +39,21 @@ export function HomePage() {
   const hasNone = isQuiet && all.data?.pages[0]?.total === 0;
   const error = active.error ?? over.error;
 
-  const runs = mineFirst(shownRuns(underWay, live, outlooks.data ?? {}).filter(({ status }) => !OVER.has(status)), session?.username);
+  const runs = mineFirst(
+    shownRuns(underWay, live, outlooks.data ?? {}).filter(({ status }) => !OVER.has(status)),
+    session?.username,
+  );
   const finished = shownRuns(ended, live, outlooks.data ?? {}).filter(({ status }) => OVER.has(status));
   return (
     <>
       <div className="page-title">
         <h1>Home</h1>
         <span className="spacer" />
-        {mayOperate && !hasNone && <Button component={Link} to="/runs/new">Launch a run</Button>}
+        {mayOperate && !hasNone && (
+          <Button component={Link} to="/runs/new">
+            Launch a run
+          </Button>
+        )}
       </div>
       {error && <ErrorState title="The runs cannot be shown" error={error} onRetry={() => void active.refetch()} />}
       {!isKnown && !error && <Skeletons heights={[60, 220, 180]} />}
@@ -61,7 +68,11 @@ export function HomePage() {
               me={session?.username}
             />
           )}
-          {runs.length === 0 && !hasNone && <p className="soft">Nothing is under way. <Link to="/runs">All runs</Link></p>}
+          {runs.length === 0 && !hasNone && (
+            <p className="soft">
+              Nothing is under way. <Link to="/runs">All runs</Link>
+            </p>
+          )}
           <Finished runs={finished} />
           {!hasNone && <Around />}
         </div>

@@ -1,7 +1,7 @@
 import { Button, Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type Verdict, VERDICTS_AT_MOST, verdictsQuery } from "@/api/pipeline";
+import { VERDICTS_AT_MOST, type Verdict, verdictsQuery } from "@/api/pipeline";
 import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
@@ -19,7 +19,9 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
   return (
     <article className={`panel ${css.card}`} data-row data-run={run.name} aria-label={`Run ${run.name}`}>
       <div className={css.top}>
-        <Link to="/runs/$name" params={{ name: run.name }} className={`anywhere ${css.name}`} data-open>{run.name}</Link>
+        <Link to="/runs/$name" params={{ name: run.name }} className={`anywhere ${css.name}`} data-open>
+          {run.name}
+        </Link>
         <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
       </div>
       <div className={`small soft ${css.what}`} title={visible(environmentOf(run))}>
@@ -29,7 +31,10 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
       <dl className={css.numbers}>
         <div>
           <dt>Train step</dt>
-          <dd data-figure="step">{number(run.served_steps)}{run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}</dd>
+          <dd data-figure="step">
+            {number(run.served_steps)}
+            {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}
+          </dd>
         </div>
         <div>
           <dt title="Mean return of the last 20 training episodes">Return</dt>
@@ -37,15 +42,25 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
         </div>
         <div>
           <dt title="Sequences or fragments that wait for a trainer">Queue</dt>
-          <dd data-figure="queue"><Queued run={run} /></dd>
+          <dd data-figure="queue">
+            <Queued run={run} />
+          </dd>
         </div>
         <div className={css.trend}>
           <dt className="unseen">Trend</dt>
-          <dd>{returns.length > 1 ? <Spark values={returns} label={`Return of ${run.name} over time`} /> : <span className="unseen">none yet</span>}</dd>
+          <dd>
+            {returns.length > 1 ? (
+              <Spark values={returns} label={`Return of ${run.name} over time`} />
+            ) : (
+              <span className="unseen">none yet</span>
+            )}
+          </dd>
         </div>
       </dl>
       {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
-      <p className={`small soft two-lines ${css.verdict}`} title={visible(verdict?.sentence ?? "")}>{visible(verdict?.sentence ?? "")}</p>
+      <p className={`small soft two-lines ${css.verdict}`} title={visible(verdict?.sentence ?? "")}>
+        {visible(verdict?.sentence ?? "")}
+      </p>
     </article>
   );
 }
@@ -61,10 +76,16 @@ export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number;
         <span className="faint small">{number(inAll)}</span>
         <span className="spacer" />
         {inAll > shown.length && (
-          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">All {number(inAll)}</Button>
+          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">
+            All {number(inAll)}
+          </Button>
         )}
       </div>
-      <div className={css.cards}>{shown.map((run) => <Card key={run.id} run={run} verdict={currentVerdict(verdicts[run.id], run)} me={me} />)}</div>
+      <div className={css.cards}>
+        {shown.map((run) => (
+          <Card key={run.id} run={run} verdict={currentVerdict(verdicts[run.id], run)} me={me} />
+        ))}
+      </div>
     </section>
   );
 }
@@ -74,27 +95,45 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
   if (runs.length === 0) return null;
   return (
     <section className="panel" aria-label="Recently finished">
-      <div className="panel-head"><h2>Recently finished</h2></div>
+      <div className="panel-head">
+        <h2>Recently finished</h2>
+      </div>
       <div className="table-scroll">
         <table className="table">
           <thead>
             <tr>
               <th scope="col">Run</th>
-              <th scope="col" className="wide-only">Ended</th>
-              <th scope="col" className="num wide-only">Train steps</th>
-              <th scope="col" className="num wide-only">Return</th>
-              <th scope="col" className="wide-only">Trend</th>
-              <th scope="col" className="wide-only">Why</th>
+              <th scope="col" className="wide-only">
+                Ended
+              </th>
+              <th scope="col" className="num wide-only">
+                Train steps
+              </th>
+              <th scope="col" className="num wide-only">
+                Return
+              </th>
+              <th scope="col" className="wide-only">
+                Trend
+              </th>
+              <th scope="col" className="wide-only">
+                Why
+              </th>
             </tr>
           </thead>
           <tbody>
             {runs.map((run) => (
               <tr key={run.id} data-row className="opens">
                 <td>
-                  <Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>{run.name}</Link>
-                  <div className="narrow-only"><RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /></div>
+                  <Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>
+                    {run.name}
+                  </Link>
+                  <div className="narrow-only">
+                    <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
+                  </div>
                 </td>
-                <td className="wide-only"><RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /></td>
+                <td className="wide-only">
+                  <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
+                </td>
                 <td className="num wide-only">{number(run.served_steps)}</td>
                 <td className="num wide-only">{number(run.return_mean)}</td>
                 <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>

@@ -27,11 +27,26 @@ export function Start() {
       </Way>
       <Way
         title="Launch a run"
-        action={mayOperate ? <Button component={PlaceLink} to="/runs/new?preset=cartpole">Launch CartPole</Button> : <span className="faint small">Operators launch runs.</span>}
+        action={
+          mayOperate ? (
+            <Button component={PlaceLink} to="/runs/new?preset=cartpole">
+              Launch CartPole
+            </Button>
+          ) : (
+            <span className="faint small">Operators launch runs.</span>
+          )
+        }
       >
         The form knows every field. CartPole learns on a laptop within two minutes.
       </Way>
-      <Way title="Bring your own" action={<Button component={Link} to="/tokens" variant="default">Get a token</Button>}>
+      <Way
+        title="Bring your own"
+        action={
+          <Button component={Link} to="/tokens" variant="default">
+            Get a token
+          </Button>
+        }
+      >
         Point a trainer or an unmodified Atropos environment at this deck: the lines to paste are beside the token.
       </Way>
     </div>

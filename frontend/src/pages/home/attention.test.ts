@@ -5,7 +5,15 @@ import { concerns, inAll, mineFirst, progress } from "./attention";
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 const ago = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
 const run = (fields: Partial<ShownRun>) =>
-  ({ name: "a", kind: "fleet", status: "running", status_reason: "", status_changed_at: ago(60), observed_at: ago(1), ...fields }) as ShownRun;
+  ({
+    name: "a",
+    kind: "fleet",
+    status: "running",
+    status_reason: "",
+    status_changed_at: ago(60),
+    observed_at: ago(1),
+    ...fields,
+  }) as ShownRun;
 
 it("names a run that is silent or was left paused, and why", () => {
   const runs = [
@@ -26,7 +34,12 @@ it("leaves a run to the alert that speaks of it", () => {
 });
 
 it("puts one's own runs first", () => {
-  const runs = [{ id: 1, created_by: "bob" }, { id: 2, created_by: "ada" }, { id: 3, created_by: null }, { id: 4, created_by: "ada" }];
+  const runs = [
+    { id: 1, created_by: "bob" },
+    { id: 2, created_by: "ada" },
+    { id: 3, created_by: null },
+    { id: 4, created_by: "ada" },
+  ];
   expect(mineFirst(runs, "ada").map(({ id }) => id)).toEqual([2, 4, 1, 3]);
 });
 

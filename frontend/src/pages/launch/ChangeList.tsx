@@ -23,14 +23,24 @@ export function ChangeList({ changes, from }: { changes: Change[]; from: string 
         {changes.map(({ path, kind, before, after }) => (
           <tr key={path} data-change={kind} data-path={path}>
             <td className={`diff-sign diff-${kind}`}>
-              <span role="img" aria-label={kind}>{SIGNS[kind]}</span>
+              <span role="img" aria-label={kind}>
+                {SIGNS[kind]}
+              </span>
             </td>
             <td>
               <div className="mono tiny anywhere">{path}</div>
               <div className="small anywhere">
-                {kind !== "added" && <del className="faint"><Value value={before} /></del>}
+                {kind !== "added" && (
+                  <del className="faint">
+                    <Value value={before} />
+                  </del>
+                )}
                 {kind === "changed" && <span className="faint"> → </span>}
-                {kind !== "removed" && <ins><Value value={after} /></ins>}
+                {kind !== "removed" && (
+                  <ins>
+                    <Value value={after} />
+                  </ins>
+                )}
               </div>
             </td>
           </tr>

@@ -1,7 +1,7 @@
 import { Button, Select, Switch, Textarea, TextInput } from "@mantine/core";
+import { visible } from "@/format";
 import type { Answers, Field, Section } from "@/forms/fields";
 import { answersOf, defaultText } from "@/forms/fields";
-import { visible } from "@/format";
 
 function label(field: Field) {
   return (
@@ -15,14 +15,20 @@ function label(field: Field) {
 function description(field: Field, given: string) {
   return (
     <>
-      {field.help} {field.range && <span className="nowrap">{field.range}.</span>}{" "}
-      {given && <span>{given}</span>}
+      {field.help} {field.range && <span className="nowrap">{field.range}.</span>} {given && <span>{given}</span>}
     </>
   );
 }
 
 /** `standard` is what the form starts from, `given` its description beside the default. */
-type InputProps = { field: Field; answer: string | boolean; standard: string | boolean; given: string; error?: string; onChange: (answer: string | boolean) => void };
+type InputProps = {
+  field: Field;
+  answer: string | boolean;
+  standard: string | boolean;
+  given: string;
+  error?: string;
+  onChange: (answer: string | boolean) => void;
+};
 
 function FieldInput({ field, answer, standard, given, error, onChange }: InputProps) {
   const common = { label: label(field), description: description(field, given), error, "data-field": field.path };
@@ -71,7 +77,14 @@ function FieldInput({ field, answer, standard, given, error, onChange }: InputPr
   );
 }
 
-type SectionProps = { section: Section; answers: Answers; standard: Answers; from: string; errors: Record<string, string>; onChange: (path: string, answer: string | boolean) => void };
+type SectionProps = {
+  section: Section;
+  answers: Answers;
+  standard: Answers;
+  from: string;
+  errors: Record<string, string>;
+  onChange: (path: string, answer: string | boolean) => void;
+};
 
 /** One object of the configuration. */
 export function SectionPanel({ section, answers, standard, from, errors, onChange }: SectionProps) {

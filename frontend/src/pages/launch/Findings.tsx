@@ -26,7 +26,9 @@ export function Findings({ check, isOld }: Props) {
     <section aria-label="Check" data-verdict={check.verdict}>
       <p className="verdict-line" role="status">
         <span className={`chip tone-${tone}`}>
-          <span className="chip-sign" aria-hidden="true">{sign}</span>
+          <span className="chip-sign" aria-hidden="true">
+            {sign}
+          </span>
           {words}
         </span>{" "}
         <span className="faint tiny">{isOld ? "the form has changed since" : `in ${check.seconds.toFixed(1)} s`}</span>

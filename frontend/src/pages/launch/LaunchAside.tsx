@@ -2,15 +2,15 @@ import { Button, SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import type { SavedPreset } from "@/api/presets";
-import type { RunCheck } from "@/api/types";
 import { useMayOperate } from "@/api/session";
+import type { RunCheck } from "@/api/types";
 import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { cliCommand, curlCommand, type Launch } from "@/pages/launch/commands";
 import { Findings } from "@/pages/launch/Findings";
-import { SavePreset } from "@/pages/launch/SavePreset";
 import { ResolvedConfig } from "@/pages/launch/ResolvedConfig";
+import { SavePreset } from "@/pages/launch/SavePreset";
 import type { LaunchState } from "@/pages/launch/useLaunch";
 
 export type View = "changes" | "config" | "copy";
@@ -22,7 +22,9 @@ function Copied({ label, text }: { label: string; text: string }) {
         <span className="small soft">{label}</span>
         <Copy text={text} label={`Copy ${label}`} />
       </div>
-      <pre className="mono tiny copy-text" tabIndex={0} role="group" aria-label={label}>{text}</pre>
+      <pre className="mono tiny copy-text" tabIndex={0} role="group" aria-label={label}>
+        {text}
+      </pre>
     </div>
   );
 }
@@ -93,7 +95,9 @@ export function LaunchAside({ state, start, preset, saved, from, launch, check, 
           <Copied label="curl" text={curlCommand(launch, location.origin)} />
         </>
       )}
-      {isSaving && <SavePreset config={state.config} runName={state.name} start={start} from={preset} saved={saved} onClose={() => setSaving(false)} />}
+      {isSaving && (
+        <SavePreset config={state.config} runName={state.name} start={start} from={preset} saved={saved} onClose={() => setSaving(false)} />
+      )}
     </aside>
   );
 }

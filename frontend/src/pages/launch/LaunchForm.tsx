@@ -2,13 +2,13 @@ import { Button, Select, TextInput } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { useCheckRun, useCreateRun } from "@/api/runs";
-import type { JsonSchema } from "@/forms/fields";
 import { visible } from "@/format";
+import type { JsonSchema } from "@/forms/fields";
 import { changesOf, overlayOf } from "@/pages/launch/changes";
 import type { Launch } from "@/pages/launch/commands";
+import { keepDraft } from "@/pages/launch/draft";
 import { SectionPanel } from "@/pages/launch/FieldInput";
 import { LaunchAside } from "@/pages/launch/LaunchAside";
-import { keepDraft } from "@/pages/launch/draft";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { choicesOf, type StartPreset } from "@/pages/launch/starts";
 import { type Config, NAME_HELP, type Start, useLaunch } from "@/pages/launch/useLaunch";
@@ -26,7 +26,13 @@ function launchOf(name: string, config: Config, preset: StartPreset | undefined)
   return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
 }
 
-type LaunchFormProps = { schema: JsonSchema; presets: StartPreset[]; start: Start; preset: StartPreset | undefined; parent: string | undefined };
+type LaunchFormProps = {
+  schema: JsonSchema;
+  presets: StartPreset[];
+  start: Start;
+  preset: StartPreset | undefined;
+  parent: string | undefined;
+};
 
 export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFormProps) {
   const navigate = useNavigate({ from: "/runs/new" });
@@ -89,7 +95,9 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
                 description={
                   <>
                     Where the fields below start from: a {state.kind} run.{" "}
-                    <button type="button" className="link-button" onClick={() => setListing(true)}>Saved presets</button>
+                    <button type="button" className="link-button" onClick={() => setListing(true)}>
+                      Saved presets
+                    </button>
                   </>
                 }
                 data={choicesOf(presets)}

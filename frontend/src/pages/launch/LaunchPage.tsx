@@ -21,7 +21,12 @@ function Ready({ schema, presets: builtIn }: RunConfigSchema) {
   if (parent.error) return <ErrorState title={`${from} cannot be cloned`} error={parent.error} onRetry={() => void parent.refetch()} />;
   if (from !== undefined && !parent.data) return <Skeletons heights={[140, 220, 320]} />;
   if (parent.data?.kind === "outside") {
-    return <ErrorState title={`${from} cannot be cloned`} error="It is an outside run: its trainer brings its configuration when it registers." />;
+    return (
+      <ErrorState
+        title={`${from} cannot be cloned`}
+        error="It is an outside run: its trainer brings its configuration when it registers."
+      />
+    );
   }
   // What is asked for may be a saved one, of which nothing is known yet.
   if (from === undefined && wanted !== undefined && !found && saved.isPending) return <Skeletons heights={[140, 220, 320]} />;

@@ -1,13 +1,13 @@
 import { Radio, Stack, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { ApiProblem } from "@/api/problems";
 import { type Access, type SavedPreset, useSavePreset } from "@/api/presets";
+import { ApiProblem } from "@/api/problems";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { keepDraft } from "@/pages/launch/draft";
 import { ACCESS } from "@/pages/launch/starts";
-import { NAME, NAME_HELP, type Config } from "@/pages/launch/useLaunch";
+import { type Config, NAME, NAME_HELP } from "@/pages/launch/useLaunch";
 
 type Props = {
   /** The whole configuration as it stands in the form. */
@@ -46,21 +46,30 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
       refused="The preset was not saved"
       submit={there ? "Replace" : "Save"}
       isReady={NAME.test(name) && !isTaken}
-      onSubmit={(reason) => save.mutate({ name, description, access, config, reason, revision: there?.revision ?? null }, { onSuccess: done })}
+      onSubmit={(reason) =>
+        save.mutate({ name, description, access, config, reason, revision: there?.revision ?? null }, { onSuccess: done })
+      }
       onClose={onClose}
     >
       <Stack gap="md">
         <TextInput
           label="Name"
           description={there?.may_change ? "There is one of this name: what is in the form takes its place." : NAME_HELP}
-          error={isTaken ? `${visible(there.owner ?? "A machine")} has one of this name, and you may not change it.` : wrong && visible(wrong)}
+          error={
+            isTaken ? `${visible(there.owner ?? "A machine")} has one of this name, and you may not change it.` : wrong && visible(wrong)
+          }
           required
           data-autofocus
           autoComplete="off"
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}
         />
-        <TextInput label="Description" maxLength={300} value={description} onChange={(event) => setDescription(event.currentTarget.value)} />
+        <TextInput
+          label="Description"
+          maxLength={300}
+          value={description}
+          onChange={(event) => setDescription(event.currentTarget.value)}
+        />
         <Radio.Group label="Whose it is" value={access} onChange={(value) => setAccess(value as Access)}>
           <Stack gap="xs" mt="xs">
             {Object.entries(ACCESS).map(([value, { label, means }]) => (
@@ -68,7 +77,9 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
             ))}
           </Stack>
         </Radio.Group>
-        <p className="small soft">The whole form goes in but the run's name. Secrets do not: a preset with a text that looks like one is refused.</p>
+        <p className="small soft">
+          The whole form goes in but the run's name. Secrets do not: a preset with a text that looks like one is refused.
+        </p>
       </Stack>
     </ReasonDialog>
   );

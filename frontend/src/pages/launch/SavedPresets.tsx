@@ -22,7 +22,9 @@ function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void 
       onSubmit={(reason) => remove.mutate({ name: preset.name, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      <p className="soft">Nobody can start from it any more. Runs that began with it keep their configuration; the admin keeps the preset.</p>
+      <p className="soft">
+        Nobody can start from it any more. Runs that began with it keep their configuration; the admin keeps the preset.
+      </p>
     </ReasonDialog>
   );
 }
@@ -31,15 +33,20 @@ function Line({ preset, onUse, onDelete }: { preset: SavedPreset; onUse: () => v
   return (
     <tr data-preset={preset.name}>
       <td className="anywhere">
-        <Link to="/runs/new" search={{ preset: preset.name }} className="strong" onClick={onUse}>{preset.name}</Link>
+        <Link to="/runs/new" search={{ preset: preset.name }} className="strong" onClick={onUse}>
+          {preset.name}
+        </Link>
         {preset.description && <div className="small soft">{visible(preset.description)}</div>}
         <div className="tiny faint">
-          {preset.kind} · {ACCESS[preset.access].label.toLowerCase()} · saved <Age at={preset.changed_at} suffix=" ago" /> by {visible(preset.changed_by.replace(/^user:/, ""))}
+          {preset.kind} · {ACCESS[preset.access].label.toLowerCase()} · saved <Age at={preset.changed_at} suffix=" ago" /> by{" "}
+          {visible(preset.changed_by.replace(/^user:/, ""))}
         </div>
       </td>
       <td className="num">
         {preset.may_change && (
-          <Button size="compact-xs" variant="default" aria-label={`Delete ${preset.name}`} onClick={onDelete}>Delete</Button>
+          <Button size="compact-xs" variant="default" aria-label={`Delete ${preset.name}`} onClick={onDelete}>
+            Delete
+          </Button>
         )}
       </td>
     </tr>

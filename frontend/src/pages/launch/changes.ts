@@ -3,8 +3,7 @@
 export type Change = { path: string; kind: "added" | "removed" | "changed"; before: unknown; after: unknown };
 type Config = Record<string, unknown>;
 
-const isConfig = (value: unknown): value is Config =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function same(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
@@ -31,7 +30,10 @@ export function overlayOf(changes: Change[]): Config | null {
     if (kind === "removed") return null;
     const keys = path.split(".");
     const last = keys.pop() as string;
-    const place = keys.reduce<Config>((inner, key) => (inner[key] ??= {}) as Config, overlay);
+    const place = keys.reduce<Config>((inner, key) => {
+      inner[key] ??= {};
+      return inner[key] as Config;
+    }, overlay);
     place[last] = after;
   }
   return overlay;

@@ -27,7 +27,21 @@ it("says line and column of what cannot be read", () => {
   expect(placeAt("ab\ncd", 4)).toBe("line 2, column 2");
 });
 it("finds the place in whatever way JSON is broken", () => {
-  const places: [string, number][] = [["", 0], ["{", 1], ['{"a"}', 4], ['{"a": 1,}', 8], ["[1, 2,]", 6], ["[1 2]", 3], ['{"a": 01}', 6], ["{} {}", 3], ['{"a": "\\x"}', 6], ["[}", 1], ['{"a": [1}', 8], ["{a: 1}", 1], ['{"a": truely}', 6]];
+  const places: [string, number][] = [
+    ["", 0],
+    ["{", 1],
+    ['{"a"}', 4],
+    ['{"a": 1,}', 8],
+    ["[1, 2,]", 6],
+    ["[1 2]", 3],
+    ['{"a": 01}', 6],
+    ["{} {}", 3],
+    ['{"a": "\\x"}', 6],
+    ["[}", 1],
+    ['{"a": [1}', 8],
+    ["{a: 1}", 1],
+    ['{"a": truely}', 6],
+  ];
   for (const [text, offset] of places) {
     expect(() => JSON.parse(text)).toThrow();
     expect([text, brokenAt(text).offset]).toEqual([text, offset]);
@@ -40,7 +54,10 @@ it("takes no text that is no configuration", () => {
   expect(problemOf(readYaml("a: !!js/function 'x'"))).toContain("line 1");
 });
 it("does not let a small text become a huge configuration", () => {
-  const bomb = ["a: &a [x, x, x, x, x, x, x, x, x]", ...["b", "c", "d", "e"].map((name, at) => `${name}: &${name} [${Array(9).fill(`*${"abcd"[at]}`).join(", ")}]`)];
+  const bomb = [
+    "a: &a [x, x, x, x, x, x, x, x, x]",
+    ...["b", "c", "d", "e"].map((name, at) => `${name}: &${name} [${Array(9).fill(`*${"abcd"[at]}`).join(", ")}]`),
+  ];
   expect(problemOf(readYaml(bomb.join("\n")))).toContain("This cannot be read");
 });
 it("knows which of the two somebody pasted", () => {

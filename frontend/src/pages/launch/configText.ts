@@ -7,8 +7,7 @@ export type Format = "json" | "yaml";
 /** What a text holds, or what is wrong with it. */
 export type Read = { config: Config } | { problem: string };
 
-export const isConfig = (value: unknown): value is Config =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** A place in a text as people and editors count: both from 1. */
 export function placeText(line: number, column: number): string {

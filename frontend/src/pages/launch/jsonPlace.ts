@@ -2,7 +2,8 @@
 
 type Wanted = "a value" | "a name in quotes" | "a colon" | "a comma or the end";
 
-const TOKEN = /[{}[\],:]|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w)/y;
+const TOKEN =
+  /[{}[\],:]|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w)/y;
 const CLOSES: Record<string, string> = { "}": "{", "]": "[" };
 
 /** Return the offset of the first thing that cannot be there, and what could be; for a text that is no JSON. */

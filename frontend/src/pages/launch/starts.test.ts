@@ -8,7 +8,13 @@ const builtIn = [{ name: "cartpole", title: "CartPole", config: {} }];
 it("offers what people saved below what comes with the deck", () => {
   expect(choicesOf(startsOf(builtIn, [saved("four", "four workers"), saved("bare")]))).toEqual([
     { group: "Built in", items: [{ value: "cartpole", label: "CartPole" }] },
-    { group: "Saved", items: [{ value: "four", label: "four: four workers" }, { value: "bare", label: "bare" }] },
+    {
+      group: "Saved",
+      items: [
+        { value: "four", label: "four: four workers" },
+        { value: "bare", label: "bare" },
+      ],
+    },
   ]);
 });
 it("has no heading above nothing", () => {

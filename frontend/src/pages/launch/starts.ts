@@ -14,12 +14,14 @@ export const ACCESS: Record<SavedPreset["access"], { label: string; means: strin
 };
 
 export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[] {
-  const kept = saved.map((one): StartPreset => ({
-    name: one.name,
-    title: one.description ? `${one.name}: ${one.description}` : one.name,
-    config: one.config,
-    saved: one,
-  }));
+  const kept = saved.map(
+    (one): StartPreset => ({
+      name: one.name,
+      title: one.description ? `${one.name}: ${one.description}` : one.name,
+      config: one.config,
+      saved: one,
+    }),
+  );
   return [...builtIn, ...kept];
 }
 

@@ -2,8 +2,8 @@
 
 import { useEffect, useMemo, useState } from "react";
 import { ApiProblem } from "@/api/problems";
-import { type Answers, answersOf, collect, type JsonSchema, placeErrors, type Section, sectionsOf } from "@/forms/fields";
 import { visible } from "@/format";
+import { type Answers, answersOf, collect, type JsonSchema, placeErrors, type Section, sectionsOf } from "@/forms/fields";
 import { changesOf } from "@/pages/launch/changes";
 import { keepDraft, loadDraft } from "@/pages/launch/draft";
 
@@ -46,7 +46,11 @@ export function useLaunch(schema: JsonSchema, start: Start) {
   const isTouched = name !== "" || edited.length > 0;
 
   useEffect(() => {
-    const kept = Object.fromEntries(Object.keys(standard).filter((path) => answers[path] !== standard[path]).map((path) => [path, answers[path] ?? ""]));
+    const kept = Object.fromEntries(
+      Object.keys(standard)
+        .filter((path) => answers[path] !== standard[path])
+        .map((path) => [path, answers[path] ?? ""]),
+    );
     keepDraft(start.key, isTouched ? { name, answers: kept } : null);
   }, [start.key, name, answers, standard, isTouched]);
 
@@ -77,7 +81,27 @@ export function useLaunch(schema: JsonSchema, start: Start) {
     setErrors({ fields: placed, loose: [...loose, ...rest] });
   };
   const changes = useMemo(() => changesOf(base, config), [base, config]);
-  return { all, kind, sections, standard, base, name, setName, answers, change, config, problems, changes, errors, isTouched, reset, take, validate, refuse, place };
+  return {
+    all,
+    kind,
+    sections,
+    standard,
+    base,
+    name,
+    setName,
+    answers,
+    change,
+    config,
+    problems,
+    changes,
+    errors,
+    isTouched,
+    reset,
+    take,
+    validate,
+    refuse,
+    place,
+  };
 }
 
 export type LaunchState = ReturnType<typeof useLaunch>;

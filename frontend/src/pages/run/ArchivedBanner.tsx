@@ -40,7 +40,11 @@ export function ArchivedBanner({ run, address, archivedAt }: { run: RunDetail; a
             {event && ` by ${visible(event.actor)}`}
             {event?.reason && ` “${visible(event.reason)}”`}.
           </span>
-          {mayOperate && <Button size="compact-sm" variant="default" loading={unarchive.isPending} onClick={() => unarchive.mutate()}>Unarchive</Button>}
+          {mayOperate && (
+            <Button size="compact-sm" variant="default" loading={unarchive.isPending} onClick={() => unarchive.mutate()}>
+              Unarchive
+            </Button>
+          )}
         </Group>
       </Alert>
       {unarchive.error && <ErrorState title="The run was not unarchived" error={unarchive.error} />}

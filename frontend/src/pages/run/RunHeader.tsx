@@ -20,7 +20,12 @@ const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
 function CopyLink() {
   const { isSaid, copy } = useCopying();
   return (
-    <button type="button" className="link-button" title="Copies the address of what is shown, as it is shown." onClick={() => copy(location.href)}>
+    <button
+      type="button"
+      className="link-button"
+      title="Copies the address of what is shown, as it is shown."
+      onClick={() => copy(location.href)}
+    >
       {isSaid ? "Link copied" : "Copy link"}
     </button>
   );
@@ -29,7 +34,13 @@ function CopyLink() {
 /** Since when it goes. */
 function Uptime({ run }: { run: RunDetail }) {
   const text = uptimeText(run, useNow());
-  return text && <span data-uptime title={`Started the last time at ${utc(run.started_at)}; pauses count`}>{text}</span>;
+  return (
+    text && (
+      <span data-uptime title={`Started the last time at ${utc(run.started_at)}; pauses count`}>
+        {text}
+      </span>
+    )
+  );
 }
 
 type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
@@ -58,19 +69,29 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
           </span>
         )}
         <Steering run={run} queue={queue} ask={ask} />
-        <span>{`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" /></span>
+        <span>
+          {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
+        </span>
         <Uptime run={run} />
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>
         <span>
-          {run.tags.map((tag) => <PlaceLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">{visible(tag)}</PlaceLink>)}
+          {run.tags.map((tag) => (
+            <PlaceLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
+              {visible(tag)}
+            </PlaceLink>
+          ))}
           {run.tags.length > 0 && " "}
           {mayOperate && (
-            <button type="button" className="link-button" onClick={() => setTagging(true)}>{run.tags.length > 0 ? "Edit tags" : "Add tags"}</button>
+            <button type="button" className="link-button" onClick={() => setTagging(true)}>
+              {run.tags.length > 0 ? "Edit tags" : "Add tags"}
+            </button>
           )}
         </span>
-        <Link to="/compare" search={{ runs: run.name }}>Compare with others</Link>
+        <Link to="/compare" search={{ runs: run.name }}>
+          Compare with others
+        </Link>
         <CopyLink />
         {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
         {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}

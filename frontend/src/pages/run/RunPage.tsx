@@ -19,7 +19,8 @@ import { newer } from "@/pages/run/verbs";
 import { currentVerdict } from "@/pages/run/verdict/current";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
-  if (error.code !== "not_found") return <ErrorState title="This run cannot be shown" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
+  if (error.code !== "not_found")
+    return <ErrorState title="This run cannot be shown" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
   return (
     <div className="panel">
       <h1 className="unseen">{visible(name)}</h1>
@@ -27,8 +28,12 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
         title={`There is no run called ${visible(name)}`}
         action={
           <Group gap="xs" justify="center">
-            <Button component={Link} to="/runs" variant="default">All runs</Button>
-            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">Search archived runs</Button>
+            <Button component={Link} to="/runs" variant="default">
+              All runs
+            </Button>
+            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">
+              Search archived runs
+            </Button>
           </Group>
         }
       >
@@ -67,7 +72,9 @@ function LiveRun({ name }: { name: string }) {
     <ReadOnlyContext value={run.archived_at !== null}>
       <RunContext value={{ run: addressed, fleet, verdict, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
         <RunHeader title={run.name} run={addressed} fleet={fleet} queue={queue} ask={ask} />
-        <ReadOnlyContext value={false}>{run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}</ReadOnlyContext>
+        <ReadOnlyContext value={false}>
+          {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
+        </ReadOnlyContext>
         <RunTabs run={addressed} />
         <div data-unproven={!isProven || undefined}>
           <Outlet />

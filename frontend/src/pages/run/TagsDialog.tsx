@@ -1,11 +1,11 @@
 import { TagsInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useSetTags } from "@/api/runs";
 import { valuesQuery } from "@/api/runLists";
+import { useSetTags } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 
 const TAGS_AT_MOST = 20;
 

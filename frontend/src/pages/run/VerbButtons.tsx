@@ -19,11 +19,20 @@ const MAIN: Verb[] = ["start", "pause", "resume"];
 function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) => void): Command[] {
   const navigate = useNavigate();
   const verbs = allowed.map(
-    (verb): Command => ({ id: `verb:${verb}`, group: "This page", title: `${VERBS[verb].label} ${run.name}…`, note: VERBS[verb].does, act: () => onAsk(verb) }),
+    (verb): Command => ({
+      id: `verb:${verb}`,
+      group: "This page",
+      title: `${VERBS[verb].label} ${run.name}…`,
+      note: VERBS[verb].does,
+      act: () => onAsk(verb),
+    }),
   );
   if (run.kind === "outside") return verbs;
   const clone = () => void navigate({ to: "/runs/new", search: { from: run.name } });
-  return [...verbs, { id: "verb:clone", group: "This page", title: `Clone ${run.name}`, note: "Opens the launch form with its configuration.", act: clone }];
+  return [
+    ...verbs,
+    { id: "verb:clone", group: "This page", title: `Clone ${run.name}`, note: "Opens the launch form with its configuration.", act: clone },
+  ];
 }
 
 type ButtonProps = { verb: Verb; asked: Verb | null; mayOperate: boolean; onAct: () => void; onExplain: () => void };
@@ -75,7 +84,14 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
     <>
       <Group gap="xs" role="group" aria-label="What to do with this run">
         {allowed.map((verb) => (
-          <VerbButton key={verb} verb={verb} asked={asked} mayOperate={mayOperate} onAct={() => begin(verb)} onExplain={() => setConfirming(verb)} />
+          <VerbButton
+            key={verb}
+            verb={verb}
+            asked={asked}
+            mayOperate={mayOperate}
+            onAct={() => begin(verb)}
+            onExplain={() => setConfirming(verb)}
+          />
         ))}
         {run.kind !== "outside" && (
           <Tooltip label="Opens the launch form with this run's configuration, and shows what you change of it.">

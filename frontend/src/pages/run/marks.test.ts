@@ -4,15 +4,31 @@ import { marksOf } from "./marks";
 
 const BEGAN = "2026-03-01T12:00:00Z";
 const FOUND: Annotations = {
-  results: [{ id: 1, text: "half the rate", at: "2026-03-01T12:01:00Z", step: 10, amount: null, created_at: BEGAN, created_by: "ada", is_own: true }],
+  results: [
+    {
+      id: 1,
+      text: "half the rate",
+      at: "2026-03-01T12:01:00Z",
+      step: 10,
+      amount: null,
+      created_at: BEGAN,
+      created_by: "ada",
+      is_own: true,
+    },
+  ],
   events: [{ id: 7, kind: "status", message: "paused", at: "2026-03-01T12:02:00Z", step: 20, amount: 4000 }],
 };
 
 it("places marks on every axis, and leaves out what has no place", () => {
-  expect(marksOf(FOUND, "step", BEGAN, "all").map(({ x, role }) => [x, role])).toEqual([[20, "event"], [10, "note"]]);
+  expect(marksOf(FOUND, "step", BEGAN, "all").map(({ x, role }) => [x, role])).toEqual([
+    [20, "event"],
+    [10, "note"],
+  ]);
   expect(marksOf(FOUND, "elapsed", BEGAN, "all").map(({ x }) => x)).toEqual([120, 60]);
   expect(marksOf(FOUND, "amount", BEGAN, "all").map(({ text }) => text)).toEqual(["paused"]);
-  expect(marksOf(FOUND, "time", BEGAN, "notes")).toEqual([{ x: Date.parse("2026-03-01T12:01:00Z") / 1000, text: "half the rate (ada)", role: "note" }]);
+  expect(marksOf(FOUND, "time", BEGAN, "notes")).toEqual([
+    { x: Date.parse("2026-03-01T12:01:00Z") / 1000, text: "half the rate (ada)", role: "note" },
+  ]);
 });
 
 it("shows none where none is wanted or known", () => {

@@ -11,7 +11,9 @@ it("counts from the last start, paused or not", () => {
 });
 
 it("stands still once the run is over", () => {
-  expect(uptimeText({ status: "completed", started_at: AT, status_changed_at: later(600) }, Date.parse(later(9e5)))).toBe("went for 10 min");
+  expect(uptimeText({ status: "completed", started_at: AT, status_changed_at: later(600) }, Date.parse(later(9e5)))).toBe(
+    "went for 10 min",
+  );
 });
 
 it("says nothing of a run that was never started", () => {

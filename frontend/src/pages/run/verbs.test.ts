@@ -60,5 +60,9 @@ it("says what a drain has before it", () => {
 });
 
 it("asks for the name before what cannot be taken back", () => {
-  expect(Object.entries(VERBS).filter(([, look]) => look.typed).map(([verb]) => verb)).toEqual(["kill", "reset"]);
+  expect(
+    Object.entries(VERBS)
+      .filter(([, look]) => look.typed)
+      .map(([verb]) => verb),
+  ).toEqual(["kill", "reset"]);
 });

@@ -70,7 +70,8 @@ export type Arrival = { state: "applied" | "requested"; text: string };
  */
 export function arrival(run: RunSummary, fleet: FleetPart | undefined, isProven: boolean): Arrival | null {
   if (run.kind === "outside" || !fleet || !isProven) return null;
-  if (run.status === "starting" && fleet.observed === "none") return { state: "requested", text: "requested: starting; there is no fleet yet" };
+  if (run.status === "starting" && fleet.observed === "none")
+    return { state: "requested", text: "requested: starting; there is no fleet yet" };
   const wanted = WANTED[run.status];
   if (!wanted) return null;
   if (wanted.includes(fleet.observed)) return { state: "applied", text: `applied: the fleet is ${words(fleet.observed)}` };

@@ -7,11 +7,17 @@ test("a fleet of steps counts env steps, a language run episodes and tokens", ()
 });
 
 test("each kind of run is trained by its own example", () => {
-  expect(trainerCommand({ kind: "fleet", name: "a" }, "http://deck")).toBe("python examples/ppo_cartpole.py --url http://deck --run a --token $ROLLDECK_TOKEN");
-  expect(trainerCommand({ kind: "language", name: "b" }, "http://deck")).toBe("python examples/grpo.py --url http://deck --run b --token $ROLLDECK_TOKEN");
+  expect(trainerCommand({ kind: "fleet", name: "a" }, "http://deck")).toBe(
+    "python examples/ppo_cartpole.py --url http://deck --run a --token $ROLLDECK_TOKEN",
+  );
+  expect(trainerCommand({ kind: "language", name: "b" }, "http://deck")).toBe(
+    "python examples/grpo.py --url http://deck --run b --token $ROLLDECK_TOKEN",
+  );
 });
 
 test("an outside run is trained and fed by whatever its people have", () => {
-  expect(trainerCommand({ kind: "outside", name: "c" }, "http://deck")).toContain('Trainer("http://deck", run="c", token="$ROLLDECK_TOKEN")');
+  expect(trainerCommand({ kind: "outside", name: "c" }, "http://deck")).toContain(
+    'Trainer("http://deck", run="c", token="$ROLLDECK_TOKEN")',
+  );
   expect(environmentCommand("c", "https://deck:8000")).toContain('"https://env:$ROLLDECK_TOKEN@deck:8000/atropos/c"');
 });

@@ -27,7 +27,15 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
     <Dialog onClose={onClose} title={title} size="lg">
       <p className="soft">{deed.does}</p>
       <p className="small">
-        {"ids" in which ? "The runs that are selected." : filter ? <>All that match <code>{visible(filter)}</code> when it is done.</> : "All runs of the deck."}
+        {"ids" in which ? (
+          "The runs that are selected."
+        ) : filter ? (
+          <>
+            All that match <code>{visible(filter)}</code> when it is done.
+          </>
+        ) : (
+          "All runs of the deck."
+        )}
       </p>
       {!act.isSuccess && (
         <form
@@ -48,8 +56,12 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
           {act.isPending && <Progress mt="md" value={(100 * progress.done) / (progress.done + progress.left || 1)} aria-label="Progress" />}
           {act.isError && <ErrorState title="It could not be asked" error={act.error} />}
           <Group justify="flex-end" mt="md">
-            <Button variant="default" onClick={onClose}>Cancel</Button>
-            <Button type="submit" color={deed.destroys ? "red.8" : undefined} loading={act.isPending}>{deed.label}</Button>
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" color={deed.destroys ? "red.8" : undefined} loading={act.isPending}>
+              {deed.label}
+            </Button>
           </Group>
         </form>
       )}
@@ -66,7 +78,9 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
             </ul>
           )}
           <Group justify="flex-end" mt="md">
-            <Button data-autofocus onClick={onClose}>Close</Button>
+            <Button data-autofocus onClick={onClose}>
+              Close
+            </Button>
           </Group>
         </div>
       )}

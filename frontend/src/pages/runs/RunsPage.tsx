@@ -49,7 +49,12 @@ export function RunsPage() {
     void navigate({
       search: (now) => {
         const next = { ...now, ...changes };
-        return { q: next.q || undefined, sort: next.sort === NEWEST ? undefined : next.sort, cols: next.cols, dense: next.dense || undefined };
+        return {
+          q: next.q || undefined,
+          sort: next.sort === NEWEST ? undefined : next.sort,
+          cols: next.cols,
+          dense: next.dense || undefined,
+        };
       },
       replace: "q" in changes,
     });
@@ -61,7 +66,11 @@ export function RunsPage() {
       return after;
     });
   const isBare = list.isSuccess && total === 0 && q === "";
-  const launch = mayOperate && <Button component={Link} to="/runs/new">Launch a run</Button>;
+  const launch = mayOperate && (
+    <Button component={Link} to="/runs/new">
+      Launch a run
+    </Button>
+  );
   const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
   return (
     <>
@@ -76,8 +85,8 @@ export function RunsPage() {
       {isBare && (
         <div className="panel">
           <EmptyState title="No runs yet" command="make demo" action={launch}>
-            A run is one training run: its fleet or its environments, its queue and its trainer. Launch one here, start
-            the demo, or point an Atropos environment at this deck.
+            A run is one training run: its fleet or its environments, its queue and its trainer. Launch one here, start the demo, or point
+            an Atropos environment at this deck.
           </EmptyState>
         </div>
       )}
@@ -87,12 +96,11 @@ export function RunsPage() {
             {ids.length > 0 ? (
               <>
                 {mayOperate ? (
-                  <Actions
-                    label={`${ids.length} selected`}
-                    onPick={(one) => setDeed({ deed: one, which: { ids }, runs: ids.length })}
-                  />
+                  <Actions label={`${ids.length} selected`} onPick={(one) => setDeed({ deed: one, which: { ids }, runs: ids.length })} />
                 ) : (
-                  <span className="soft small" role="status">{ids.length} selected</span>
+                  <span className="soft small" role="status">
+                    {ids.length} selected
+                  </span>
                 )}
                 <CompareButton runs={shown.filter(({ id, archived_at }) => selected.has(id) && !archived_at).map(({ name }) => name)} />
               </>
@@ -111,10 +119,15 @@ export function RunsPage() {
                 CSV
               </Button>
             )}
-            <Views look={{ q: q || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }} onLook={(next) => void navigate({ search: next })} />
+            <Views
+              look={{ q: q || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }}
+              onLook={(next) => void navigate({ search: next })}
+            />
             <Menu position="bottom-end" closeOnItemClick={false}>
               <Menu.Target>
-                <Button size="compact-sm" variant="default">Columns</Button>
+                <Button size="compact-sm" variant="default">
+                  Columns
+                </Button>
               </Menu.Target>
               <Menu.Dropdown>
                 {COLUMNS.map(({ id, label }) => {
@@ -161,13 +174,23 @@ export function RunsPage() {
 function CompareButton({ runs }: { runs: string[] }) {
   const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
   return (
-    <Tooltip label={isFit ? "Their curves in one chart, and where they were told different things." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
+    <Tooltip
+      label={
+        isFit ? "Their curves in one chart, and where they were told different things." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`
+      }
+    >
       {isFit ? (
-        <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/compare" search={{ runs: runs.join(",") }} {...props} />}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          renderRoot={(props) => <Link to="/compare" search={{ runs: runs.join(",") }} {...props} />}
+        >
           Compare
         </Button>
       ) : (
-        <Button size="compact-sm" variant="default" data-disabled aria-disabled onClick={(event) => event.preventDefault()}>Compare</Button>
+        <Button size="compact-sm" variant="default" data-disabled aria-disabled onClick={(event) => event.preventDefault()}>
+          Compare
+        </Button>
       )}
     </Tooltip>
   );
@@ -177,11 +200,15 @@ function Actions({ label, onPick }: { label: string; onPick: (deed: Deed) => voi
   return (
     <Menu position="bottom-start">
       <Menu.Target>
-        <Button size="compact-sm" variant="default">{label} ▾</Button>
+        <Button size="compact-sm" variant="default">
+          {label} ▾
+        </Button>
       </Menu.Target>
       <Menu.Dropdown>
         {DEEDS.map((deed) => (
-          <Menu.Item key={deed.action} onClick={() => onPick(deed)}>{deed.label}</Menu.Item>
+          <Menu.Item key={deed.action} onClick={() => onPick(deed)}>
+            {deed.label}
+          </Menu.Item>
         ))}
       </Menu.Dropdown>
     </Menu>

@@ -25,9 +25,17 @@ function SortHead({ column, sort, onSort }: HeadProps) {
   const isMine = column.sort !== undefined && sort.replace("-", "") === column.sort;
   const isDown = sort.startsWith("-");
   return (
-    <th scope="col" className={`${column.isNumber ? "num" : ""} ${widthOf(column.id)}`} title={column.title} aria-sort={isMine ? (isDown ? "descending" : "ascending") : undefined}>
+    <th
+      scope="col"
+      className={`${column.isNumber ? "num" : ""} ${widthOf(column.id)}`}
+      title={column.title}
+      aria-sort={isMine ? (isDown ? "descending" : "ascending") : undefined}
+    >
       {column.sort ? (
-        <UnstyledButton className={css.sort} onClick={() => onSort(isMine && isDown ? (column.sort as Sort) : `-${column.sort as NonNullable<Column["sort"]>}`)}>
+        <UnstyledButton
+          className={css.sort}
+          onClick={() => onSort(isMine && isDown ? (column.sort as Sort) : `-${column.sort as NonNullable<Column["sort"]>}`)}
+        >
           {column.label}
           <span aria-hidden="true">{isMine ? (isDown ? " ↓" : " ↑") : ""}</span>
         </UnstyledButton>
@@ -38,11 +46,26 @@ function SortHead({ column, sort, onSort }: HeadProps) {
   );
 }
 
-function RunLine({ run, columns, isSelected, onSelect }: { run: ShownRun; columns: Column[]; isSelected: boolean; onSelect: Props["onSelect"] }) {
+function RunLine({
+  run,
+  columns,
+  isSelected,
+  onSelect,
+}: {
+  run: ShownRun;
+  columns: Column[];
+  isSelected: boolean;
+  onSelect: Props["onSelect"];
+}) {
   return (
     <tr className="opens" data-row data-selected={isSelected || undefined}>
       <td className={css.pick}>
-        <Checkbox size="xs" aria-label={`Select ${run.name}`} checked={isSelected} onChange={(event) => onSelect([run.id], event.currentTarget.checked)} />
+        <Checkbox
+          size="xs"
+          aria-label={`Select ${run.name}`}
+          checked={isSelected}
+          onChange={(event) => onSelect([run.id], event.currentTarget.checked)}
+        />
       </td>
       <td className={css.name}>
         <Link to="/runs/$name" params={{ name: addressOf(run) }} className="strong" data-open>
@@ -77,7 +100,12 @@ export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, isD
                 aria-label="Select all that are shown"
                 checked={all}
                 indeterminate={!all && selected.size > 0}
-                onChange={(event) => onSelect(runs.map(({ id }) => id), event.currentTarget.checked)}
+                onChange={(event) =>
+                  onSelect(
+                    runs.map(({ id }) => id),
+                    event.currentTarget.checked,
+                  )
+                }
               />
             </th>
             <SortHead column={{ id: "name", label: "Name", sort: "name" }} sort={sort} onSort={onSort} />

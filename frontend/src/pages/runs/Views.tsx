@@ -26,8 +26,12 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
           onChange={(event) => setName(event.currentTarget.value)}
         />
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>Cancel</Button>
-          <Button type="submit" disabled={!name.trim()}>Keep</Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" disabled={!name.trim()}>
+            Keep
+          </Button>
         </Group>
       </form>
     </Dialog>
@@ -46,7 +50,9 @@ export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) =
     <>
       <Menu position="bottom-end" width={250}>
         <Menu.Target>
-          <Button size="compact-sm" variant="default">Views</Button>
+          <Button size="compact-sm" variant="default">
+            Views
+          </Button>
         </Menu.Target>
         <Menu.Dropdown>
           {views.map((view) => (

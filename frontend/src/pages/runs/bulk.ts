@@ -11,7 +11,12 @@ export const DEEDS: Deed[] = [
   { action: "stop", label: "Stop", does: "They drain for 30 seconds at most, then stop.", destroys: true },
   { action: "tag", label: "Add a tag", does: "The tag is added to those that lack it.", destroys: false },
   { action: "untag", label: "Remove a tag", does: "The tag is removed from those that have it.", destroys: false },
-  { action: "archive", label: "Archive", does: "Runs that are over leave the lists and free their names. Nothing is deleted; is:archived finds them.", destroys: true },
+  {
+    action: "archive",
+    label: "Archive",
+    does: "Runs that are over leave the lists and free their names. Nothing is deleted; is:archived finds them.",
+    destroys: true,
+  },
   { action: "unarchive", label: "Unarchive", does: "Archived runs return to the lists and can be changed again.", destroys: false },
 ];
 

@@ -22,27 +22,50 @@ export type Column = {
 };
 
 /** How old a measurement is; a run at rest is not measured again. */
-const measured = (run: ShownRun) => run.measured_at && <div className="faint small"><Age at={run.measured_at} suffix=" ago" /></div>;
+const measured = (run: ShownRun) =>
+  run.measured_at && (
+    <div className="faint small">
+      <Age at={run.measured_at} suffix=" ago" />
+    </div>
+  );
 const known = (value: number | null | undefined) => value !== null && value !== undefined;
 
 export const COLUMNS: Column[] = [
-  { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /> },
+  {
+    id: "state",
+    label: "State",
+    sort: "changed",
+    isShown: true,
+    cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />,
+  },
   {
     id: "env",
     label: "Environment",
     isShown: true,
     cell: (run) => (
-      <span className="soft anywhere two-lines" title={visible(environmentOf(run))}>{visible(environmentOf(run))}</span>
+      <span className="soft anywhere two-lines" title={visible(environmentOf(run))}>
+        {visible(environmentOf(run))}
+      </span>
     ),
   },
   {
     id: "tags",
     label: "Tags",
     isShown: true,
-    cell: (run) => run.tags.map((tag) => <span key={tag} className="tag">{tag}</span>),
+    cell: (run) =>
+      run.tags.map((tag) => (
+        <span key={tag} className="tag">
+          {tag}
+        </span>
+      )),
   },
   {
-    id: "step", label: "Train step", title: "Batches served, of those planned", sort: "step", isNumber: true, isShown: true,
+    id: "step",
+    label: "Train step",
+    title: "Batches served, of those planned",
+    sort: "step",
+    isNumber: true,
+    isShown: true,
     cell: (run) => (
       <>
         {number(run.served_steps)}
@@ -50,10 +73,38 @@ export const COLUMNS: Column[] = [
       </>
     ),
   },
-  { id: "policy", label: "Policy", title: "Newest published weights", sort: "policy", isNumber: true, isShown: false, cell: (run) => policyStep(run.policy_step) },
-  { id: "return", label: "Return", title: "Mean return of the last 20 training episodes", isNumber: true, isShown: true, cell: (run) => number(run.return_mean) },
-  { id: "trend", label: "Trend", title: "The same over time", isShown: true, cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} /> },
-  { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => <Queued run={run} /> },
+  {
+    id: "policy",
+    label: "Policy",
+    title: "Newest published weights",
+    sort: "policy",
+    isNumber: true,
+    isShown: false,
+    cell: (run) => policyStep(run.policy_step),
+  },
+  {
+    id: "return",
+    label: "Return",
+    title: "Mean return of the last 20 training episodes",
+    isNumber: true,
+    isShown: true,
+    cell: (run) => number(run.return_mean),
+  },
+  {
+    id: "trend",
+    label: "Trend",
+    title: "The same over time",
+    isShown: true,
+    cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} />,
+  },
+  {
+    id: "queue",
+    label: "Queue",
+    title: "Sequences or fragments that wait for a trainer",
+    isNumber: true,
+    isShown: true,
+    cell: (run) => <Queued run={run} />,
+  },
   {
     id: "rate",
     label: "Rate",
@@ -70,7 +121,12 @@ export const COLUMNS: Column[] = [
     ),
   },
   {
-    id: "staleness", label: "Staleness p50", title: "Median of what was served last, in policy versions behind", sort: "staleness", isNumber: true, isShown: false,
+    id: "staleness",
+    label: "Staleness p50",
+    title: "Median of what was served last, in policy versions behind",
+    sort: "staleness",
+    isNumber: true,
+    isShown: false,
     cell: (run) => (
       <>
         {number(run.staleness_p50)}
@@ -81,8 +137,28 @@ export const COLUMNS: Column[] = [
   },
   { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
-  { id: "owner", label: "Owner", isShown: true, cell: (run) => <span className="soft clipped" title={visible(run.created_by ?? "")}>{visible(run.created_by ?? "–")}</span> },
-  { id: "age", label: "Age", sort: "created", isNumber: true, isShown: true, cell: (run) => <span className="soft"><Age at={run.created_at} /></span> },
+  {
+    id: "owner",
+    label: "Owner",
+    isShown: true,
+    cell: (run) => (
+      <span className="soft clipped" title={visible(run.created_by ?? "")}>
+        {visible(run.created_by ?? "–")}
+      </span>
+    ),
+  },
+  {
+    id: "age",
+    label: "Age",
+    sort: "created",
+    isNumber: true,
+    isShown: true,
+    cell: (run) => (
+      <span className="soft">
+        <Age at={run.created_at} />
+      </span>
+    ),
+  },
 ];
 
 /** The columns that the address names, or those that are shown without one. */
@@ -94,6 +170,13 @@ export function columnsOf(cols: string | undefined): Column[] {
 
 /** The address's word for these columns; undefined for those shown without one. */
 export function wordOf(ids: string[]): string | undefined {
-  const word = COLUMNS.filter(({ id }) => ids.includes(id)).map(({ id }) => id).join(".");
-  return word === COLUMNS.filter(({ isShown }) => isShown).map(({ id }) => id).join(".") ? undefined : word;
+  const word = COLUMNS.filter(({ id }) => ids.includes(id))
+    .map(({ id }) => id)
+    .join(".");
+  return word ===
+    COLUMNS.filter(({ isShown }) => isShown)
+      .map(({ id }) => id)
+      .join(".")
+    ? undefined
+    : word;
 }

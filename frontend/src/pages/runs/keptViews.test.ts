@@ -10,6 +10,7 @@ it("keeps views by their name, the last one of a name", () => {
 });
 
 it("takes nothing from a browser that makes no sense", () => {
-  for (const kept of [null, "", "{", "7", '[null, 1, {"name": ""}, {"name": "a"}, {"name": 3, "look": {}}]']) expect(parsed(kept)).toEqual([]);
+  for (const kept of [null, "", "{", "7", '[null, 1, {"name": ""}, {"name": "a"}, {"name": 3, "look": {}}]'])
+    expect(parsed(kept)).toEqual([]);
   expect(parsed('[{"name": "a", "look": {"q": 3, "dense": "yes"}}]')).toEqual([{ name: "a", look: {} }]);
 });

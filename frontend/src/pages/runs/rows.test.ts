@@ -9,7 +9,10 @@ const run = (id: number, status = "running") => ({ id, name: `run-${id}`, status
 
 it("shows each run once, as the live list says it is now", () => {
   const shown = shownRuns([run(2), run(1), run(2)], [run(1, "paused") as unknown as RunRow], { 2: { queued: 7 } as never });
-  expect(shown.map(({ id, status, queued }) => [id, status, queued])).toEqual([[2, "running", 7], [1, "paused", undefined]]);
+  expect(shown.map(({ id, status, queued }) => [id, status, queued])).toEqual([
+    [2, "running", 7],
+    [1, "paused", undefined],
+  ]);
 });
 
 it("asks only for what nobody told", () => {

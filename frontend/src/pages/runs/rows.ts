@@ -4,11 +4,7 @@ import type { ListedRun, Outlook } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
 
 /** Runs in the order of the list, each with the newest that anybody said of it. */
-export function shownRuns(
-  listed: ListedRun[],
-  live: RunRow[],
-  outlooks: Record<string, Outlook>,
-): (ListedRun & Partial<Outlook>)[] {
+export function shownRuns(listed: ListedRun[], live: RunRow[], outlooks: Record<string, Outlook>): (ListedRun & Partial<Outlook>)[] {
   const now = new Map(live.map((run) => [run.id, run]));
   const seen = new Set<number>();
   return listed.flatMap((run) => {

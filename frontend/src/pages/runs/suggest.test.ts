@@ -3,7 +3,12 @@ import type { Qualifier } from "@/api/runLists";
 import { askedAt, offers, taken, valuesWanted } from "./suggest";
 
 const row = (name: string, form: Qualifier["form"], operators: string[], choices: string[] = []): Qualifier => ({
-  name, form, operators, choices, meaning: `${name}.`, example: `${name}:x`,
+  name,
+  form,
+  operators,
+  choices,
+  meaning: `${name}.`,
+  example: `${name}:x`,
 });
 const ALL = [
   row("state", "choice", [":", "="], ["running", "paused"]),

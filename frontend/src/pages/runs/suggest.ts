@@ -1,6 +1,6 @@
 /** Offer what could come next in a filter. Pure. */
 
-import { VALUES_OF, type Qualifier, type ValueOf } from "@/api/runLists";
+import { type Qualifier, VALUES_OF, type ValueOf } from "@/api/runLists";
 
 /** The part of the filter that the cursor stands in, and what is known of it. */
 export type Asked = {
@@ -75,11 +75,13 @@ export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: s
   if (qualifier.form === "time") {
     return AGES.filter(has).map((age) => ({ insert: `${age} `, label: age, note: "an age; a date as 2026-03-01" }));
   }
-  return values.filter(({ value }) => has(value) && value !== "").map(({ value, runs }) => ({
-    insert: `${/[\s,]/.test(value) ? `"${value}"` : value} `,
-    label: value,
-    note: runs === 1 ? "1 run" : `${runs} runs`,
-  }));
+  return values
+    .filter(({ value }) => has(value) && value !== "")
+    .map(({ value, runs }) => ({
+      insert: `${/[\s,]/.test(value) ? `"${value}"` : value} `,
+      label: value,
+      note: runs === 1 ? "1 run" : `${runs} runs`,
+    }));
 }
 
 /** The filter and the cursor once an offer is taken. */

@@ -37,12 +37,22 @@ function Row({ row, onEnd }: { row: BrowserRow; onEnd: () => void }) {
         <span title={visible(row.browser)}>{visible(name)}</span>
         {row.address && <div className="faint small">from {visible(row.address)}</div>}
       </td>
-      <td className="soft nowrap wide-only">{row.signed_in_at ? <>signed in <Age at={row.signed_in_at} suffix=" ago" /></> : "–"}</td>
+      <td className="soft nowrap wide-only">
+        {row.signed_in_at ? (
+          <>
+            signed in <Age at={row.signed_in_at} suffix=" ago" />
+          </>
+        ) : (
+          "–"
+        )}
+      </td>
       <td className="num">
         {row.is_current ? (
           <span className="tag">this one</span>
         ) : (
-          <Button size="compact-sm" variant="default" aria-label={`Sign out ${name}`} onClick={onEnd}>Sign out</Button>
+          <Button size="compact-sm" variant="default" aria-label={`Sign out ${name}`} onClick={onEnd}>
+            Sign out
+          </Button>
         )}
       </td>
     </tr>
@@ -71,7 +81,9 @@ export function Browsers() {
         <div className="table-scroll">
           <table className="table" aria-label="Browsers">
             <tbody>
-              {data.map((row) => <Row key={row.id} row={row} onEnd={() => setEnding({ id: row.id, name: browserName(row.browser) })} />)}
+              {data.map((row) => (
+                <Row key={row.id} row={row} onEnd={() => setEnding({ id: row.id, name: browserName(row.browser) })} />
+              ))}
             </tbody>
           </table>
         </div>

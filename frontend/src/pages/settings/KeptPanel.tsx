@@ -20,14 +20,26 @@ function Row({ kept }: { kept: Kept }) {
         {KEPT_NAMES[kept.what]}
         <div className="faint small">
           {keptWords(kept)}
-          {settings.length > 0 && <span className={css.setting} title="The server's environment sets these"> {settings.join(" ")}</span>}
+          {settings.length > 0 && (
+            <span className={css.setting} title="The server's environment sets these">
+              {" "}
+              {settings.join(" ")}
+            </span>
+          )}
         </div>
       </td>
       <td className="num">
         {bytes(kept.size_bytes)}
-        {share !== null && <div className="faint small" title="Of the tightest limit">{percent(share)}</div>}
+        {share !== null && (
+          <div className="faint small" title="Of the tightest limit">
+            {percent(share)}
+          </div>
+        )}
       </td>
-      <td className="num">{kept.is_estimate ? "≈ " : ""}{count(kept.count)}</td>
+      <td className="num">
+        {kept.is_estimate ? "≈ " : ""}
+        {count(kept.count)}
+      </td>
       <td className="num">{kept.oldest_at ? <Age at={kept.oldest_at} /> : "–"}</td>
     </tr>
   );
@@ -47,16 +59,33 @@ export function KeptPanel() {
               <thead>
                 <tr>
                   <th scope="col">Data</th>
-                  <th scope="col" className="num">Size</th>
-                  <th scope="col" className="num">How many</th>
-                  <th scope="col" className="num">Oldest</th>
+                  <th scope="col" className="num">
+                    Size
+                  </th>
+                  <th scope="col" className="num">
+                    How many
+                  </th>
+                  <th scope="col" className="num">
+                    Oldest
+                  </th>
                 </tr>
               </thead>
-              <tbody>{data.results.map((each) => <Row key={each.what} kept={each} />)}</tbody>
+              <tbody>
+                {data.results.map((each) => (
+                  <Row key={each.what} kept={each} />
+                ))}
+              </tbody>
             </table>
           </div>
           <p className="small soft">
-            {data.backed_up_at ? <>The deck was last backed up <Age at={data.backed_up_at} suffix=" ago" />.</> : "The deck was never backed up."} While it works, this does it:
+            {data.backed_up_at ? (
+              <>
+                The deck was last backed up <Age at={data.backed_up_at} suffix=" ago" />.
+              </>
+            ) : (
+              "The deck was never backed up."
+            )}{" "}
+            While it works, this does it:
           </p>
           <Command text={BACKUP} />
         </>

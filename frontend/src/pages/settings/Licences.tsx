@@ -13,20 +13,27 @@ function Listed() {
   if (!data) return <Skeletons heights={[240]} />;
   return (
     <>
-      <p className="small soft">Rolldeck itself is under {visible(data.own)}. It is made of {count(data.results.length)} packages, each under the licence that it names:</p>
+      <p className="small soft">
+        Rolldeck itself is under {visible(data.own)}. It is made of {count(data.results.length)} packages, each under the licence that it
+        names:
+      </p>
       <div className="table-scroll">
         <table className="table" aria-label="Packages and their licences">
           <thead>
             <tr>
               <th scope="col">Package</th>
               <th scope="col">Licence</th>
-              <th scope="col" className="wide-only">Works in</th>
+              <th scope="col" className="wide-only">
+                Works in
+              </th>
             </tr>
           </thead>
           <tbody>
             {data.results.map(({ name, version, licence, part }) => (
               <tr key={`${part} ${name} ${version}`}>
-                <td className="anywhere">{visible(name)} <span className="faint small">{visible(version)}</span></td>
+                <td className="anywhere">
+                  {visible(name)} <span className="faint small">{visible(version)}</span>
+                </td>
                 <td className="anywhere">{visible(licence)}</td>
                 <td className="wide-only soft">{part === "server" ? "the server" : "the dashboard"}</td>
               </tr>
@@ -43,8 +50,14 @@ export function Licences() {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
-      <Button mt="sm" size="compact-sm" variant="default" onClick={() => setOpen(true)}>Licences</Button>
-      {isOpen && <Dialog onClose={() => setOpen(false)} size="46rem" title="Licences"><Listed /></Dialog>}
+      <Button mt="sm" size="compact-sm" variant="default" onClick={() => setOpen(true)}>
+        Licences
+      </Button>
+      {isOpen && (
+        <Dialog onClose={() => setOpen(false)} size="46rem" title="Licences">
+          <Listed />
+        </Dialog>
+      )}
     </>
   );
 }

@@ -28,15 +28,29 @@ export function Look() {
         <SegmentedControl
           aria-label="Theme"
           value={colorScheme}
-          data={[{ value: "auto", label: "As the system" }, { value: "light", label: "Light" }, { value: "dark", label: "Dark" }]}
+          data={[
+            { value: "auto", label: "As the system" },
+            { value: "light", label: "Light" },
+            { value: "dark", label: "Dark" },
+          ]}
           onChange={(value) => setColorScheme(value as typeof colorScheme)}
         />
       </Choice>
-      <Choice label="Times of day" help={<>Now is <span data-clock>{clock(now)}</span>. Tooltips always say UTC.</>}>
+      <Choice
+        label="Times of day"
+        help={
+          <>
+            Now is <span data-clock>{clock(now)}</span>. Tooltips always say UTC.
+          </>
+        }
+      >
         <SegmentedControl
           aria-label="Times of day"
           value={chosen.time}
-          data={[{ value: "local", label: "My zone" }, { value: "utc", label: "UTC" }]}
+          data={[
+            { value: "local", label: "My zone" },
+            { value: "utc", label: "UTC" },
+          ]}
           onChange={(value) => setChosen(choose({ time: value === "utc" ? "utc" : "local" }))}
         />
       </Choice>
@@ -44,7 +58,10 @@ export function Look() {
         <SegmentedControl
           aria-label="Density"
           value={chosen.density}
-          data={[{ value: "comfortable", label: "Comfortable" }, { value: "dense", label: "Dense" }]}
+          data={[
+            { value: "comfortable", label: "Comfortable" },
+            { value: "dense", label: "Dense" },
+          ]}
           onChange={(value) => setChosen(choose({ density: value === "dense" ? "dense" : "comfortable" }))}
         />
       </Choice>

@@ -51,7 +51,14 @@ function Facts() {
     ["Atropos routes", data.auth === "open" ? "open to this machine, tokens from elsewhere" : "need a token from anywhere"],
   ];
   return (
-    <Panel title="This deck" aside={<Button component={Link} to="/cluster" size="compact-sm" variant="default">What it is made of</Button>}>
+    <Panel
+      title="This deck"
+      aside={
+        <Button component={Link} to="/cluster" size="compact-sm" variant="default">
+          What it is made of
+        </Button>
+      }
+    >
       <dl className={css.facts}>
         {facts.map(([term, value]) => (
           <div key={term}>

@@ -30,8 +30,8 @@ function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
       onClose={onClose}
     >
       <p className={css.line}>
-        It gets one made-up alert{webhook.channel === "webhook" && signing}, whose text says that it is a test. It is sent
-        once and not repeated.
+        It gets one made-up alert{webhook.channel === "webhook" && signing}, whose text says that it is a test. It is sent once and not
+        repeated.
       </p>
     </ReasonDialog>
   );
@@ -49,11 +49,19 @@ function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean;
       </td>
       <td aria-live="polite">
         {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
-        {test && <div className="faint small"><Age at={test.created_at} suffix=" ago" /></div>}
+        {test && (
+          <div className="faint small">
+            <Age at={test.created_at} suffix=" ago" />
+          </div>
+        )}
       </td>
       <td className="num">
         <Button
-          size="compact-sm" variant="default" aria-label={`Test ${visible(webhook.target)}`} disabled={!mayTest} onClick={onTest}
+          size="compact-sm"
+          variant="default"
+          aria-label={`Test ${visible(webhook.target)}`}
+          disabled={!mayTest}
+          onClick={onTest}
           title={mayTest ? "Send a sample now and see whether it arrives" : TAKES_OPERATOR}
         >
           Test
@@ -74,7 +82,8 @@ export function Webhooks() {
       {!data && !error && <Skeletons heights={[60]} />}
       {data?.length === 0 && (
         <EmptyState title="Nobody is told" command={COMMAND}>
-          Every alert that is raised, acknowledged or resolved can be posted to a chat or a pager, or mailed. The server's environment names where to.
+          Every alert that is raised, acknowledged or resolved can be posted to a chat or a pager, or mailed. The server's environment names
+          where to.
         </EmptyState>
       )}
       {data && data.length > 0 && (
@@ -84,10 +93,16 @@ export function Webhooks() {
               <tr>
                 <th scope="col">Address</th>
                 <th scope="col">Last test</th>
-                <th scope="col"><span className="unseen">Do</span></th>
+                <th scope="col">
+                  <span className="unseen">Do</span>
+                </th>
               </tr>
             </thead>
-            <tbody>{data.map((each) => <Row key={each.id} webhook={each} mayTest={mayOperate} onTest={() => setAsking(each)} />)}</tbody>
+            <tbody>
+              {data.map((each) => (
+                <Row key={each.id} webhook={each} mayTest={mayOperate} onTest={() => setAsking(each)} />
+              ))}
+            </tbody>
           </table>
         </div>
       )}

@@ -1,6 +1,6 @@
 import { SegmentedControl, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { type CallRow, callsQuery, type ClientRow, clientsQuery, type Only } from "@/api/tokens";
+import { type CallRow, type ClientRow, callsQuery, clientsQuery, type Only } from "@/api/tokens";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -35,7 +35,9 @@ function CallLine({ call }: { call: CallRow }) {
   const tone = call.status >= 500 ? "bad" : call.status >= 400 ? "held" : call.replayed ? "busy" : "good";
   return (
     <tr>
-      <td className="nowrap soft"><Age at={call.at} suffix=" ago" /></td>
+      <td className="nowrap soft">
+        <Age at={call.at} suffix=" ago" />
+      </td>
       <td>
         <span className={`chip tone-${tone}`}>
           {call.status}
@@ -46,7 +48,9 @@ function CallLine({ call }: { call: CallRow }) {
         <b>{call.method}</b> {visible(call.path)}
       </td>
       <td className="num soft">{number(call.duration_ms)} ms</td>
-      <td className={css.said}><Said call={call} /></td>
+      <td className={css.said}>
+        <Said call={call} />
+      </td>
     </tr>
   );
 }
@@ -58,7 +62,9 @@ export function Inspector({ client, only, onLook }: Props) {
   const calls = useQuery(callsQuery(chosen, only));
   const note = (
     <Tooltip label="Refusals and repeated pushes are kept one by one, up to 50 in two seconds. Successes of one route within two seconds are one row, the slowest, which says how many it stands for. A call that waits is noted as it begins to.">
-      <span tabIndex={0} className={css.hint}>refusals whole, successes in samples</span>
+      <span tabIndex={0} className={css.hint}>
+        refusals whole, successes in samples
+      </span>
     </Tooltip>
   );
   const filter = (
@@ -67,7 +73,11 @@ export function Inspector({ client, only, onLook }: Props) {
       aria-label="Calls to show"
       value={only ?? ""}
       onChange={(value) => onLook(chosen, (value || undefined) as Only)}
-      data={[{ value: "", label: "All" }, { value: "refused", label: "Refused" }, { value: "replayed", label: "Repeated" }]}
+      data={[
+        { value: "", label: "All" },
+        { value: "refused", label: "Refused" },
+        { value: "replayed", label: "Repeated" },
+      ]}
     />
   );
   return (
@@ -83,14 +93,21 @@ export function Inspector({ client, only, onLook }: Props) {
           <ul className={css.clients} aria-label="Clients">
             {clients.data.map((each) => (
               <li key={each.client}>
-                <button type="button" className={css.client} aria-pressed={each.client === chosen} onClick={() => onLook(each.client, only)}>
+                <button
+                  type="button"
+                  className={css.client}
+                  aria-pressed={each.client === chosen}
+                  onClick={() => onLook(each.client, only)}
+                >
                   <b className="anywhere">{visible(nameOf(each))}</b>
                   <span className="tiny soft">
                     {number(each.calls)} calls
                     {each.refused > 0 && <span className="held"> · {number(each.refused)} refused</span>}
                     {each.replayed > 0 && <> · {number(each.replayed)} repeated</>}
                   </span>
-                  <span className="tiny faint"><Age at={each.last_at} suffix=" ago" /></span>
+                  <span className="tiny faint">
+                    <Age at={each.last_at} suffix=" ago" />
+                  </span>
                 </button>
               </li>
             ))}
@@ -105,11 +122,17 @@ export function Inspector({ client, only, onLook }: Props) {
                     <th scope="col">When</th>
                     <th scope="col">Status</th>
                     <th scope="col">Call</th>
-                    <th scope="col" className="num">Took</th>
+                    <th scope="col" className="num">
+                      Took
+                    </th>
                     <th scope="col">What it was told</th>
                   </tr>
                 </thead>
-                <tbody>{calls.data?.map((call) => <CallLine key={call.id} call={call} />)}</tbody>
+                <tbody>
+                  {calls.data?.map((call) => (
+                    <CallLine key={call.id} call={call} />
+                  ))}
+                </tbody>
               </table>
             )}
           </div>

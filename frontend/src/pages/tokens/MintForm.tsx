@@ -51,20 +51,32 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
     <Dialog onClose={close} title={minted ? "This is the token" : "Create a token"} size="lg">
       {minted ? (
         <Stack>
-          <Alert variant="light" color="yellow">It is shown this once: copy it now. Only its hash is kept.</Alert>
+          <Alert variant="light" color="yellow">
+            It is shown this once: copy it now. Only its hash is kept.
+          </Alert>
           <div className="command">
             <code data-token>{minted.token}</code>
             <Copy text={minted.token} />
           </div>
           <p className="soft small">Commands that need it hold it until this page is left or loaded anew.</p>
-          <Group justify="flex-end"><Button data-autofocus onClick={close}>Done</Button></Group>
+          <Group justify="flex-end">
+            <Button data-autofocus onClick={close}>
+              Done
+            </Button>
+          </Group>
         </Stack>
       ) : (
         <form
           onSubmit={(event) => {
             event.preventDefault();
             mint.mutate(
-              { name, scopes: scopes as Scope[], run: run || null, expires_in_seconds: life ? Number(life) : null, networks: networks.split(/[\s,]+/).filter(Boolean) },
+              {
+                name,
+                scopes: scopes as Scope[],
+                run: run || null,
+                expires_in_seconds: life ? Number(life) : null,
+                networks: networks.split(/[\s,]+/).filter(Boolean),
+              },
               { onSuccess: onMinted },
             );
           }}
@@ -82,11 +94,25 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
             <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes} error={wrong("scopes")}>
               <Stack gap={6} mt={6}>
                 {SCOPES.map(({ scope, does }) => (
-                  <Checkbox key={scope} value={scope} label={<><b>{scope}</b> <span className="soft">{does}</span></>} />
+                  <Checkbox
+                    key={scope}
+                    value={scope}
+                    label={
+                      <>
+                        <b>{scope}</b> <span className="soft">{does}</span>
+                      </>
+                    }
+                  />
                 ))}
               </Stack>
             </Checkbox.Group>
-            <TextInput label="Run" description="Good for this run alone; empty for all." value={run} error={wrong("run")} onChange={(event) => setRun(event.currentTarget.value)} />
+            <TextInput
+              label="Run"
+              description="Good for this run alone; empty for all."
+              value={run}
+              error={wrong("run")}
+              onChange={(event) => setRun(event.currentTarget.value)}
+            />
             <TextInput
               label="Addresses"
               description="Good from these alone: addresses or networks such as 10.0.0.0/8; empty for all."
@@ -98,8 +124,12 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
             <Select label="Good for" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
             {mint.isError && fields.length === 0 && <ErrorState title="The token was not created" error={mint.error} />}
             <Group justify="flex-end">
-              <Button variant="default" onClick={close}>Cancel</Button>
-              <Button type="submit" loading={mint.isPending} disabled={scopes.length === 0}>Create the token</Button>
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button type="submit" loading={mint.isPending} disabled={scopes.length === 0}>
+                Create the token
+              </Button>
             </Group>
           </Stack>
         </form>

@@ -8,7 +8,10 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 
 /** State of a token as a word, with its colour and sign. */
-function standing(token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended" | "scopes">, nowMs: number): { word: string; tone: string; sign: string } {
+function standing(
+  token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended" | "scopes">,
+  nowMs: number,
+): { word: string; tone: string; sign: string } {
   if (token.revoked_at) return { word: "revoked", tone: "quiet", sign: "✕" };
   if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held", sign: "◷" };
   if (token.suspended.length === token.scopes.length) return { word: "suspended", tone: "held", sign: "‖" };
@@ -27,11 +30,21 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
             <th scope="col">Token</th>
             <th scope="col">State</th>
             <th scope="col">Scopes</th>
-            <th scope="col" className="wide-only">Run</th>
-            <th scope="col" className="wide-only">Expires</th>
-            <th scope="col" className="wide-only">Last used</th>
-            <th scope="col" className="wide-only">Made</th>
-            <th scope="col"><span className="unseen">Revoke</span></th>
+            <th scope="col" className="wide-only">
+              Run
+            </th>
+            <th scope="col" className="wide-only">
+              Expires
+            </th>
+            <th scope="col" className="wide-only">
+              Last used
+            </th>
+            <th scope="col" className="wide-only">
+              Made
+            </th>
+            <th scope="col">
+              <span className="unseen">Revoke</span>
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -43,21 +56,43 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
                   <b className="anywhere">{visible(token.name)}</b>
                   <div className="mono tiny faint">{token.prefix}…</div>
                 </td>
-                <td><span className={`chip tone-${tone}`}><span className="chip-sign" aria-hidden="true">{sign}</span>{word}</span></td>
                 <td>
-                  {token.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}
-                  {token.suspended.length > 0 && <div className="tiny faint">{token.suspended.join(", ")} suspended: the owner's role does not allow it</div>}
+                  <span className={`chip tone-${tone}`}>
+                    <span className="chip-sign" aria-hidden="true">
+                      {sign}
+                    </span>
+                    {word}
+                  </span>
+                </td>
+                <td>
+                  {token.scopes.map((scope) => (
+                    <span key={scope} className="tag">
+                      {scope}
+                    </span>
+                  ))}
+                  {token.suspended.length > 0 && (
+                    <div className="tiny faint">{token.suspended.join(", ")} suspended: the owner's role does not allow it</div>
+                  )}
                 </td>
                 <td className="wide-only soft">
                   {token.run ?? "all"}
-                  {token.networks.length > 0 && <div className="mono tiny anywhere" title="Good from these addresses alone">from {token.networks.map(visible).join(", ")}</div>}
+                  {token.networks.length > 0 && (
+                    <div className="mono tiny anywhere" title="Good from these addresses alone">
+                      from {token.networks.map(visible).join(", ")}
+                    </div>
+                  )}
                 </td>
                 <td className="wide-only soft">{token.expires_at ? <Moment at={token.expires_at} /> : "never"}</td>
                 <td className="wide-only soft">{token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"}</td>
-                <td className="wide-only soft"><Age at={token.created_at} suffix=" ago" />{token.created_by && ` by ${visible(token.created_by)}`}</td>
+                <td className="wide-only soft">
+                  <Age at={token.created_at} suffix=" ago" />
+                  {token.created_by && ` by ${visible(token.created_by)}`}
+                </td>
                 <td className="num">
                   {word !== "revoked" && (
-                    <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>Revoke</Button>
+                    <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>
+                      Revoke
+                    </Button>
                   )}
                 </td>
               </tr>

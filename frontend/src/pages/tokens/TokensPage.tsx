@@ -24,13 +24,17 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
       <Tabs defaultValue="curl">
         <Tabs.List>
           {starts.map(({ id, title }) => (
-            <Tabs.Tab key={id} value={id}>{title}</Tabs.Tab>
+            <Tabs.Tab key={id} value={id}>
+              {title}
+            </Tabs.Tab>
           ))}
         </Tabs.List>
         {starts.map(({ id, text, scopes }) => (
           <Tabs.Panel key={id} value={id}>
             <Lines text={text} />
-            <span className="tiny faint">Token scopes: {scopes}. <a href="/docs">All of the API</a></span>
+            <span className="tiny faint">
+              Token scopes: {scopes}. <a href="/docs">All of the API</a>
+            </span>
           </Tabs.Panel>
         ))}
       </Tabs>
@@ -46,7 +50,9 @@ export function TokensPage() {
   const [isMinting, setMinting] = useState(false);
   const [minted, setMinted] = useState<{ token: string; run: string | null } | null>(null);
   useCommands(
-    role === "admin" ? [{ id: "token:new", group: "This page", title: "Create a token…", words: "mint secret key", act: () => setMinting(true) }] : [],
+    role === "admin"
+      ? [{ id: "token:new", group: "This page", title: "Create a token…", words: "mint secret key", act: () => setMinting(true) }]
+      : [],
   );
   return (
     <>
@@ -86,9 +92,7 @@ export function TokensPage() {
           </>
         )}
       </div>
-      {isMinting && (
-        <MintForm onClose={() => setMinting(false)} onMinted={({ token, run }) => setMinted({ token, run })} />
-      )}
+      {isMinting && <MintForm onClose={() => setMinting(false)} onMinted={({ token, run }) => setMinted({ token, run })} />}
     </>
   );
 }

@@ -17,31 +17,53 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
   const versions = `${fragment.epoch}.${versionsText(fragment)}`;
   return (
     <dl className={styles.facts}>
-      <Fact name="Return"><b data-return>{number(fragment.reward_sum)}</b></Fact>
+      <Fact name="Return">
+        <b data-return>{number(fragment.reward_sum)}</b>
+      </Fact>
       <Fact name="Steps">
         {number(fragment.steps)}
         {padding > 0 && <span className="faint"> and {number(padding)} of padding</span>}
         <span className="faint">, {bytes(fragment.size_bytes)}</span>
       </Fact>
       <Fact name="Weights">
-        {version === null ? versions : <Link to="/runs/$name/weights" params={params} search={{ version }}>version {versions}</Link>}
+        {version === null ? (
+          versions
+        ) : (
+          <Link to="/runs/$name/weights" params={params} search={{ version }}>
+            version {versions}
+          </Link>
+        )}
       </Fact>
       <Fact name="Worker">
-        {worker === null ? plain(fragment.worker) : <Link to="/runs/$name/fleet" params={params} search={{ worker }}>worker {worker}</Link>}
+        {worker === null ? (
+          plain(fragment.worker)
+        ) : (
+          <Link to="/runs/$name/fleet" params={params} search={{ worker }}>
+            worker {worker}
+          </Link>
+        )}
         <span className="faint"> · </span>
-        <Link to="/runs/$name/trajectories" params={params} search={{ worker: [fragment.worker] }}>its fragments</Link>
+        <Link to="/runs/$name/trajectories" params={params} search={{ worker: [fragment.worker] }}>
+          its fragments
+        </Link>
       </Fact>
       {fragment.batch && (
         <Fact name="Batch">
-          <Link to="/runs/$name/queue" params={params} search={{ batch: fragment.batch }}>train step {number(fragment.step)}</Link>
+          <Link to="/runs/$name/queue" params={params} search={{ batch: fragment.batch }}>
+            train step {number(fragment.step)}
+          </Link>
           <span className="faint"> · </span>
-          <Link to="/runs/$name/trajectories" params={params} search={{ batch: fragment.batch }}>its fragments</Link>
+          <Link to="/runs/$name/trajectories" params={params} search={{ batch: fragment.batch }}>
+            its fragments
+          </Link>
         </Fact>
       )}
       {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
       <Fact name="Environment">{plain(fragment.environment)}</Fact>
       <Fact name="Follows the one before">{fragment.contiguous ? "yes" : "no, it begins anew"}</Fact>
-      <Fact name="Came in"><Age at={fragment.received_at} suffix=" ago" /></Fact>
+      <Fact name="Came in">
+        <Age at={fragment.received_at} suffix=" ago" />
+      </Fact>
     </dl>
   );
 }

@@ -48,8 +48,13 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
       <header className={`panel ${styles.head}`}>
         <div className={styles.title}>
           <h2>
-            <Link to="/runs/$name/trajectories" params={{ name: run }}>Trajectories</Link>
-            <span className="faint" aria-hidden="true"> / </span>
+            <Link to="/runs/$name/trajectories" params={{ name: run }}>
+              Trajectories
+            </Link>
+            <span className="faint" aria-hidden="true">
+              {" "}
+              /{" "}
+            </span>
             {plain(fragment.slot)} · {number(fragment.number)}
           </h2>
           <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
@@ -150,9 +155,14 @@ function Episodes({ content, marked, onStep }: PartProps & { marked: string | un
         {content.episodes.map(({ id, first, steps, reward, begins, outcome }, place) => (
           <li key={`${first} ${id}`} aria-current={id === marked || undefined}>
             <button type="button" className={own.jump} onClick={() => onStep(first)}>
-              <span className="unseen">Go to the steps </span>{first} – {first + steps - 1}<span className="unseen"> of episode {place}</span>
+              <span className="unseen">Go to the steps </span>
+              {first} – {first + steps - 1}
+              <span className="unseen"> of episode {place}</span>
             </button>
-            <span className="anywhere" title={plain(id)}>{begins ? "begins" : "goes on"}{outcome ? `, ${outcome}` : ""}</span>
+            <span className="anywhere" title={plain(id)}>
+              {begins ? "begins" : "goes on"}
+              {outcome ? `, ${outcome}` : ""}
+            </span>
             <span className={own.num}>{number(reward)}</span>
           </li>
         ))}
@@ -169,7 +179,14 @@ function Arrays({ content }: { content: FragmentContent }) {
       <div className="table-scroll">
         <table className="table" aria-label="Arrays of the fragment">
           <thead>
-            <tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Shape</th><th scope="col" className="num">Size</th></tr>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Type</th>
+              <th scope="col">Shape</th>
+              <th scope="col" className="num">
+                Size
+              </th>
+            </tr>
           </thead>
           <tbody>
             {content.arrays.map(({ name, dtype, shape, size_bytes }) => (

@@ -8,8 +8,8 @@ import { number } from "@/format";
 import { partings, sharedBy } from "@/pages/viewer/alignment";
 import { ChannelPicker } from "@/pages/viewer/ChannelPicker";
 import type { Channel } from "@/pages/viewer/channels";
-import { type Order, ORDERS, type ViewerSearch } from "@/pages/viewer/search";
 import { Spans } from "@/pages/viewer/Spans";
+import { ORDERS, type Order, type ViewerSearch } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/tokens.module.css";
 
 const SHOWN = 256;
@@ -46,7 +46,10 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
   const failed = asked.find((each) => each.isError);
   const windows = asked.map((each) => each.data).filter((window): window is SequenceWindow => window !== undefined);
   const isWhole = windows.length === rows.length;
-  const marks = useMemo(() => (isWhole ? marksOf(windows) : new Map<number, Map<number, string>>()), [isWhole, windows.map((window) => `${window.index}`).join(), start]);
+  const marks = useMemo(
+    () => (isWhole ? marksOf(windows) : new Map<number, Map<number, string>>()),
+    [isWhole, windows.map((window) => `${window.index}`).join(), start],
+  );
   const open = (event: MouseEvent) => {
     const token = (event.target as Element).closest<HTMLElement>("[data-token]");
     const row = (event.target as Element).closest<HTMLElement>("[data-sequence]");
@@ -73,11 +76,9 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
         />
       </div>
       <p className={styles.note}>
-        {list.common_prefix === 0
-          ? "They part at their first token."
-          : `All begin with the same ${number(list.common_prefix)} tokens.`}{" "}
-        Shown are tokens {number(start)} to {number(Math.min(start + SHOWN, longest) - 1)} of {number(longest)}; ▲ marks where a
-        sequence goes its own way.
+        {list.common_prefix === 0 ? "They part at their first token." : `All begin with the same ${number(list.common_prefix)} tokens.`}{" "}
+        Shown are tokens {number(start)} to {number(Math.min(start + SHOWN, longest) - 1)} of {number(longest)}; ▲ marks where a sequence
+        goes its own way.
       </p>
       {failed && <ErrorState title="The tokens cannot be shown" error={failed.error} onRetry={() => void failed.refetch()} />}
       {!isWhole && !failed && <Skeletons heights={[200]} />}
@@ -89,7 +90,11 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
             const marked = marks.get(row.index);
             return (
               <section key={row.index} data-sequence={row.index} className={styles.row} aria-label={`Sequence ${row.index}`}>
-                <button type="button" className={styles.rowHead} onClick={() => onOpen(row.index, Math.min(list.common_prefix, row.tokens - 1))}>
+                <button
+                  type="button"
+                  className={styles.rowHead}
+                  onClick={() => onOpen(row.index, Math.min(list.common_prefix, row.tokens - 1))}
+                >
                   <b>{number(row.score)}</b>
                   <span className="faint tiny">sequence {row.index}</span>
                   <span className="faint tiny">{number(row.tokens)} tokens</span>
@@ -114,11 +119,21 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
           })}
         </div>
       )}
-      {list.results.length > MOST_ROWS && <p className={styles.note}>The first {MOST_ROWS} of {list.results.length} sequences.</p>}
+      {list.results.length > MOST_ROWS && (
+        <p className={styles.note}>
+          The first {MOST_ROWS} of {list.results.length} sequences.
+        </p>
+      )}
       <div className={styles.pager}>
-        <Button size="compact-sm" variant="default" disabled={start === 0} onClick={() => setStart(Math.max(0, start - SHOWN))}>Earlier tokens</Button>
-        <Button size="compact-sm" variant="default" disabled={start === first} onClick={() => setStart(first)}>Where they part</Button>
-        <Button size="compact-sm" variant="default" disabled={start + SHOWN >= longest} onClick={() => setStart(start + SHOWN)}>Later tokens</Button>
+        <Button size="compact-sm" variant="default" disabled={start === 0} onClick={() => setStart(Math.max(0, start - SHOWN))}>
+          Earlier tokens
+        </Button>
+        <Button size="compact-sm" variant="default" disabled={start === first} onClick={() => setStart(first)}>
+          Where they part
+        </Button>
+        <Button size="compact-sm" variant="default" disabled={start + SHOWN >= longest} onClick={() => setStart(start + SHOWN)}>
+          Later tokens
+        </Button>
       </div>
     </>
   );

@@ -28,7 +28,11 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
     <section aria-label="Its life" className={styles.life}>
       <h3>Its life</h3>
       {stretches.length > 0 && (
-        <div className={styles.bar} role="img" aria-label={stretches.map(({ name, from, to }) => `${name} ${lasting((to - from) / 1000)}`).join(", ")}>
+        <div
+          className={styles.bar}
+          role="img"
+          aria-label={stretches.map(({ name, from, to }) => `${name} ${lasting((to - from) / 1000)}`).join(", ")}
+        >
           {stretches.map(({ name, from, to, isOpen }) => (
             <Tooltip key={name} label={`${name}: ${lasting((to - from) / 1000)}${isOpen ? " so far" : ""}`}>
               <span data-kind={KINDS.indexOf(name)} data-open={isOpen || undefined} style={{ flexGrow: to - from }} />
@@ -50,7 +54,9 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
           return (
             <li key={what} data-tone={tone}>
               <Tooltip label={utc(at)}>
-                <time dateTime={at} tabIndex={0}>{clock(at)}</time>
+                <time dateTime={at} tabIndex={0}>
+                  {clock(at)}
+                </time>
               </Tooltip>
               <span className="faint tiny num">{before ? `+${lasting((Date.parse(at) - Date.parse(before.at)) / 1000)}` : ""}</span>
               <span>

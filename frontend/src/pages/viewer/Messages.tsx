@@ -24,7 +24,12 @@ function Pictures({ pictures }: { pictures: Picture[] }) {
             An image of {bytes(picture.size_bytes)} is not shown: it is larger than 1 MiB.
           </p>
         ) : (
-          <img key={index} src={`data:${picture.media_type};base64,${picture.data}`} alt={`${picture.media_type}, ${bytes(picture.size_bytes)}`} loading="lazy" />
+          <img
+            key={index}
+            src={`data:${picture.media_type};base64,${picture.data}`}
+            alt={`${picture.media_type}, ${bytes(picture.size_bytes)}`}
+            loading="lazy"
+          />
         ),
       )}
     </div>
@@ -49,13 +54,16 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
       {text && <pre className={styles.text}>{plain(text)}</pre>}
       <Pictures pictures={message.pictures} />
       {left > 0 && text.length < MOST_CHARACTERS && (
-        <Button size="compact-sm" variant="default" loading={more.isFetching} onClick={() => setCharacters(Math.min(MOST_CHARACTERS, text.length * 4))}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          loading={more.isFetching}
+          onClick={() => setCharacters(Math.min(MOST_CHARACTERS, text.length * 4))}
+        >
           Show more of {number(left)} characters
         </Button>
       )}
-      {left > 0 && text.length >= MOST_CHARACTERS && (
-        <p className="faint tiny">{number(left)} more characters are in the export.</p>
-      )}
+      {left > 0 && text.length >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
       {message.extra && (
         <details className={styles.extra}>
           <summary>Further fields</summary>
@@ -80,7 +88,9 @@ function Decoded({ place, list }: { place: Place; list: SequenceList }) {
         <section key={start} className={styles.message} data-role={isOwn ? "assistant" : "user"} aria-label={isOwn ? "Policy" : "Prompt"}>
           <header>
             <span className={styles.role}>{isOwn ? "policy" : start === 0 ? "prompt" : "environment"}</span>
-            <span className="faint tiny">tokens {number(start)} to {number(end - 1)}</span>
+            <span className="faint tiny">
+              tokens {number(start)} to {number(end - 1)}
+            </span>
           </header>
           <pre className={styles.text}>{plain(texts.slice(start, end).join(""))}</pre>
         </section>

@@ -29,60 +29,93 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
     <dl className={styles.facts}>
       <Fact name="Scores">
         <b>{number(group.score_mean)}</b>
-        <span className="faint"> ± {number(group.score_std)}, {number(group.score_min)} to {number(group.score_max)}</span>
+        <span className="faint">
+          {" "}
+          ± {number(group.score_std)}, {number(group.score_min)} to {number(group.score_max)}
+        </span>
       </Fact>
       <Fact name="Tokens">
-        {number(group.tokens)} <span className="faint">in {group.sequences}, {bytes(group.size_bytes)}</span>
+        {number(group.tokens)}{" "}
+        <span className="faint">
+          in {group.sequences}, {bytes(group.size_bytes)}
+        </span>
       </Fact>
       {batch && (
         <Fact name="Batch">
-          <Link to="/runs/$name/queue" params={params} search={{ batch: batch.id }}>train step {batch.step}</Link>
-          <span className="faint"> · {batch.state}{batch.trainer ? ` · ${plain(batch.trainer)}` : ""} · </span>
-          <Link to={to} params={params} search={{ batch: batch.id }}>its groups</Link>
+          <Link to="/runs/$name/queue" params={params} search={{ batch: batch.id }}>
+            train step {batch.step}
+          </Link>
+          <span className="faint">
+            {" "}
+            · {batch.state}
+            {batch.trainer ? ` · ${plain(batch.trainer)}` : ""} ·{" "}
+          </span>
+          <Link to={to} params={params} search={{ batch: batch.id }}>
+            its groups
+          </Link>
         </Fact>
       )}
       <Fact name="Weights">
         {group.policy_step === null && "not told"}
         {version && (
-          <Link to="/runs/$name/weights" params={params} search={{ version: version.id }}>version {group.epoch}.{policyStep(group.policy_step)}</Link>
+          <Link to="/runs/$name/weights" params={params} search={{ version: version.id }}>
+            version {group.epoch}.{policyStep(group.policy_step)}
+          </Link>
         )}
         {!version && group.policy_step !== null && `${group.epoch}.${policyStep(group.policy_step)}`}
         {group.policy_step !== null && (
           <>
             <span className="faint"> · </span>
-            <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>groups of it</Link>
+            <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>
+              groups of it
+            </Link>
           </>
         )}
         {batch?.staleness != null && <span className="faint"> · {number(batch.staleness)} behind at its batch</span>}
-        {version && <span className="faint mono" title={`sha256 ${version.sha256}`}> · {version.sha256.slice(0, 8)}</span>}
+        {version && (
+          <span className="faint mono" title={`sha256 ${version.sha256}`}>
+            {" "}
+            · {version.sha256.slice(0, 8)}
+          </span>
+        )}
       </Fact>
       {(group.environment || group.env_id !== null) && (
         <Fact name="Environment">
-          <Link to={to} params={params} search={{ env: [String(group.env_id)] }}>{plain(group.environment || String(group.env_id))}</Link>
+          <Link to={to} params={params} search={{ env: [String(group.env_id)] }}>
+            {plain(group.environment || String(group.env_id))}
+          </Link>
         </Fact>
       )}
       {group.lesson && (
         <Fact name="Lesson">
-          <Link to={to} params={params} search={{ lesson: [group.lesson] }}>{plain(group.lesson)}</Link>
+          <Link to={to} params={params} search={{ lesson: [group.lesson] }}>
+            {plain(group.lesson)}
+          </Link>
           {detail.env_spec && <span className="faint"> · {plain(detail.env_spec)}</span>}
         </Fact>
       )}
       <Fact name="Producer">
         {worker !== null && (
           <>
-            <Link to="/runs/$name/fleet" params={params} search={{ worker }}>worker {worker}</Link>
+            <Link to="/runs/$name/fleet" params={params} search={{ worker }}>
+              worker {worker}
+            </Link>
             <span className="faint"> · </span>
           </>
         )}
         {group.worker ? (
-          <Link to={to} params={params} search={{ worker: [group.worker] }}>{worker === null ? plain(group.worker) : `groups of ${plain(group.worker)}`}</Link>
+          <Link to={to} params={params} search={{ worker: [group.worker] }}>
+            {worker === null ? plain(group.worker) : `groups of ${plain(group.worker)}`}
+          </Link>
         ) : (
           plain(group.producer) || "–"
         )}
       </Fact>
       {group.example && <Fact name="Problem">{plain(group.example)}</Fact>}
       {detail.seed !== null && <Fact name="Seed of the run">{detail.seed}</Fact>}
-      <Fact name="Came in"><Age at={group.received_at} suffix=" ago" /></Fact>
+      <Fact name="Came in">
+        <Age at={group.received_at} suffix=" ago" />
+      </Fact>
     </dl>
   );
 }

@@ -26,7 +26,10 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
             <div key={field.name}>
               <dt className="mono">{plain(field.name)}</dt>
               <dd>
-                <pre className={styles.text}>{plain(field.text)}{field.characters > field.text.length ? " …" : ""}</pre>
+                <pre className={styles.text}>
+                  {plain(field.text)}
+                  {field.characters > field.text.length ? " …" : ""}
+                </pre>
               </dd>
             </div>
           ))}
@@ -34,15 +37,26 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
       )}
       {content.isError && <ErrorState title="The content cannot be shown" error={content.error} />}
       {content.isPending && <Skeletons heights={[240]} />}
-      {content.data !== undefined && <pre className={styles.raw} tabIndex={0} role="group" aria-label="Content as JSON">{plain(content.data)}</pre>}
+      {content.data !== undefined && (
+        <pre className={styles.raw} tabIndex={0} role="group" aria-label="Content as JSON">
+          {plain(content.data)}
+        </pre>
+      )}
       <div className={styles.rawFoot}>
         {isCut && characters < MOST && (
-          <Button size="compact-sm" variant="default" loading={content.isFetching} onClick={() => setCharacters(Math.min(MOST, characters * 4))}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            loading={content.isFetching}
+            onClick={() => setCharacters(Math.min(MOST, characters * 4))}
+          >
             Show more
           </Button>
         )}
         {isCut && characters >= MOST && <span className="faint tiny">The first {number(MOST)} characters.</span>}
-        <a href={contentUrl(run, group)} download>Download all of it</a>
+        <a href={contentUrl(run, group)} download>
+          Download all of it
+        </a>
         <span className="faint tiny">{bytes(sizeBytes)} as it came</span>
       </div>
     </>

@@ -23,7 +23,9 @@ export function SequenceStrip({ sequences, shown, onShow }: Props) {
           <span className={styles.stripTop}>
             <span className="faint">{sequence.index}</span>
             <b>{number(sequence.score)}</b>
-            <span className="faint" title="Rank by score">#{places[index]}</span>
+            <span className="faint" title="Rank by score">
+              #{places[index]}
+            </span>
           </span>
           <span className={styles.stripLow}>
             {count(sequence.tokens)} tokens

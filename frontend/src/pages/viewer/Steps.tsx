@@ -33,15 +33,33 @@ function Row({ window, step, isChosen }: { window: StepWindow | undefined; step:
       data-ends={/terminated|truncated/.test(found?.mark ?? "") || undefined}
       aria-current={isChosen ? "true" : undefined}
     >
-      <span role="rowheader" className={styles.num}>{step}</span>
-      <span role="cell" className={styles.clip} title={found?.action}>{found?.action ?? "…"}</span>
-      <span role="cell" className={styles.num}>{number(found?.reward)}</span>
-      <span role="cell" className={styles.num}>{number(found?.value)}</span>
-      <span role="cell" className={styles.num}>{number(found?.logprob)}</span>
-      <span role="cell" className={styles.num}>{found?.episode}</span>
-      <span role="cell" className={styles.mark}>{found?.mark}</span>
-      <span role="cell" className={styles.num}>{found ? policyStep(found.version) : ""}</span>
-      <span role="cell" className={styles.clip} title={found?.obs}>{found?.obs || (found && window ? `${number(window.obs_size)} numbers` : "")}</span>
+      <span role="rowheader" className={styles.num}>
+        {step}
+      </span>
+      <span role="cell" className={styles.clip} title={found?.action}>
+        {found?.action ?? "…"}
+      </span>
+      <span role="cell" className={styles.num}>
+        {number(found?.reward)}
+      </span>
+      <span role="cell" className={styles.num}>
+        {number(found?.value)}
+      </span>
+      <span role="cell" className={styles.num}>
+        {number(found?.logprob)}
+      </span>
+      <span role="cell" className={styles.num}>
+        {found?.episode}
+      </span>
+      <span role="cell" className={styles.mark}>
+        {found?.mark}
+      </span>
+      <span role="cell" className={styles.num}>
+        {found ? policyStep(found.version) : ""}
+      </span>
+      <span role="cell" className={styles.clip} title={found?.obs}>
+        {found?.obs || (found && window ? `${number(window.obs_size)} numbers` : "")}
+      </span>
     </div>
   );
 }
@@ -70,18 +88,33 @@ export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
   return (
     <>
       {failed && <ErrorState title="Some steps cannot be shown" error={failed.error} onRetry={() => void failed.refetch()} />}
-      <div ref={scroller} className={styles.scroller} tabIndex={0} role="region" aria-label={`Steps, ${number(total)}; arrow keys walk along them`} onKeyDown={move}>
+      <div
+        ref={scroller}
+        className={styles.scroller}
+        tabIndex={0}
+        role="region"
+        aria-label={`Steps, ${number(total)}; arrow keys walk along them`}
+        onKeyDown={move}
+      >
         <div role="table" aria-label="Steps of the fragment" aria-rowcount={total + 1} className={styles.table}>
           <div role="rowgroup" className={styles.head}>
             <div role="row" aria-rowindex={1} className={styles.row}>
               {COLUMNS.map(([name, look]) => (
-                <span key={name} role="columnheader" className={look === "num" ? styles.num : undefined}>{name || <span className="unseen">Marks</span>}</span>
+                <span key={name} role="columnheader" className={look === "num" ? styles.num : undefined}>
+                  {name || <span className="unseen">Marks</span>}
+                </span>
               ))}
             </div>
           </div>
           <div role="rowgroup" className={styles.sheet} style={{ height: virtual.getTotalSize() }}>
             {items.map(({ key, index, start }) => (
-              <div key={key} role="presentation" className={styles.place} style={{ transform: `translateY(${start}px)` }} onClick={() => onChoose(index)}>
+              <div
+                key={key}
+                role="presentation"
+                className={styles.place}
+                style={{ transform: `translateY(${start}px)` }}
+                onClick={() => onChoose(index)}
+              >
                 <Row window={windows.get(startOf(index))} step={index} isChosen={index === chosen} />
               </div>
             ))}

@@ -1,8 +1,8 @@
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
 import { number } from "@/format";
 import { Life } from "@/pages/viewer/Life";
-import { Waterfall } from "@/pages/viewer/Waterfall";
 import styles from "@/pages/viewer/tokens.module.css";
+import { Waterfall } from "@/pages/viewer/Waterfall";
 
 const MOST_TURNS_DRAWN = 400;
 

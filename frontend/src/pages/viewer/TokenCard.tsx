@@ -32,13 +32,29 @@ export function TokenCard({ place, total, window, link }: Props) {
   const advantage = window.advantages?.[at] ?? null;
   return (
     <div className={styles.card}>
-      <span>token <b>{number(place)}</b> <span className="faint">of {number(total)}</span></span>
-      <span>id <b className="mono">{window.tokens[at]}</b></span>
+      <span>
+        token <b>{number(place)}</b> <span className="faint">of {number(total)}</span>
+      </span>
+      <span>
+        id <b className="mono">{window.tokens[at]}</b>
+      </span>
       {window.text && <code className={styles.cardText}>{pieceOf(window.text[at] ?? "").trimEnd() || "no text of its own"}</code>}
       <span>{window.is_own[at] ? "trained on" : "not trained on"}</span>
-      {logprob !== null && <span>logprob <b>{number(logprob)}</b> <span className="faint">{likelihood(logprob)}</span></span>}
-      {reference !== null && <span>reference <b>{number(reference)}</b></span>}
-      {advantage !== null && <span>advantage <b>{number(advantage)}</b></span>}
+      {logprob !== null && (
+        <span>
+          logprob <b>{number(logprob)}</b> <span className="faint">{likelihood(logprob)}</span>
+        </span>
+      )}
+      {reference !== null && (
+        <span>
+          reference <b>{number(reference)}</b>
+        </span>
+      )}
+      {advantage !== null && (
+        <span>
+          advantage <b>{number(advantage)}</b>
+        </span>
+      )}
       {link && <Copy text={link} words="Copy link" label="Copy link to this token" />}
     </div>
   );

@@ -50,7 +50,9 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
   const starts = [...new Set(items.map((item) => Math.floor((item.index * CHUNK) / WINDOW_TOKENS) * WINDOW_TOKENS))];
   const asked = useQueries({ queries: starts.map((start) => windowQuery(run, group, sequence.index, start)) });
   const windows = new Map<number, SequenceWindow>();
-  asked.forEach(({ data }) => data && windows.set(data.start, data));
+  asked.forEach(({ data }) => {
+    if (data) windows.set(data.start, data);
+  });
   const windowAt = (place: number) => windows.get(Math.floor(place / WINDOW_TOKENS) * WINDOW_TOKENS);
   const failed = asked.find((each) => each.isError);
 
@@ -139,7 +141,9 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
                 className={styles.chunk}
                 style={{ transform: `translateY(${item.start}px)`, minHeight: window ? undefined : ROUGH_CHUNK_PX }}
               >
-                <span className={styles.ruler} aria-hidden="true">{number(from)}</span>
+                <span className={styles.ruler} aria-hidden="true">
+                  {number(from)}
+                </span>
                 <div className={styles.flow}>
                   {window ? (
                     <Spans

@@ -9,15 +9,15 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Skeletons } from "@/components/Skeletons";
-import { listSearch, placeOf } from "@/pages/run/trajectories/search";
-import { firstShown } from "@/pages/viewer/firstShown";
-import { nextChannel } from "@/pages/viewer/channels";
-import { Life } from "@/pages/viewer/Life";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";
+import { listSearch, placeOf } from "@/pages/run/trajectories/search";
+import { nextChannel } from "@/pages/viewer/channels";
+import { firstShown } from "@/pages/viewer/firstShown";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
-import { FateChip, Flags } from "@/pages/viewer/marks";
+import { Life } from "@/pages/viewer/Life";
 import { Messages } from "@/pages/viewer/Messages";
+import { FateChip, Flags } from "@/pages/viewer/marks";
 import { Provenance } from "@/pages/viewer/Provenance";
 import { Raw } from "@/pages/viewer/Raw";
 import { SequenceStrip } from "@/pages/viewer/SequenceStrip";
@@ -62,8 +62,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
   const shown = Math.min(search.seq ?? firstShown(search.sort, sequences?.results ?? []), Math.max(0, count - 1));
   const view = search.view ?? (sequences?.has_messages === false ? "tokens" : "messages");
   const channel = search.color ?? "mask";
-  const change = (changed: Partial<ViewerSearch>) =>
-    void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
+  const change = (changed: Partial<ViewerSearch>) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
   const open = (other: number | undefined) => {
     if (other === undefined) return;
     void navigate({ params: { name, group: String(other) }, search: ({ token: _, first: __, ...kept }) => kept });
@@ -83,8 +82,13 @@ function Viewer({ name, detail, sequences, error }: Props) {
       <header className={`panel ${styles.head}`}>
         <div className={styles.title}>
           <h2>
-            <Link to="/runs/$name/trajectories" params={{ name }} search={listSearch(search)}>Trajectories</Link>
-            <span className="faint" aria-hidden="true"> / </span>
+            <Link to="/runs/$name/trajectories" params={{ name }} search={listSearch(search)}>
+              Trajectories
+            </Link>
+            <span className="faint" aria-hidden="true">
+              {" "}
+              /{" "}
+            </span>
             Group {group.id}
           </h2>
           <FateChip state={group.state} reason={group.drop_reason} step={group.step} />
@@ -141,12 +145,18 @@ function Viewer({ name, detail, sequences, error }: Props) {
         <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
         <Provenance run={name} detail={detail} />
       </header>
-      {sequences && (
-        <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />
-      )}
+      {sequences && <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />}
       <div role="tablist" aria-label="Ways to look at the group" className={styles.views}>
         {VIEWS.map((each) => (
-          <button key={each} type="button" role="tab" id={`view-${each}`} aria-controls="view" aria-selected={each === view} onClick={() => change({ view: each })}>
+          <button
+            key={each}
+            type="button"
+            role="tab"
+            id={`view-${each}`}
+            aria-controls="view"
+            aria-selected={each === view}
+            onClick={() => change({ view: each })}
+          >
             {VIEW_LABELS[each]}
           </button>
         ))}
@@ -185,7 +195,9 @@ function Viewer({ name, detail, sequences, error }: Props) {
             onLook={change}
           />
         )}
-        {sequences && view === "timeline" && <Timeline detail={detail} sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />}
+        {sequences && view === "timeline" && (
+          <Timeline detail={detail} sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />
+        )}
         {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}
       </div>
     </article>

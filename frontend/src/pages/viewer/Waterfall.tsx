@@ -2,7 +2,7 @@ import type { SequenceSummary } from "@/api/groups";
 import { number } from "@/format";
 import { plain } from "@/pages/viewer/hostile";
 import { lasting } from "@/pages/viewer/Life";
-import { lanesOf, LEAST_CLOCK_SECONDS, namesOf, type Span } from "@/pages/viewer/life";
+import { LEAST_CLOCK_SECONDS, lanesOf, namesOf, type Span } from "@/pages/viewer/life";
 import styles from "@/pages/viewer/life.module.css";
 
 const NAMES_WITH_A_COLOUR = 6;
@@ -49,7 +49,11 @@ export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
   if (told.length === 0) return null;
   const axis = axisOf(told);
   const names = namesOf(told);
-  const colourOf = (name: string) => Math.min(NAMES_WITH_A_COLOUR, names.findIndex((each) => each.name === name)) + 1;
+  const colourOf = (name: string) =>
+    Math.min(
+      NAMES_WITH_A_COLOUR,
+      names.findIndex((each) => each.name === name),
+    ) + 1;
   return (
     <section aria-label="How it was made">
       <h3>How it was made</h3>

@@ -35,15 +35,25 @@ describe("sequences beside each other", () => {
     const rows = rowsOf(seed);
     const common = commonBeginning(rows);
     sharedBy(rows).forEach((shared) => {
-      shared.forEach((count, place) => expect(count).toBeLessThanOrEqual(shared[place - 1] ?? rows.length));
+      shared.forEach((count, place) => {
+        expect(count).toBeLessThanOrEqual(shared[place - 1] ?? rows.length);
+      });
       expect(shared.slice(0, common).every((count) => count === rows.length)).toBe(true);
       expect(shared[common] ?? 0).toBeLessThan(Math.max(1, rows.length));
       for (const place of partings(shared, rows.length)) expect(place).toBeGreaterThanOrEqual(common);
     });
   });
   it("part where one goes its own way", () => {
-    const rows = [[1, 2, 3], [1, 2, 4], [1, 5]];
-    expect(sharedBy(rows)).toEqual([[3, 2, 1], [3, 2, 1], [3, 1]]);
+    const rows = [
+      [1, 2, 3],
+      [1, 2, 4],
+      [1, 5],
+    ];
+    expect(sharedBy(rows)).toEqual([
+      [3, 2, 1],
+      [3, 2, 1],
+      [3, 1],
+    ]);
     expect(sharedBy(rows).map((shared) => partings(shared, 3))).toEqual([[1, 2], [1, 2], [1]]);
   });
 });

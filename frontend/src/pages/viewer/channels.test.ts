@@ -7,11 +7,24 @@ describe("colours", () => {
   it("say what is trained on", () => {
     expect([levelOf(told, "mask"), levelOf({ ...told, isOwn: false }, "mask")]).toEqual(["own", ""]);
   });
-  it.each([[-0.05, "rare0"], [-0.5, "rare1"], [-1, "rare2"], [-2, "rare3"], [-4, "rare4"], [-9, "rare5"]])(
-    "grow with how unlikely a token was: %f", (logprob, level) => expect(levelOf({ ...told, logprob }, "logprob")).toBe(level));
+  it.each([
+    [-0.05, "rare0"],
+    [-0.5, "rare1"],
+    [-1, "rare2"],
+    [-2, "rare3"],
+    [-4, "rare4"],
+    [-9, "rare5"],
+  ])("grow with how unlikely a token was: %f", (logprob, level) => expect(levelOf({ ...told, logprob }, "logprob")).toBe(level));
   it("tell gains from losses", () => {
-    expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...told, advantage }, "advantage"))).toEqual(
-      ["gain3", "gain2", "gain1", "own", "loss1", "loss2", "loss3"]);
+    expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...told, advantage }, "advantage"))).toEqual([
+      "gain3",
+      "gain2",
+      "gain1",
+      "own",
+      "loss1",
+      "loss2",
+      "loss3",
+    ]);
   });
   it("mark surprises only", () => {
     expect([-1, -2.5, -4, -6].map((logprob) => levelOf({ ...told, logprob }, "surprise"))).toEqual(["", "odd1", "odd2", "odd3"]);

@@ -13,7 +13,7 @@ export const LABELS: Record<Channel, string> = {
 };
 
 /** Logprobs from which each level begins: 90 %, 50 %, 20 %, 5 % and 1 % likely. */
-const LIKELY = [-0.105, -0.693, -1.609, -2.996, -4.605];
+const LIKELY = [0.9, 0.5, 0.2, 0.05, 0.01].map(Math.log);
 /** A token less likely than one in seven, one in twenty, one in a hundred. */
 const SURPRISING = [-2, -2.996, -4.605];
 
@@ -37,10 +37,30 @@ export function levelOf(told: Told, channel: Channel): string {
 
 /** The legend of a channel: class and meaning, in order. */
 export const LEGEND: Record<Channel, [string, string][]> = {
-  mask: [["own", "trained on"], ["", "prompt and tools: not trained on"]],
-  logprob: [["rare0", "> 90 %"], ["rare1", "> 50 %"], ["rare2", "> 20 %"], ["rare3", "> 5 %"], ["rare4", "> 1 %"], ["rare5", "rarer"]],
-  advantage: [["loss3", "< −1"], ["loss1", "below 0"], ["own", "0"], ["gain1", "above 0"], ["gain3", "> 1"]],
-  surprise: [["odd1", "< 1 in 7"], ["odd2", "< 1 in 20"], ["odd3", "< 1 in 100"]],
+  mask: [
+    ["own", "trained on"],
+    ["", "prompt and tools: not trained on"],
+  ],
+  logprob: [
+    ["rare0", "> 90 %"],
+    ["rare1", "> 50 %"],
+    ["rare2", "> 20 %"],
+    ["rare3", "> 5 %"],
+    ["rare4", "> 1 %"],
+    ["rare5", "rarer"],
+  ],
+  advantage: [
+    ["loss3", "< −1"],
+    ["loss1", "below 0"],
+    ["own", "0"],
+    ["gain1", "above 0"],
+    ["gain3", "> 1"],
+  ],
+  surprise: [
+    ["odd1", "< 1 in 7"],
+    ["odd2", "< 1 in 20"],
+    ["odd3", "< 1 in 100"],
+  ],
 };
 
 /** The channel after this one. */

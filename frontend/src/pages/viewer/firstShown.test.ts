@@ -20,5 +20,10 @@ test.each([
 
 test("a group without sequences or scores opens at the first", () => {
   expect(firstShown("-score", [])).toBe(0);
-  expect(firstShown("-score", [{ score: null, tokens: 1 }, { score: null, tokens: 2 }])).toBe(0);
+  expect(
+    firstShown("-score", [
+      { score: null, tokens: 1 },
+      { score: null, tokens: 2 },
+    ]),
+  ).toBe(0);
 });

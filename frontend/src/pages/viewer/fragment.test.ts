@@ -41,7 +41,11 @@ it("names one version once", () => {
 });
 
 it("walks from end of episode to end of episode", () => {
-  const episodes = [{ first: 0, steps: 4, outcome: "terminated" }, { first: 4, steps: 6, outcome: "truncated" }, { first: 10, steps: 2, outcome: "" }];
+  const episodes = [
+    { first: 0, steps: 4, outcome: "terminated" },
+    { first: 4, steps: 6, outcome: "truncated" },
+    { first: 10, steps: 2, outcome: "" },
+  ];
   expect(endBeside(episodes, -1, 1)).toBe(3);
   expect(endBeside(episodes, 3, 1)).toBe(9);
   expect(endBeside(episodes, 9, 1)).toBeNull();

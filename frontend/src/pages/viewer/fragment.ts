@@ -35,7 +35,12 @@ export function stepOf(window: StepWindow | undefined, step: number): Step | und
   if (!window) return undefined;
   const at = step - window.start;
   if (at < 0 || at >= window.reward.length) return undefined;
-  const marks = [window.is_padding[at] && "padding", window.first[at] && "begins", window.terminated[at] && "terminated", window.truncated[at] && "truncated"];
+  const marks = [
+    window.is_padding[at] && "padding",
+    window.first[at] && "begins",
+    window.terminated[at] && "terminated",
+    window.truncated[at] && "truncated",
+  ];
   return {
     step,
     action: vectorText(window.action[at], window.action_size),

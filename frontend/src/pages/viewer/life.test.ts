@@ -3,11 +3,32 @@ import type { GroupDetail, SequenceSummary } from "@/api/groups";
 import { lanesOf, madeIn, momentsOf, namesOf, standing, stretchesOf } from "@/pages/viewer/life";
 
 const at = (second: number) => new Date(1_800_000_000_000 + second * 1000).toISOString();
-const BATCH = { id: "b", step: 4, state: "confirmed", trainer: "t0", policy_step: 3, epoch: 1, staleness: 1, leased_at: at(20), lease_expires_at: at(90), lapses: 1, delivered_at: at(21), settled_at: at(30) };
+const BATCH = {
+  id: "b",
+  step: 4,
+  state: "confirmed",
+  trainer: "t0",
+  policy_step: 3,
+  epoch: 1,
+  staleness: 1,
+  leased_at: at(20),
+  lease_expires_at: at(90),
+  lapses: 1,
+  delivered_at: at(21),
+  settled_at: at(30),
+};
 const detail = (group: object, batch: object | null) =>
-  ({ group: { id: 1, state: "served", drop_reason: "", has_bytes: true, producer: "env:gsm8k_0", received_at: at(10), ...group }, batch, version: { id: 1, epoch: 1, step: 2, published_at: at(1), sha256: "" } }) as unknown as GroupDetail;
-const made = (...spans: [string, number, number][]) => ({ spans: spans.map(([name, start, end]) => ({ name, start, end })) }) as unknown as SequenceSummary;
-const TOLD = [made(["generate", 1_800_000_002, 1_800_000_004], ["reward", 1_800_000_004, 1_800_000_005]), made(["generate", 1_800_000_003, 1_800_000_006])];
+  ({
+    group: { id: 1, state: "served", drop_reason: "", has_bytes: true, producer: "env:gsm8k_0", received_at: at(10), ...group },
+    batch,
+    version: { id: 1, epoch: 1, step: 2, published_at: at(1), sha256: "" },
+  }) as unknown as GroupDetail;
+const made = (...spans: [string, number, number][]) =>
+  ({ spans: spans.map(([name, start, end]) => ({ name, start, end })) }) as unknown as SequenceSummary;
+const TOLD = [
+  made(["generate", 1_800_000_002, 1_800_000_004], ["reward", 1_800_000_004, 1_800_000_005]),
+  made(["generate", 1_800_000_003, 1_800_000_006]),
+];
 
 describe("the life of a group", () => {
   it("is told in order, with what each moment was", () => {
@@ -23,19 +44,33 @@ describe("the life of a group", () => {
   });
   it("lasts as long as its parts, without a gap", () => {
     const parts = stretchesOf(detail({}, BATCH), TOLD, 0);
-    expect(parts.map(({ name, from, to }) => [name, (to - from) / 1000])).toEqual([["made", 4], ["on its way", 4], ["in the queue", 10], ["with its trainer", 10]]);
+    expect(parts.map(({ name, from, to }) => [name, (to - from) / 1000])).toEqual([
+      ["made", 4],
+      ["on its way", 4],
+      ["in the queue", 10],
+      ["with its trainer", 10],
+    ]);
     expect(parts.slice(1).every(({ from }, i) => from === parts[i]?.to)).toBe(true);
   });
   it("goes on while it waits or is with a trainer, and says so", () => {
     const now = Date.parse(at(40));
-    expect(stretchesOf(detail({ state: "queued" }, null), [], now)).toEqual([{ name: "in the queue", from: Date.parse(at(10)), to: now, isOpen: true }]);
+    expect(stretchesOf(detail({ state: "queued" }, null), [], now)).toEqual([
+      { name: "in the queue", from: Date.parse(at(10)), to: now, isOpen: true },
+    ]);
     expect(standing(detail({ state: "queued" }, null))).toContain("waits in the queue");
-    expect(stretchesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({ name: "with its trainer", to: now, isOpen: true });
+    expect(stretchesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({
+      name: "with its trainer",
+      to: now,
+      isOpen: true,
+    });
   });
   it("claims no time that nobody kept", () => {
     expect(standing(detail({ state: "dropped", drop_reason: "stale_age" }, null))).toBe("It was dropped: stale age. When is not kept.");
     expect(madeIn([made(["generate", 0, 4])])).toBeNull();
-    expect(momentsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({ note: "dropped at once: zero variance", tone: "bad" });
+    expect(momentsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({
+      note: "dropped at once: zero variance",
+      tone: "bad",
+    });
   });
 });
 

@@ -15,14 +15,24 @@ const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
 export function madeIn(sequences: SequenceSummary[]): { start: number; end: number } | null {
   const told = sequences.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
   if (told.length === 0) return null;
-  return told.reduce((whole, { start, end }) => ({ start: Math.min(whole.start, start), end: Math.max(whole.end, end) }), { start: Infinity, end: 0 });
+  return told.reduce((whole, { start, end }) => ({ start: Math.min(whole.start, start), end: Math.max(whole.end, end) }), {
+    start: Infinity,
+    end: 0,
+  });
 }
 
 function ending({ group, batch }: GroupDetail): Moment[] {
   const reason = group.drop_reason.replaceAll("_", " ");
   if (batch?.settled_at) {
     const isGood = batch.state === "confirmed";
-    return [{ what: isGood ? "Confirmed" : "Dropped", at: batch.settled_at, note: isGood ? `served in train step ${batch.step}` : reason, tone: isGood ? "good" : "bad" }];
+    return [
+      {
+        what: isGood ? "Confirmed" : "Dropped",
+        at: batch.settled_at,
+        note: isGood ? `served in train step ${batch.step}` : reason,
+        tone: isGood ? "good" : "bad",
+      },
+    ];
   }
   return [];
 }
@@ -32,7 +42,8 @@ export function momentsOf(detail: GroupDetail, sequences: SequenceSummary[]): Mo
   const { group, batch, version } = detail;
   const made = madeIn(sequences);
   const found: Moment[] = [];
-  if (version) found.push({ what: "Weights published", at: version.published_at, note: `version ${version.epoch}.${version.step}`, tone: "past" });
+  if (version)
+    found.push({ what: "Weights published", at: version.published_at, note: `version ${version.epoch}.${version.step}`, tone: "past" });
   if (made)
     found.push(
       { what: "Generation began", at: iso(made.start), note: "as its environment tells", tone: "past" },
@@ -46,7 +57,12 @@ export function momentsOf(detail: GroupDetail, sequences: SequenceSummary[]): Mo
   });
   if (batch) {
     const again = batch.lapses > 0 ? `; ${batch.lapses} earlier ${batch.lapses > 1 ? "leases" : "lease"} ran out` : "";
-    found.push({ what: `Leased${batch.trainer ? ` to ${batch.trainer}` : ""}`, at: batch.leased_at, note: `batch ${batch.step}${again}`, tone: "past" });
+    found.push({
+      what: `Leased${batch.trainer ? ` to ${batch.trainer}` : ""}`,
+      at: batch.leased_at,
+      note: `batch ${batch.step}${again}`,
+      tone: "past",
+    });
     if (batch.delivered_at) found.push({ what: "Delivered", at: batch.delivered_at, note: "its last byte had left", tone: "past" });
   }
   return [...found, ...ending(detail)].sort((one, other) => ms(one.at) - ms(other.at));
@@ -58,8 +74,11 @@ export function standing({ group, batch }: GroupDetail): string {
   if (batch?.state === "leased") return "Its trainer has not confirmed it yet.";
   if (batch?.state === "returned") return "Its lease ran out or was given back; the batch waits for the next trainer.";
   if (batch?.state === "quarantined") return "Its batch is in quarantine: somebody has to decide.";
-  if (group.state === "dropped") return group.has_bytes ? `It was dropped: ${group.drop_reason.replaceAll("_", " ")}. When is not kept.` : "";
-  return group.state === "waiting" ? "It waits until enough of its environment is there for a batch." : "It waits in the queue for a trainer.";
+  if (group.state === "dropped")
+    return group.has_bytes ? `It was dropped: ${group.drop_reason.replaceAll("_", " ")}. When is not kept.` : "";
+  return group.state === "waiting"
+    ? "It waits until enough of its environment is there for a batch."
+    : "It waits in the queue for a trainer.";
 }
 
 /** The parts of its life one behind the other, in milliseconds; what goes on ends at `now`. */
@@ -68,7 +87,8 @@ export function stretchesOf(detail: GroupDetail, sequences: SequenceSummary[], n
   const made = madeIn(sequences);
   const received = ms(group.received_at);
   const found: Stretch[] = [];
-  if (made) found.push({ name: "made", from: made.start * 1000, to: made.end * 1000 }, { name: "on its way", from: made.end * 1000, to: received });
+  if (made)
+    found.push({ name: "made", from: made.start * 1000, to: made.end * 1000 }, { name: "on its way", from: made.end * 1000, to: received });
   if (!batch) {
     const isWaiting = group.state === "queued" || group.state === "waiting";
     if (isWaiting) found.push({ name: "in the queue", from: received, to: now, isOpen: true });
@@ -102,5 +122,7 @@ export function lanesOf(spans: Span[]): Lane[] {
 export function namesOf(sequences: SequenceSummary[]): { name: string; seconds: number }[] {
   const found = new Map<string, number>();
   for (const { spans } of sequences) for (const { name, start, end } of spans) found.set(name, (found.get(name) ?? 0) + end - start);
-  return [...found].map(([name, seconds]) => ({ name, seconds })).sort((one, other) => other.seconds - one.seconds || one.name.localeCompare(other.name));
+  return [...found]
+    .map(([name, seconds]) => ({ name, seconds }))
+    .sort((one, other) => other.seconds - one.seconds || one.name.localeCompare(other.name));
 }

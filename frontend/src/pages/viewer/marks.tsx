@@ -17,7 +17,9 @@ export function FateChip({ state, reason, step }: Fate) {
   const more = reason ? reason.replaceAll("_", " ") : step === null ? "" : `step ${step}`;
   return (
     <span className={`chip tone-${tone}`}>
-      <span className="chip-sign" aria-hidden="true">{sign}</span>
+      <span className="chip-sign" aria-hidden="true">
+        {sign}
+      </span>
       {state}
       {more && <span className="chip-age">· {more}</span>}
     </span>

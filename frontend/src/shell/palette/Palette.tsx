@@ -5,7 +5,7 @@ import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { copyText } from "@/charts/save";
 import { visible } from "@/format";
 import type { Command } from "@/shell/palette/commands";
-import { pieces, ranked, sections, type Shown } from "@/shell/palette/rank";
+import { pieces, ranked, type Shown, sections } from "@/shell/palette/rank";
 import { recentIds, remember } from "@/shell/palette/recent";
 import { useDeckCommands } from "@/shell/palette/useDeckCommands";
 import css from "./palette.module.css";
@@ -38,11 +38,26 @@ function Option({ shown: { command, at }, id, isActive, isTyped, onHover, onPick
     if (isActive) row.current?.scrollIntoView({ block: "nearest" });
   }, [isActive]);
   return (
-    <div ref={row} id={id} role="option" tabIndex={-1} aria-selected={isActive} className={css.option} onMouseMove={onHover} onClick={onPick}>
+    <div
+      ref={row}
+      id={id}
+      role="option"
+      tabIndex={-1}
+      aria-selected={isActive}
+      className={css.option}
+      onMouseMove={onHover}
+      onClick={onPick}
+    >
       <Title title={command.title} at={at} />
       {command.note && <span className={css.note}>{visible(command.note)}</span>}
       <span className={css.aside}>
-        {command.keys ? command.keys.map((key) => <Kbd key={key} size="xs">{key}</Kbd>) : isTyped && command.group}
+        {command.keys
+          ? command.keys.map((key) => (
+              <Kbd key={key} size="xs">
+                {key}
+              </Kbd>
+            ))
+          : isTyped && command.group}
       </span>
     </div>
   );
@@ -82,7 +97,15 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
   };
   const count = shown.length === 0 ? "Nothing is called so" : `${shown.length} ${shown.length === 1 ? "result" : "results"}`;
   return (
-    <Modal.Root opened onClose={() => onClose()} returnFocus={false} yOffset="12vh" size={620} padding={0} transitionProps={{ duration: 0 }}>
+    <Modal.Root
+      opened
+      onClose={() => onClose()}
+      returnFocus={false}
+      yOffset="12vh"
+      size={620}
+      padding={0}
+      transitionProps={{ duration: 0 }}
+    >
       <Modal.Overlay />
       <Modal.Content aria-label="Go to, or do">
         <div className={css.box}>
@@ -112,7 +135,11 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
         <div className={css.list} id={`${id}-list`} role="listbox" aria-label="What can be chosen">
           {sections(shown).map(({ heading, rows }) => (
             <div key={heading} role={heading ? "group" : "presentation"} aria-label={heading || undefined}>
-              {heading && <div className={css.heading} aria-hidden="true">{heading}</div>}
+              {heading && (
+                <div className={css.heading} aria-hidden="true">
+                  {heading}
+                </div>
+              )}
               {rows.map(({ one, place }) => (
                 <Option
                   key={one.command.id}
@@ -131,7 +158,9 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
         <div className={css.foot}>
           <span role="status">{said || count}</span>
           <span className="spacer" />
-          <span className="wide-only"><Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> choose · <Kbd size="xs">Enter</Kbd> go · <Kbd size="xs">Esc</Kbd> close</span>
+          <span className="wide-only">
+            <Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> choose · <Kbd size="xs">Enter</Kbd> go · <Kbd size="xs">Esc</Kbd> close
+          </span>
         </div>
       </Modal.Content>
     </Modal.Root>

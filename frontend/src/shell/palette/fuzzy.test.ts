@@ -5,7 +5,11 @@ import { pieces, ranked } from "./rank";
 
 const command = (title: string, more: Partial<Command> = {}): Command => ({ id: title, group: "Go to", title, act: () => {}, ...more });
 const titles = (typed: string, all: string[], recent: string[] = []) =>
-  ranked(all.map((title) => command(title)), typed, recent).map((shown) => shown.command.title);
+  ranked(
+    all.map((title) => command(title)),
+    typed,
+    recent,
+  ).map((shown) => shown.command.title);
 
 it("finds letters in their order, and nothing that lacks one", () => {
   expect(fit("crtp", "cartpole-live")?.at).toEqual([0, 2, 3, 4]);
@@ -44,7 +48,10 @@ it("lets what was used lately win a close match, but not over a far better one",
 
 it("finds by further words too, behind what is found by its title", () => {
   const dark = command("Theme: dark", { words: "night mode" });
-  expect(ranked([dark, command("Nightly run")], "night", []).map(({ command: { title } }) => title)).toEqual(["Nightly run", "Theme: dark"]);
+  expect(ranked([dark, command("Nightly run")], "night", []).map(({ command: { title } }) => title)).toEqual([
+    "Nightly run",
+    "Theme: dark",
+  ]);
 });
 
 it("cuts a title where marks begin and end", () => {

@@ -9,7 +9,10 @@ it("knows what every place and every part of a run shows", () => {
 });
 
 it("asks for what is looked at, not for all", () => {
-  expect(requestOf("/runs", { q: "state:running tag:a", columns: "x" })).toEqual({ path: "/api/runs", query: { q: "state:running tag:a" } });
+  expect(requestOf("/runs", { q: "state:running tag:a", columns: "x" })).toEqual({
+    path: "/api/runs",
+    query: { q: "state:running tag:a" },
+  });
   expect(requestOf("/audit", { kind: "created", people: "1" })?.query).toEqual({ kind: "created", people: "1" });
   expect(requestOf("/runs/pole/groups/12", {})?.path).toBe("/api/runs/pole/groups/12");
   expect(requestOf("/runs/pole/fragments/7", {})?.path).toBe("/api/runs/pole/fragments/7");
@@ -23,7 +26,11 @@ it("says nothing of a page that is no one request", () => {
 });
 
 it("writes what a terminal and Python take, whatever was typed", () => {
-  const request = { path: "/api/runs", query: { q: "tag:a'b \"c\"" } };
-  expect(curlOf(request, "http://deck")).toBe(`curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://deck/api/runs?q=tag%3Aa%27b+%22c%22'`);
-  expect(pythonOf(request, "http://deck").split("\n")[2]).toBe('request = urllib.request.Request("http://deck/api/runs?q=tag%3Aa%27b+%22c%22")');
+  const request = { path: "/api/runs", query: { q: 'tag:a\'b "c"' } };
+  expect(curlOf(request, "http://deck")).toBe(
+    `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://deck/api/runs?q=tag%3Aa%27b+%22c%22'`,
+  );
+  expect(pythonOf(request, "http://deck").split("\n")[2]).toBe(
+    'request = urllib.request.Request("http://deck/api/runs?q=tag%3Aa%27b+%22c%22")',
+  );
 });

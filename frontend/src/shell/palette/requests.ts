@@ -9,13 +9,15 @@ type Asked = { path: Read; query?: (search: Search) => Record<string, string> };
 export type Request = { path: string; query: Record<string, string> };
 
 /** What of a page's address the API calls the same, or by another name. */
-const passing = (names: Record<string, string>) => (search: Search): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(names).flatMap(([ours, theirs]) => {
-      const value = search[ours];
-      return typeof value === "string" || typeof value === "number" ? [[theirs, String(value)]] : [];
-    }),
-  );
+const passing =
+  (names: Record<string, string>) =>
+  (search: Search): Record<string, string> =>
+    Object.fromEntries(
+      Object.entries(names).flatMap(([ours, theirs]) => {
+        const value = search[ours];
+        return typeof value === "string" || typeof value === "number" ? [[theirs, String(value)]] : [];
+      }),
+    );
 
 const DECK: Record<string, Asked> = {
   "/": { path: "/api/runs" },
@@ -25,7 +27,10 @@ const DECK: Record<string, Asked> = {
   "/environments": { path: "/api/environments", query: passing({ q: "q", kind: "kind" }) },
   "/cluster": { path: "/api/cluster" },
   "/tokens": { path: "/api/tokens" },
-  "/audit": { path: "/api/audit", query: passing({ text: "text", actor: "actor", run: "run", kind: "kind", request: "request", people: "people" }) },
+  "/audit": {
+    path: "/api/audit",
+    query: passing({ text: "text", actor: "actor", run: "run", kind: "kind", request: "request", people: "people" }),
+  },
   "/settings": { path: "/api/deck/kept" },
   "/runs/new": { path: "/api/run-config-schema" },
 };

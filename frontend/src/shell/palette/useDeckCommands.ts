@@ -22,8 +22,22 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
   if (!request) return [];
   const words = "api request rest http command line program";
   return [
-    { id: "deck:curl", group: "Deck", title: "Copy as curl", note: request.path, words, act: () => onCopied(curlOf(request, location.origin), "The command") },
-    { id: "deck:python", group: "Deck", title: "Copy as Python", note: request.path, words, act: () => onCopied(pythonOf(request, location.origin), "The program") },
+    {
+      id: "deck:curl",
+      group: "Deck",
+      title: "Copy as curl",
+      note: request.path,
+      words,
+      act: () => onCopied(curlOf(request, location.origin), "The command"),
+    },
+    {
+      id: "deck:python",
+      group: "Deck",
+      title: "Copy as Python",
+      note: request.path,
+      words,
+      act: () => onCopied(pythonOf(request, location.origin), "The program"),
+    },
   ];
 }
 
@@ -36,16 +50,36 @@ export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { c
   const runs = useQuery(foundRunsQuery(typed));
 
   const places = PLACES.map(
-    ({ to, label, key }): Command => ({ id: `place:${to}`, group: "Go to", title: label, keys: ["g", key], act: () => void navigate({ to }) }),
+    ({ to, label, key }): Command => ({
+      id: `place:${to}`,
+      group: "Go to",
+      title: label,
+      keys: ["g", key],
+      act: () => void navigate({ to }),
+    }),
   );
   const known = new Map((runs.data ?? []).map(({ name, status }) => [name, status as string]));
   for (const name of recentRuns()) if (!known.has(name)) known.set(name, "");
   const named = [...known].map(
-    ([name, status]): Command => ({ id: `run:${name}`, group: "Runs", title: name, note: status, act: () => void navigate({ to: "/runs/$name", params: { name } }) }),
+    ([name, status]): Command => ({
+      id: `run:${name}`,
+      group: "Runs",
+      title: name,
+      note: status,
+      act: () => void navigate({ to: "/runs/$name", params: { name } }),
+    }),
   );
   const deck: Command[] = [
-    ...THEMES.map(([value, title, words]): Command => ({ id: `theme:${value}`, group: "Deck", title, words, act: () => setColorScheme(value) })),
-    { id: "deck:copy", group: "Deck", title: "Copy the link to this page", words: "share address url", act: () => onCopied(location.href, "The link") },
+    ...THEMES.map(
+      ([value, title, words]): Command => ({ id: `theme:${value}`, group: "Deck", title, words, act: () => setColorScheme(value) }),
+    ),
+    {
+      id: "deck:copy",
+      group: "Deck",
+      title: "Copy the link to this page",
+      words: "share address url",
+      act: () => onCopied(location.href, "The link"),
+    },
     ...requestCommands(pathname, search, onCopied),
     { id: "deck:keys", group: "Deck", title: "Keyboard", words: "help shortcuts keys", keys: ["?"], act: onHelp },
     { id: "deck:docs", group: "Deck", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },

@@ -7,7 +7,7 @@ import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { KEPT_IN_AUDIT } from "@/components/keptIn";
-import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, ruleOf, type RuleStart } from "./drafts";
+import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { Preview } from "./Preview";
 import { RuleFields, type Said } from "./RuleFields";
 import css from "./rules.module.css";
@@ -77,8 +77,15 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
         />
         {rest && <ErrorState title="The rule was not kept" error={rest} />}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>Cancel</Button>
-          <Button type="submit" loading={set.isPending} disabled={!mayOperate} title={mayOperate ? "It is watched within seconds" : TAKES_OPERATOR}>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button
+            type="submit"
+            loading={set.isPending}
+            disabled={!mayOperate}
+            title={mayOperate ? "It is watched within seconds" : TAKES_OPERATOR}
+          >
             {rule ? "Change it" : "Make the rule"}
           </Button>
         </Group>

@@ -81,9 +81,22 @@ export function RuleFields({ form, said, change }: Props) {
   return (
     <div className={css.fields}>
       <What form={form} said={said} change={change} />
-      <SegmentedControl size="xs" aria-label="Which runs" data={SCOPES} value={form.scope} onChange={(value) => change({ scope: value as Scope })} />
+      <SegmentedControl
+        size="xs"
+        aria-label="Which runs"
+        data={SCOPES}
+        value={form.scope}
+        onChange={(value) => change({ scope: value as Scope })}
+      />
       {form.scope === "run" ? (
-        <TextInput label="Run" required spellCheck={false} value={form.run} error={said.run} onChange={(event) => change({ run: event.currentTarget.value })} />
+        <TextInput
+          label="Run"
+          required
+          spellCheck={false}
+          value={form.run}
+          error={said.run}
+          onChange={(event) => change({ run: event.currentTarget.value })}
+        />
       ) : (
         <TextInput
           label="Filter"

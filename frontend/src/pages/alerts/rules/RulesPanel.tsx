@@ -21,27 +21,81 @@ type Deed = "switch" | "delete" | "silence";
 
 /** Whether a rule is watched, and whether it is broken now. */
 function RuleChip({ rule }: { rule: AlertRule }) {
-  if (!rule.is_enabled) return <span className="chip tone-quiet" data-rule-state="off"><span className="chip-sign" aria-hidden="true">◌</span>off</span>;
-  if (rule.firing === 0) return <span className="chip tone-good" data-rule-state="quiet"><span className="chip-sign" aria-hidden="true">✓</span>quiet</span>;
+  if (!rule.is_enabled)
+    return (
+      <span className="chip tone-quiet" data-rule-state="off">
+        <span className="chip-sign" aria-hidden="true">
+          ◌
+        </span>
+        off
+      </span>
+    );
+  if (rule.firing === 0)
+    return (
+      <span className="chip tone-good" data-rule-state="quiet">
+        <span className="chip-sign" aria-hidden="true">
+          ✓
+        </span>
+        quiet
+      </span>
+    );
   const tone = rule.severity === "error" ? "bad" : "held";
-  return <span className={`chip tone-${tone}`} data-rule-state="firing"><span className="chip-sign" aria-hidden="true">▲</span>firing in {number(rule.firing)}</span>;
+  return (
+    <span className={`chip tone-${tone}`} data-rule-state="firing">
+      <span className="chip-sign" aria-hidden="true">
+        ▲
+      </span>
+      firing in {number(rule.firing)}
+    </span>
+  );
 }
 
 function Where({ rule }: { rule: AlertRule }) {
-  if (rule.run) return <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ pin: rule.metric }} className="strong run-name">{rule.run}</Link>;
-  return rule.filter ? <Link to="/runs" search={{ q: rule.filter }} className="anywhere">{visible(rule.filter)}</Link> : <span className="faint">every run</span>;
+  if (rule.run)
+    return (
+      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ pin: rule.metric }} className="strong run-name">
+        {rule.run}
+      </Link>
+    );
+  return rule.filter ? (
+    <Link to="/runs" search={{ q: rule.filter }} className="anywhere">
+      {visible(rule.filter)}
+    </Link>
+  ) : (
+    <span className="faint">every run</span>
+  );
 }
 
-function Line({ rule, mayOperate, onEdit, onDeed }: { rule: AlertRule; mayOperate: boolean; onEdit: () => void; onDeed: (deed: Deed) => void }) {
+function Line({
+  rule,
+  mayOperate,
+  onEdit,
+  onDeed,
+}: {
+  rule: AlertRule;
+  mayOperate: boolean;
+  onEdit: () => void;
+  onDeed: (deed: Deed) => void;
+}) {
   return (
     <tr data-row data-rule={rule.id} className="opens">
-      <td><RuleChip rule={rule} /></td>
-      <td className={`anywhere ${css.when}`}>
-        <button type="button" className="row-open" data-open onClick={onEdit}>{visible(rule.name)}</button>
-        <div className="small soft">{visible(rule.metric)} {rule.words} · {rule.severity}</div>
+      <td>
+        <RuleChip rule={rule} />
       </td>
-      <td><Where rule={rule} /></td>
-      <td className="soft small wide-only">{visible(rule.changed_by)}, <Age at={rule.changed_at} suffix=" ago" /></td>
+      <td className={`anywhere ${css.when}`}>
+        <button type="button" className="row-open" data-open onClick={onEdit}>
+          {visible(rule.name)}
+        </button>
+        <div className="small soft">
+          {visible(rule.metric)} {rule.words} · {rule.severity}
+        </div>
+      </td>
+      <td>
+        <Where rule={rule} />
+      </td>
+      <td className="soft small wide-only">
+        {visible(rule.changed_by)}, <Age at={rule.changed_at} suffix=" ago" />
+      </td>
       <td className={`num ${css.deeds}`}>
         <Menu position="bottom-end">
           <Menu.Target>
@@ -59,7 +113,9 @@ function Line({ rule, mayOperate, onEdit, onDeed }: { rule: AlertRule; mayOperat
             <Menu.Item onClick={onEdit}>Change…</Menu.Item>
             <Menu.Item onClick={() => onDeed("silence")}>Silence…</Menu.Item>
             <Menu.Item onClick={() => onDeed("switch")}>{rule.is_enabled ? "Switch off…" : "Switch on…"}</Menu.Item>
-            <Menu.Item className="bad" onClick={() => onDeed("delete")}>Delete…</Menu.Item>
+            <Menu.Item className="bad" onClick={() => onDeed("delete")}>
+              Delete…
+            </Menu.Item>
           </Menu.Dropdown>
         </Menu>
       </td>
@@ -72,7 +128,11 @@ function SwitchRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
   const isOn = rule.is_enabled;
   return (
     <ReasonDialog
-      title={`Switch ${visible(rule.name)} ${isOn ? "off" : "on"}?`} submit={isOn ? "Switch it off" : "Switch it on"} asking={set} refused="It stayed as it was" onClose={onClose}
+      title={`Switch ${visible(rule.name)} ${isOn ? "off" : "on"}?`}
+      submit={isOn ? "Switch it off" : "Switch it on"}
+      asking={set}
+      refused="It stayed as it was"
+      onClose={onClose}
       onSubmit={(reason) => set.mutate(ruleOf({ ...formOf(rule), isEnabled: !isOn }, reason), { onSuccess: onClose })}
     >
       <p>{isOn ? "It is kept and watched no more; its alerts are over within seconds." : "It is watched within seconds."}</p>
@@ -109,7 +169,11 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
     <Panel
       title="Alert rules"
       note={data && `${number(rules.length)} of ${number(data.at_most)} at most`}
-      aside={<Button size="compact-sm" disabled={!mayOperate} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={() => onOpen("new")}>New rule</Button>}
+      aside={
+        <Button size="compact-sm" disabled={!mayOperate} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={() => onOpen("new")}>
+          New rule
+        </Button>
+      }
     >
       {error && <ErrorState title="The rules cannot be shown" error={error} />}
       {isPending && <Skeletons heights={[160]} />}
@@ -119,7 +183,8 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
           command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')}
           needs={{ scope: "user" }}
         >
-          A rule raises an alert when a metric of a run is too high, too low or not finite for a while. Make one here, or from the menu of any chart in a run's Metrics.
+          A rule raises an alert when a metric of a run is too high, too low or not finite for a while. Make one here, or from the menu of
+          any chart in a run's Metrics.
         </EmptyState>
       )}
       {rules.length > 0 && (
@@ -130,12 +195,24 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
                 <th scope="col">State</th>
                 <th scope="col">Rule</th>
                 <th scope="col">Where</th>
-                <th scope="col" className="wide-only">Changed</th>
-                <th scope="col"><span className="unseen">Do</span></th>
+                <th scope="col" className="wide-only">
+                  Changed
+                </th>
+                <th scope="col">
+                  <span className="unseen">Do</span>
+                </th>
               </tr>
             </thead>
             <tbody>
-              {rules.map((rule) => <Line key={rule.id} rule={rule} mayOperate={mayOperate} onEdit={() => onOpen(rule.id)} onDeed={(deed) => setDoing({ rule, deed })} />)}
+              {rules.map((rule) => (
+                <Line
+                  key={rule.id}
+                  rule={rule}
+                  mayOperate={mayOperate}
+                  onEdit={() => onOpen(rule.id)}
+                  onDeed={(deed) => setDoing({ rule, deed })}
+                />
+              ))}
             </tbody>
           </table>
         </div>
@@ -144,7 +221,9 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}
       {doing?.deed === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
       {doing?.deed === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.deed === "silence" && <SilenceDialog start={{ kind: "rule", rule: doing.rule.id, run: doing.rule.run }} onClose={() => setDoing(null)} />}
+      {doing?.deed === "silence" && (
+        <SilenceDialog start={{ kind: "rule", rule: doing.rule.id, run: doing.rule.run }} onClose={() => setDoing(null)} />
+      )}
     </Panel>
   );
 }

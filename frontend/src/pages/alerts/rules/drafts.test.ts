@@ -3,15 +3,42 @@ import type { AlertRule } from "@/api/alertRules";
 import { compared, draftOf, emptyForm, formOf, levelWord, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {
-  id: 3, name: "Loss is high", metric: "train/loss", comparator: "above", threshold: 5, for_seconds: 600, severity: "error", runbook: "Wait.", run: null,
-  filter: "tag:a", is_enabled: false, words: "above 5 for 10 min", created_at: "", created_by: "ada", changed_at: "", changed_by: "ada", firing: 0,
+  id: 3,
+  name: "Loss is high",
+  metric: "train/loss",
+  comparator: "above",
+  threshold: 5,
+  for_seconds: 600,
+  severity: "error",
+  runbook: "Wait.",
+  run: null,
+  filter: "tag:a",
+  is_enabled: false,
+  words: "above 5 for 10 min",
+  created_at: "",
+  created_by: "ada",
+  changed_at: "",
+  changed_by: "ada",
+  firing: 0,
 };
 
 it("makes of a rule a form, and of the form the same rule", () => {
   const form = formOf(RULE);
   expect([form.wait, form.unit, form.scope]).toEqual(["10", "min", "filter"]);
   const { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled } = RULE;
-  expect(ruleOf(form, "why")).toEqual({ name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled, reason: "why" });
+  expect(ruleOf(form, "why")).toEqual({
+    name,
+    metric,
+    comparator,
+    threshold,
+    for_seconds,
+    severity,
+    runbook,
+    run,
+    filter,
+    is_enabled,
+    reason: "why",
+  });
   expect(formOf({ ...RULE, for_seconds: 7200 })).toMatchObject({ wait: "2", unit: "h" });
   expect(formOf({ ...RULE, for_seconds: 90 })).toMatchObject({ wait: "90", unit: "s" });
   expect(formOf({ ...RULE, for_seconds: 0 })).toMatchObject({ wait: "0", unit: "min" });

@@ -33,8 +33,18 @@ export type RuleStart = { metric?: string; run?: string; threshold?: number };
 
 export function emptyForm({ metric = "", run = "", threshold }: RuleStart): RuleForm {
   return {
-    name: metric, metric, comparator: "above", threshold: threshold === undefined ? "" : String(threshold), wait: "0", unit: "min",
-    severity: "warning", runbook: "", scope: run ? "run" : "filter", run, filter: "", isEnabled: true,
+    name: metric,
+    metric,
+    comparator: "above",
+    threshold: threshold === undefined ? "" : String(threshold),
+    wait: "0",
+    unit: "min",
+    severity: "warning",
+    runbook: "",
+    scope: run ? "run" : "filter",
+    run,
+    filter: "",
+    isEnabled: true,
   };
 }
 
@@ -47,8 +57,17 @@ function waitOf(seconds: number): Pick<RuleForm, "wait" | "unit"> {
 export function formOf(rule: AlertRule): RuleForm {
   const { name, metric, comparator, severity, runbook, filter } = rule;
   return {
-    name, metric, comparator, severity, runbook, filter, threshold: rule.threshold === null ? "" : String(rule.threshold), ...waitOf(rule.for_seconds),
-    scope: rule.run === null ? "filter" : "run", run: rule.run ?? "", isEnabled: rule.is_enabled,
+    name,
+    metric,
+    comparator,
+    severity,
+    runbook,
+    filter,
+    threshold: rule.threshold === null ? "" : String(rule.threshold),
+    ...waitOf(rule.for_seconds),
+    scope: rule.run === null ? "filter" : "run",
+    run: rule.run ?? "",
+    isEnabled: rule.is_enabled,
   };
 }
 
@@ -59,10 +78,12 @@ export function problemsOf(form: RuleForm): FormProblems {
   const problems: FormProblems = {};
   if (!form.name.trim()) problems.name = "Its alerts need a name.";
   if (!form.metric.trim()) problems.metric = "Which number?";
-  if (isCompared(form.comparator) && (form.threshold.trim() === "" || !Number.isFinite(Number(form.threshold)))) problems.threshold = "A number, such as 5 or 1e-4.";
+  if (isCompared(form.comparator) && (form.threshold.trim() === "" || !Number.isFinite(Number(form.threshold))))
+    problems.threshold = "A number, such as 5 or 1e-4.";
   const seconds = Number(form.wait) * UNITS[form.unit];
   const least = form.comparator === "no_data" ? SHORTEST_SILENCE : 0;
-  if (form.wait.trim() === "" || !Number.isInteger(seconds) || seconds < least || seconds > 86_400) problems.for_seconds = `From ${least}${least ? " seconds" : ""} to 24 hours.`;
+  if (form.wait.trim() === "" || !Number.isInteger(seconds) || seconds < least || seconds > 86_400)
+    problems.for_seconds = `From ${least}${least ? " seconds" : ""} to 24 hours.`;
   if (form.scope === "run" && !form.run.trim()) problems.run = "Which run?";
   return problems;
 }

@@ -10,13 +10,15 @@ export type Watchable = { metric: string; run?: string; label?: string; valueAt:
 /** Entries for the menu of a chart that begin a rule with what it shows, and the dialog that they open. */
 export function useAlertWhen(watchables: readonly Watchable[]): { deeds: ChartDeed[]; dialog: ReactNode } {
   const [start, setStart] = useState<RuleStart | null>(null);
-  const deeds = watchables.map(({ metric, run, label, valueAt }): ChartDeed => ({
-    label: label && watchables.length > 1 ? `Alert when ${label}…` : "Alert when…",
-    act: (index) => {
-      const value = valueAt(index);
-      setStart({ metric, run, threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
-    },
-  }));
+  const deeds = watchables.map(
+    ({ metric, run, label, valueAt }): ChartDeed => ({
+      label: label && watchables.length > 1 ? `Alert when ${label}…` : "Alert when…",
+      act: (index) => {
+        const value = valueAt(index);
+        setStart({ metric, run, threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
+      },
+    }),
+  );
   const dialog = start && (
     <Suspense>
       <RuleDialog start={start} onClose={() => setStart(null)} />

@@ -28,7 +28,10 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
   const send = () => {
     const end = endOf(length, until, Date.now());
     if (!end || !reason.trim()) return;
-    silence.mutate({ kind, rule: kind === "rule" && rule !== ANY_RULE ? Number(rule) : null, run: run.trim() || null, until: end, reason }, { onSuccess: onClose });
+    silence.mutate(
+      { kind, rule: kind === "rule" && rule !== ANY_RULE ? Number(rule) : null, run: run.trim() || null, until: end, reason },
+      { onSuccess: onClose },
+    );
   };
   const isReady = reason.trim() !== "" && (length !== "until" || until !== "");
   return (
@@ -39,9 +42,18 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
           send();
         }}
       >
-        <p className="soft">They stay in sight and tell no webhook and no mailbox. What still holds when the silence is over is told then.</p>
+        <p className="soft">
+          They stay in sight and tell no webhook and no mailbox. What still holds when the silence is over is told then.
+        </p>
         <div className={css.fields}>
-          <Select label="Alerts of the kind" searchable allowDeselect={false} data={KIND_OPTIONS} value={kind} onChange={(value) => value && setKind(value as AlertKind)} />
+          <Select
+            label="Alerts of the kind"
+            searchable
+            allowDeselect={false}
+            data={KIND_OPTIONS}
+            value={kind}
+            onChange={(value) => value && setKind(value as AlertKind)}
+          />
           {kind === "rule" && (
             <Select
               label="Rule"
@@ -83,8 +95,12 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
         </div>
         {silence.error && <ErrorState title="Nothing was silenced" error={silence.error} />}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>Cancel</Button>
-          <Button type="submit" loading={silence.isPending} disabled={!mayOperate || !isReady}>Silence them</Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={silence.isPending} disabled={!mayOperate || !isReady}>
+            Silence them
+          </Button>
         </Group>
       </form>
     </Dialog>

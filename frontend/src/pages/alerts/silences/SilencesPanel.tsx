@@ -6,9 +6,9 @@ import { KINDS } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { deckCommand } from "@/components/commandToken";
-import { useNow } from "@/components/now";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
@@ -26,15 +26,30 @@ function Until({ silence }: { silence: Silence }) {
     const over = silence.ended_at ?? silence.until;
     return (
       <>
-        <span className="chip tone-quiet" data-silence="over"><span className="chip-sign" aria-hidden="true">✓</span>over</span>
-        <div className="small soft"><Age at={over} suffix=" ago" />{silence.ended_by && `, ended by ${visible(silence.ended_by)}`}</div>
+        <span className="chip tone-quiet" data-silence="over">
+          <span className="chip-sign" aria-hidden="true">
+            ✓
+          </span>
+          over
+        </span>
+        <div className="small soft">
+          <Age at={over} suffix=" ago" />
+          {silence.ended_by && `, ended by ${visible(silence.ended_by)}`}
+        </div>
       </>
     );
   }
   return (
     <>
-      <span className="chip tone-busy" data-silence="lasting"><span className="chip-sign" aria-hidden="true">☾</span>silent</span>
-      <div className="small soft" title={utc(silence.until)}>for {duration((Date.parse(silence.until) - now) / 1000)} more</div>
+      <span className="chip tone-busy" data-silence="lasting">
+        <span className="chip-sign" aria-hidden="true">
+          ☾
+        </span>
+        silent
+      </span>
+      <div className="small soft" title={utc(silence.until)}>
+        for {duration((Date.parse(silence.until) - now) / 1000)} more
+      </div>
     </>
   );
 }
@@ -63,7 +78,15 @@ export function SilencesPanel() {
   const [ending, setEnding] = useState<Silence | null>(null);
   const why = mayOperate ? undefined : TAKES_OPERATOR;
   return (
-    <Panel title="Silences" note="seen here, told to nobody" aside={<Button size="compact-sm" disabled={!mayOperate} title={why} onClick={() => setNew(true)}>Silence…</Button>}>
+    <Panel
+      title="Silences"
+      note="seen here, told to nobody"
+      aside={
+        <Button size="compact-sm" disabled={!mayOperate} title={why} onClick={() => setNew(true)}>
+          Silence…
+        </Button>
+      }
+    >
       {error && <ErrorState title="The silences cannot be shown" error={error} />}
       {isPending && <Skeletons heights={[120]} />}
       {data?.length === 0 && (
@@ -72,8 +95,8 @@ export function SilencesPanel() {
           command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="the cluster moves"`)}
           needs={{ scope: "user" }}
         >
-          Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in sight, and
-          webhooks and mailboxes hear nothing.
+          Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in
+          sight, and webhooks and mailboxes hear nothing.
         </EmptyState>
       )}
       {data && data.length > 0 && (
@@ -83,14 +106,20 @@ export function SilencesPanel() {
               <tr>
                 <th scope="col">State</th>
                 <th scope="col">Of</th>
-                <th scope="col" className="wide-only">Why</th>
-                <th scope="col"><span className="unseen">Do</span></th>
+                <th scope="col" className="wide-only">
+                  Why
+                </th>
+                <th scope="col">
+                  <span className="unseen">Do</span>
+                </th>
               </tr>
             </thead>
             <tbody>
               {data.map((silence) => (
                 <tr key={silence.id} data-row data-silence-id={silence.id}>
-                  <td><Until silence={silence} /></td>
+                  <td>
+                    <Until silence={silence} />
+                  </td>
                   <td className="anywhere">
                     {what(silence)}
                     <div className="small soft">{silence.run ? `in ${silence.run}` : "in every run"}</div>

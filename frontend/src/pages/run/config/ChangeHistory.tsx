@@ -1,20 +1,20 @@
 import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { changesQuery, EVERY_MS } from "@/api/weights";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, RunEvent } from "@/api/types";
+import { changesQuery, EVERY_MS } from "@/api/weights";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
-import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
-import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
-import { isOver } from "@/theme/chips";
-import { backTo, revisionOf } from "@/pages/run/config/revisions";
 import { useSeries } from "@/live/live";
 import { useNews } from "@/live/news";
+import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
+import { backTo, revisionOf } from "@/pages/run/config/revisions";
+import { isOver } from "@/theme/chips";
 
 const KINDS = [
   ...["created", "status", "settings_changed", "environment_changed", "archived", "epoch_opened"],
@@ -53,7 +53,9 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
     <li data-change={event.kind}>
       <div className="change-head">
         <b className="anywhere">{visible(event.message)}</b>
-        <span className="faint small nowrap"><Age at={event.at} suffix=" ago" /></span>
+        <span className="faint small nowrap">
+          <Age at={event.at} suffix=" ago" />
+        </span>
       </div>
       <div className="small soft anywhere">
         {visible(event.actor)}

@@ -56,7 +56,13 @@ function Configuration({ run }: { run: RunDetail }) {
         value={view}
         onChange={(value) => void navigate({ search: { view: value as "differing" | "all" }, replace: true })}
       />
-      {view === "all" ? <pre className="mono tiny copy-text config-all" tabIndex={0} role="group" aria-label="Configuration">{text}</pre> : <Differing run={run} />}
+      {view === "all" ? (
+        <pre className="mono tiny copy-text config-all" tabIndex={0} role="group" aria-label="Configuration">
+          {text}
+        </pre>
+      ) : (
+        <Differing run={run} />
+      )}
     </Panel>
   );
 }

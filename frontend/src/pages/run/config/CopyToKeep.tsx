@@ -13,8 +13,11 @@ export function CopyToKeep({ run }: { run: RunDetail }) {
   return (
     <Panel title="A copy to keep" note="one file; opens offline" className="span-12">
       <p className="soft copy-about">
-        Facts, ledger, metrics, events, this configuration, and the newest groups with their messages and tokens: a page that
-        asks no server. Or <code className="mono tiny">rolldeck bundle {run.name} --groups {wanted}</code>
+        Facts, ledger, metrics, events, this configuration, and the newest groups with their messages and tokens: a page that asks no
+        server. Or{" "}
+        <code className="mono tiny">
+          rolldeck bundle {run.name} --groups {wanted}
+        </code>
       </p>
       <div className="copy-actions">
         <NumberInput
@@ -26,7 +29,13 @@ export function CopyToKeep({ run }: { run: RunDetail }) {
           value={groups}
           onChange={setGroups}
         />
-        <Button size="xs" variant="default" component="a" href={`/api/runs/${encodeURIComponent(run.name)}/bundle?groups=${wanted}`} download>
+        <Button
+          size="xs"
+          variant="default"
+          component="a"
+          href={`/api/runs/${encodeURIComponent(run.name)}/bundle?groups=${wanted}`}
+          download
+        >
           Save the copy
         </Button>
       </div>

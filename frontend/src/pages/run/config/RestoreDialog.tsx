@@ -1,7 +1,7 @@
 import { useChangeRun } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import type { PutBack } from "@/pages/run/config/revisions";
 
@@ -20,7 +20,9 @@ export function RestoreDialog({ run, back, onClose }: Props) {
       onSubmit={(reason) => change.mutate({ ...back.changes, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      <p className="small">The run goes on with them at once, as if somebody had set them one by one. The change stands in the history like any other.</p>
+      <p className="small">
+        The run goes on with them at once, as if somebody had set them one by one. The change stands in the history like any other.
+      </p>
       <ul className="revisions small" aria-label="What will change">
         {back.rows.map(({ name, before, after }) => (
           <li key={name} className="anywhere">

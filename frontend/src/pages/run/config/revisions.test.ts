@@ -2,7 +2,12 @@ import { expect, it } from "vitest";
 import { backTo, revisionOf } from "./revisions";
 
 it("finds what was changed among an event's details", () => {
-  const details = { env_id: 0, weight: { before: 1, after: 2.5 }, max_staleness: { before: 4, after: null }, advantages: { before: "", after: "rloo" } };
+  const details = {
+    env_id: 0,
+    weight: { before: 1, after: 2.5 },
+    max_staleness: { before: 4, after: null },
+    advantages: { before: "", after: "rloo" },
+  };
   expect(revisionOf({ details })).toEqual([
     { name: "weight", before: "1", after: "2.5" },
     { name: "max_staleness", before: "4", after: "none" },

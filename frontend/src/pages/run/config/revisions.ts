@@ -21,8 +21,17 @@ export function revisionOf(event: Pick<RunEvent, "details">): Revision[] {
 
 /** Settings that may be set on a run that is not over; the type holds this to what the API takes. */
 const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
-  dry_deadline_seconds: true, max_staleness: true, max_age_seconds: true, off_policy_tolerance: true, exact_queue_size: true,
-  lease_seconds: true, batch_size: true, lenient: true, advantages: true, drop_zero_variance: true, num_workers: true,
+  dry_deadline_seconds: true,
+  max_staleness: true,
+  max_age_seconds: true,
+  off_policy_tolerance: true,
+  exact_queue_size: true,
+  lease_seconds: true,
+  batch_size: true,
+  lenient: true,
+  advantages: true,
+  drop_zero_variance: true,
+  num_workers: true,
 };
 
 export type PutBack = { changes: ChangeRun; rows: Revision[] };

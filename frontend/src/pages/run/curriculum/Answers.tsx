@@ -8,12 +8,18 @@ import { inWords } from "@/pages/run/curriculum/curriculum";
 
 function Outcome({ row }: { row: EvaluationRow }) {
   const { figures } = row;
-  if (!figures) return <p className="soft">{row.state === "lost" ? `Lost after ${row.attempts} attempts: ${visible(row.reason)}` : "No result yet."}</p>;
-  const passes = Object.entries(row.pass_at).map(([k, rate]) => `pass@${k} ${percent(rate.estimate)} (${percent(rate.low)} – ${percent(rate.high)})`);
+  if (!figures)
+    return (
+      <p className="soft">{row.state === "lost" ? `Lost after ${row.attempts} attempts: ${visible(row.reason)}` : "No result yet."}</p>
+    );
+  const passes = Object.entries(row.pass_at).map(
+    ([k, rate]) => `pass@${k} ${percent(rate.estimate)} (${percent(rate.low)} – ${percent(rate.high)})`,
+  );
   return (
     <p className="small soft">
       {number(figures.problems)} problems, {number(figures.generations)} {figures.generations === 1 ? "answer" : "answers"} each: success{" "}
-      {inWords(figures.success)}; {passes.join(", ")}; reward {inWords(figures.reward)}. By <span title={visible(row.worker)}>{visible(shortId(row.worker))}</span> in {duration(figures.seconds)}.
+      {inWords(figures.success)}; {passes.join(", ")}; reward {inWords(figures.reward)}. By{" "}
+      <span title={visible(row.worker)}>{visible(shortId(row.worker))}</span> in {duration(figures.seconds)}.
     </p>
   );
 }
@@ -59,7 +65,11 @@ export function Answers({ run, lesson, newest, chosen }: Props) {
   const at = row && row.policy_step >= -1 ? row.policy_step : undefined;
   return (
     <section aria-label="Answers of one evaluation">
-      <h3>{chosen === undefined ? "Answers of the newest evaluation" : `Answers of the evaluation at version ${row ? policyStep(row.policy_step) : "…"}`}</h3>
+      <h3>
+        {chosen === undefined
+          ? "Answers of the newest evaluation"
+          : `Answers of the evaluation at version ${row ? policyStep(row.policy_step) : "…"}`}
+      </h3>
       {row ? (
         <>
           <Outcome row={row} />

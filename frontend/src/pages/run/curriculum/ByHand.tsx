@@ -37,16 +37,17 @@ export function ByHand({ lesson }: { lesson: LessonRow }) {
         </p>
       )}
       <Group gap="xs">
-        <Button size="compact-sm" variant="default" disabled={why !== ""} aria-describedby={why ? "why-not-steer" : undefined} onClick={() => setOpen("steer")}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          disabled={why !== ""}
+          aria-describedby={why ? "why-not-steer" : undefined}
+          onClick={() => setOpen("steer")}
+        >
           Lock, unlock or re-weigh…
         </Button>
         {isByHand(lesson) && (
-          <Button
-            size="compact-sm"
-            variant="default"
-            disabled={why !== ""}
-            onClick={() => setOpen("back")}
-          >
+          <Button size="compact-sm" variant="default" disabled={why !== ""} onClick={() => setOpen("back")}>
             Give it back to the curriculum…
           </Button>
         )}

@@ -8,8 +8,8 @@ import type { CurriculumPart } from "@/api/types";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
 import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";
 import { Lessons } from "@/pages/run/curriculum/Lessons";
-import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { Moves } from "@/pages/run/curriculum/Moves";
+import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { ProgressCharts } from "@/pages/run/curriculum/ProgressCharts";
 import { useRun } from "@/pages/run/RunContext";
 
@@ -44,5 +44,7 @@ const NOTHING: never[] = [];
 /** Which lesson comes after which, how each goes, and why each is where it is. */
 export function CurriculumTab() {
   const { run, curriculum } = useRun();
-  return <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>;
+  return (
+    <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>
+  );
 }

@@ -68,7 +68,8 @@ function History({ rows }: { rows: LessonChange[] }) {
         <li key={row.id}>
           <b>{row.source === row.target ? moveOf(row) : `${row.source} → ${row.target}`}</b>{" "}
           <span className="small soft">
-            {row.actor !== "curriculum" && `by ${nameOf(row.actor)} `}at version {policyStep(row.policy_step)}, <Age at={row.at} suffix=" ago" />
+            {row.actor !== "curriculum" && `by ${nameOf(row.actor)} `}at version {policyStep(row.policy_step)},{" "}
+            <Age at={row.at} suffix=" ago" />
           </span>
           <div className="small">{visible(row.reason)}</div>
         </li>
@@ -103,7 +104,12 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
           <Curve name={lesson.name} rows={evaluations.data ?? []} micro={micro.data ?? []} />
           <p className="small faint">Only full evaluations move the curriculum; micro-evaluations are for looking.</p>
           <Facts lesson={lesson} />
-          <Answers run={run} lesson={lesson.name} newest={evaluations.data?.find(({ samples }) => samples.length > 0)} chosen={evaluation} />
+          <Answers
+            run={run}
+            lesson={lesson.name}
+            newest={evaluations.data?.find(({ samples }) => samples.length > 0)}
+            chosen={evaluation}
+          />
           <h3>History</h3>
           <History rows={history.data ?? []} />
         </>

@@ -3,8 +3,8 @@ import type { LessonRow } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { count, number, percent, visible } from "@/format";
 import { barOf } from "@/pages/run/curriculum/curriculum";
+import { drawnOf, GAP, type GraphNode, graphOf, type LessonGraph as Layout, lineOf, NODE, neighbourOf } from "@/pages/run/curriculum/graph";
 import css from "@/pages/run/curriculum/graph.module.css";
-import { drawnOf, GAP, type GraphNode, graphOf, lineOf, neighbourOf, NODE, type LessonGraph as Layout } from "@/pages/run/curriculum/graph";
 import { handWords, isByHand } from "@/pages/run/curriculum/steering";
 import { lookOf } from "@/theme/chips";
 
@@ -66,7 +66,9 @@ function Lesson({ node: { lesson, layer, row }, isHome, onFocus, onOpen }: NodeP
         </span>
         <span className="unseen"> {wordsOf(lesson)}</span>
         <Bar lesson={lesson} />
-        <span className={`${css.after} small soft`}>{lesson.requires.length > 0 ? `after ${lesson.requires.map((one) => one.lesson).join(", ")}` : "requires nothing"}</span>
+        <span className={`${css.after} small soft`}>
+          {lesson.requires.length > 0 ? `after ${lesson.requires.map((one) => one.lesson).join(", ")}` : "requires nothing"}
+        </span>
       </button>
     </li>
   );
@@ -131,7 +133,10 @@ type Props = { lessons: LessonRow[]; onOpen: (name: string) => void };
 /** Which lesson comes after which, and where each is. */
 export function LessonGraph({ lessons, onOpen }: Props) {
   const drawn = useMemo(() => drawnOf(lessons), [lessons]);
-  const some = drawn.length < lessons.length ? `${count(drawn.length)} of ${count(lessons.length)} lessons: the active ones and what is next to them; ` : "";
+  const some =
+    drawn.length < lessons.length
+      ? `${count(drawn.length)} of ${count(lessons.length)} lessons: the active ones and what is next to them; `
+      : "";
   const isFlat = lessons.every(({ requires }) => requires.length === 0);
   return (
     <Panel

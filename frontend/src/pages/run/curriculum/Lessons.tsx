@@ -5,7 +5,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { count, number, percent, policyStep, visible } from "@/format";
-import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum/curriculum";
+import { barOf, type Interval, inWords, summaryOf } from "@/pages/run/curriculum/curriculum";
 import { appliedWords, handWords } from "@/pages/run/curriculum/steering";
 
 /** A success rate, its interval, and the goal it has to reach. */
@@ -38,7 +38,9 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
         {row.hold && <div className="small by-hand-mark">{handWords({ ...row, weight_factor: 1 })}</div>}
         {row.has_regressed && <div className="small held">worse than when it graduated</div>}
       </td>
-      <td>{figures ? <SuccessBar success={figures.success} goal={row.stop_success} /> : <span className="faint">not evaluated yet</span>}</td>
+      <td>
+        {figures ? <SuccessBar success={figures.success} goal={row.stop_success} /> : <span className="faint">not evaluated yet</span>}
+      </td>
       <td className="num">{figures ? percent(figures.success.estimate) : "–"}</td>
       <td className="num">
         {percent(row.probability)}
@@ -102,7 +104,12 @@ type Props = { curriculum: CurriculumPart; lessons: LessonRow[] | undefined; err
 /** All lessons of a language run: where each is, how well it goes, and why. */
 export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
   return (
-    <Panel title="Curriculum" note={summaryOf(curriculum)} aside={<span className="small faint">{curriculum.strategy}</span>} className="span-12">
+    <Panel
+      title="Curriculum"
+      note={summaryOf(curriculum)}
+      aside={<span className="small faint">{curriculum.strategy}</span>}
+      className="span-12"
+    >
       {appliedWords(curriculum) && (
         <p className="small by-hand-mark" role="status">
           {appliedWords(curriculum)}

@@ -32,7 +32,11 @@ export function Moves({ run, revision, onOpen }: Props) {
   const { data, error } = useQuery(lessonMovesQuery(run, revision));
   if (!data && !error) return null;
   return (
-    <Panel title="What moved, and why" note={`newest first${data && data.length >= MOVES_SHOWN ? `, the last ${MOVES_SHOWN}` : ""}`} className="span-12">
+    <Panel
+      title="What moved, and why"
+      note={`newest first${data && data.length >= MOVES_SHOWN ? `, the last ${MOVES_SHOWN}` : ""}`}
+      className="span-12"
+    >
       {error ? (
         <ErrorState title="What moved cannot be shown" error={error} />
       ) : data.length === 0 ? (

@@ -28,7 +28,10 @@ type Props = { run: string; revision: number; lessons: LessonRow[]; opened: stri
 /** How much of each lesson was sampled, and how much of that succeeded, version by version. */
 export function ProgressCharts({ run, revision, lessons, opened }: Props) {
   const { data, error } = useQuery(lessonProgressQuery(run, revision));
-  const { x, lines } = useMemo(() => (data ? progressColumns(data, linedOf(lessons, data, opened)) : { x: [], lines: [] }), [data, lessons, opened]);
+  const { x, lines } = useMemo(
+    () => (data ? progressColumns(data, linedOf(lessons, data, opened)) : { x: [], lines: [] }),
+    [data, lessons, opened],
+  );
   if (error) {
     return (
       <Panel title="Training" className="span-12">

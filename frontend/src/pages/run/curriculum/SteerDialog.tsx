@@ -71,7 +71,9 @@ export function GiveBackDialog({ run, lesson, onClose }: Props) {
       onSubmit={(reason) => steer.mutate({ lesson: lesson.name, hold: "", weight_factor: 1, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      <p className="soft">Its rules hold again from now on. It returns to where the curriculum had it, and is judged at once by what was measured meanwhile.</p>
+      <p className="soft">
+        Its rules hold again from now on. It returns to where the curriculum had it, and is judged at once by what was measured meanwhile.
+      </p>
     </ReasonDialog>
   );
 }

@@ -60,7 +60,11 @@ test("an interval is told in words", () => {
 });
 
 test("a chart shows finished evaluations by version, oldest first", () => {
-  const rows = [evaluation(2, { policy_step: 20, figures: figures(0.75) }), evaluation(3, { state: "leased", figures: null }), evaluation(1, { policy_step: 0 })];
+  const rows = [
+    evaluation(2, { policy_step: 20, figures: figures(0.75) }),
+    evaluation(3, { state: "leased", figures: null }),
+    evaluation(1, { policy_step: 0 }),
+  ];
   const { x, isRound, success, reward } = evaluationColumns(rows);
   expect([x, isRound, success, reward]).toEqual([[0, 20], false, [0.5, 0.75], [1, 1.5]]);
 });
@@ -86,6 +90,10 @@ test("a sentence sums the lessons up", () => {
 
 test("a move is told in a word, and one that nobody foresaw as it is", () => {
   const move = (source: string, target: string) => moveOf({ source, target } as LessonChange);
-  expect([move("locked", "active"), move("active", "graduated"), move("graduated", "active")]).toEqual(["unlocked", "graduated", "fell back"]);
+  expect([move("locked", "active"), move("active", "graduated"), move("graduated", "active")]).toEqual([
+    "unlocked",
+    "graduated",
+    "fell back",
+  ]);
   expect(move("locked", "graduated")).toBe("locked → graduated");
 });

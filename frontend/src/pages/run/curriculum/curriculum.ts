@@ -1,7 +1,7 @@
 /** Turn lessons and their evaluations into what is drawn of them. Pure. */
 
-import type { Column } from "@/charts/columns";
 import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
+import type { Column } from "@/charts/columns";
 import { number, percent } from "@/format";
 
 /** Figures that move with every answer are read anew this often at most. */

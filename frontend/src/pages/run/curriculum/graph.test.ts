@@ -41,7 +41,9 @@ test("lines begin and end at lessons", () => {
 });
 
 test("a line that passes a layer runs between the rows", () => {
-  const passing = graphOf([lesson("a"), lesson("b", ["a"]), lesson("c", ["a", "b"])]).edges.find(({ from, to }) => to.layer > from.layer + 1);
+  const passing = graphOf([lesson("a"), lesson("b", ["a"]), lesson("c", ["a", "b"])]).edges.find(
+    ({ from, to }) => to.layer > from.layer + 1,
+  );
   expect(passing && lineOf(passing)).toBe("M 100 50 C 120 50 120 100 140 100 H 240 C 260 100 260 50 280 50");
 });
 
@@ -55,7 +57,13 @@ test("arrow keys go along requirements, and up and down through all", () => {
 });
 
 test("of very many lessons the active ones and what is next to them are drawn, in their order", () => {
-  const lessons = [lesson("old", [], "graduated"), lesson("before", [], "graduated"), lesson("now", ["before"], "active"), lesson("next", ["now"]), lesson("far", ["next"])];
+  const lessons = [
+    lesson("old", [], "graduated"),
+    lesson("before", [], "graduated"),
+    lesson("now", ["before"], "active"),
+    lesson("next", ["now"]),
+    lesson("far", ["next"]),
+  ];
   expect(drawnOf(lessons, 3).map(({ name }) => name)).toEqual(["before", "now", "next"]);
   expect(drawnOf(lessons, 5)).toBe(lessons);
 });

@@ -39,7 +39,10 @@ export function graphOf(lessons: LessonRow[]): LessonGraph {
   }
   const layers = Math.max(0, ...[...placed.values()].map(({ layer }) => layer + 1));
   for (let layer = 0; layer < layers; layer += 1) {
-    spread([...placed.values()].filter((node) => node.layer === layer), placed);
+    spread(
+      [...placed.values()].filter((node) => node.layer === layer),
+      placed,
+    );
   }
   const nodes = [...placed.values()].sort((a, b) => a.layer - b.layer || a.row - b.row);
   const edges = nodes.flatMap((to) =>

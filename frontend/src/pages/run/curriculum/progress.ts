@@ -1,7 +1,7 @@
 /** Turn what was sampled of lessons into the lines of two charts. Pure. */
 
-import type { Column } from "@/charts/columns";
 import type { LessonProgress, LessonRow } from "@/api/types";
+import type { Column } from "@/charts/columns";
 
 /** Lines that can still be told apart. */
 const MOST_LINES = 8;
@@ -31,7 +31,9 @@ export function linedOf(lessons: LessonRow[], { results }: LessonProgress, opene
 export function progressColumns({ results }: LessonProgress, names: string[]): ProgressColumns {
   const totals = new Map<number, number>();
   for (const line of results) {
-    line.step.forEach((step, at) => totals.set(step, (totals.get(step) ?? 0) + (line.samples[at] ?? 0)));
+    line.step.forEach((step, at) => {
+      totals.set(step, (totals.get(step) ?? 0) + (line.samples[at] ?? 0));
+    });
   }
   const x = [...totals.keys()].sort((a, b) => a - b);
   const lines = names.map((lesson): ProgressLine => {

@@ -33,9 +33,15 @@ test("what a person has done is told in words", () => {
 
 test("it counts as applied once every worker has asked since", () => {
   expect(appliedWords({ steered: 0, awaited: [] })).toBe("");
-  expect(appliedWords({ steered: 1, awaited: ["w1@2"] })).toBe("1 lesson is steered by hand; not yet asked since by w1@2: what they have begun is of before.");
-  expect(appliedWords({ steered: 2, awaited: [] })).toBe("2 lessons are steered by hand; every worker has asked since, so all of them sample by it.");
-  expect(appliedWords({ steered: 0, awaited: ["a", "b", "c", "d", "e"] })).toMatch(/^The curriculum has its lessons back; not yet asked since by a, b, c, d and 1 more/);
+  expect(appliedWords({ steered: 1, awaited: ["w1@2"] })).toBe(
+    "1 lesson is steered by hand; not yet asked since by w1@2: what they have begun is of before.",
+  );
+  expect(appliedWords({ steered: 2, awaited: [] })).toBe(
+    "2 lessons are steered by hand; every worker has asked since, so all of them sample by it.",
+  );
+  expect(appliedWords({ steered: 0, awaited: ["a", "b", "c", "d", "e"] })).toMatch(
+    /^The curriculum has its lessons back; not yet asked since by a, b, c, d and 1 more/,
+  );
 });
 
 test("a run that is over, and those who may only look, are told why", () => {

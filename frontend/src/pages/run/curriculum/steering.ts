@@ -38,9 +38,14 @@ function scaled({ probability, weight_factor }: Reach, wanted: Wanted): number {
 export function effectOf(lesson: Reach, wanted: Wanted): string {
   if (wanted.hold === "locked") return "No further task is of it. What a worker has begun is finished; the others share its part.";
   const part = partOf(lesson, wanted);
-  if (part === null) return wanted.hold === "active" ? "It is drawn from the next task on, by its own weight." : "The curriculum judges it at once, and weighs it anew.";
+  if (part === null)
+    return wanted.hold === "active"
+      ? "It is drawn from the next task on, by its own weight."
+      : "The curriculum judges it at once, and weighs it anew.";
   const now = percent(lesson.probability);
-  return percent(part) === now ? `It stays at ${now} of the tasks.` : `${percent(part)} of the tasks are of it, from the next one on; now ${now} are.`;
+  return percent(part) === now
+    ? `It stays at ${now} of the tasks.`
+    : `${percent(part)} of the tasks are of it, from the next one on; now ${now} are.`;
 }
 
 const HOLDS: Record<Hold, string> = { "": "", locked: "held locked", active: "held unlocked" };

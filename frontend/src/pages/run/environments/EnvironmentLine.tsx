@@ -55,7 +55,8 @@ function Refusals({ view }: { view: EnvironmentView }) {
             {words(reason)} {number(pushes)}
           </span>
         ))}
-        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} · <Age at={view.refusals[0]?.[1].newest_at ?? null} suffix=" ago" />
+        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} ·{" "}
+        <Age at={view.refusals[0]?.[1].newest_at ?? null} suffix=" ago" />
       </span>
       <div className="faint anywhere">{visible(view.refusals[0]?.[1].said ?? "")}</div>
     </div>
@@ -69,12 +70,19 @@ function ofEnvironment(view: EnvironmentView) {
 
 function Shares({ view }: { view: EnvironmentView }) {
   const { mixing } = view;
-  if (!mixing) return <td className="num faint" colSpan={3}>not mixed</td>;
+  if (!mixing)
+    return (
+      <td className="num faint" colSpan={3}>
+        not mixed
+      </td>
+    );
   return (
     <>
       <td className="num">{percent(mixing.target)}</td>
       <td className="num">{percent(mixing.realised)}</td>
-      <td className="num" title="Sequences that batches owe it by its share; negative when it got ahead.">{number(mixing.debt)}</td>
+      <td className="num" title="Sequences that batches owe it by its share; negative when it got ahead.">
+        {number(mixing.debt)}
+      </td>
     </>
   );
 }
@@ -86,10 +94,17 @@ function State({ environment }: { environment: EnvironmentRow }) {
       ? ["good", "●", "connected"]
       : ["quiet", "○", "gone"];
   return (
-    <span className={`chip tone-${tone}`} title={environment.muted ? `What it pushes is counted as dropped.${environment.connected ? "" : " It is gone as well."}` : undefined}>
-      <span className="chip-sign" aria-hidden="true">{sign}</span>
+    <span
+      className={`chip tone-${tone}`}
+      title={environment.muted ? `What it pushes is counted as dropped.${environment.connected ? "" : " It is gone as well."}` : undefined}
+    >
+      <span className="chip-sign" aria-hidden="true">
+        {sign}
+      </span>
       {said}
-      <span className="chip-age">· <Age at={environment.last_seen_at} suffix=" ago" /></span>
+      <span className="chip-age">
+        · <Age at={environment.last_seen_at} suffix=" ago" />
+      </span>
     </span>
   );
 }
@@ -119,7 +134,11 @@ function Actions({ view, mayOperate, onAsk }: Props) {
             ? "No batch waits for it any more; what it pushes is still taken and served."
             : "It has its share of the batches again.",
         ],
-        ["mute", environment.muted ? "Unmute" : "Mute", environment.muted ? "What it pushes is served again." : "What it pushes is taken and counted, and never trained on."],
+        [
+          "mute",
+          environment.muted ? "Unmute" : "Mute",
+          environment.muted ? "What it pushes is served again." : "What it pushes is taken and counted, and never trained on.",
+        ],
       ]
     : [];
   return (
@@ -151,7 +170,13 @@ export function EnvironmentLine(props: Props) {
         <b>{visible(view.name)}</b>
         {environment && <Facts environment={environment} />}
         {run.kind !== "fleet" && (
-          <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={ofEnvironment(view)} className="small" aria-label={`Trajectories of ${view.name}`}>
+          <Link
+            to="/runs/$name/trajectories"
+            params={{ name: run.name }}
+            search={ofEnvironment(view)}
+            className="small"
+            aria-label={`Trajectories of ${view.name}`}
+          >
             Trajectories
           </Link>
         )}
@@ -173,13 +198,33 @@ export function EnvironmentLine(props: Props) {
         )}
       </td>
       <Shares view={view} />
-      <td className="num" data-rate title={view.pushedAt ? "Over the last minute, or less where very much came in" : "Nothing within the last minute"}>
-        {view.perSecond === null ? "–" : <>{number(view.perSecond * 60)}<span className="faint small">/min</span></>}
-        {view.pushedAt && <div className="faint small"><Age at={view.pushedAt} suffix=" ago" /></div>}
+      <td
+        className="num"
+        data-rate
+        title={view.pushedAt ? "Over the last minute, or less where very much came in" : "Nothing within the last minute"}
+      >
+        {view.perSecond === null ? (
+          "–"
+        ) : (
+          <>
+            {number(view.perSecond * 60)}
+            <span className="faint small">/min</span>
+          </>
+        )}
+        {view.pushedAt && (
+          <div className="faint small">
+            <Age at={view.pushedAt} suffix=" ago" />
+          </div>
+        )}
       </td>
-      <td className="num">{number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span></td>
+      <td className="num">
+        {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
+      </td>
       <td className="num">{number(view.served)}</td>
-      <td><Drops run={run} view={view} /><Refusals view={view} /></td>
+      <td>
+        <Drops run={run} view={view} />
+        <Refusals view={view} />
+      </td>
       <Actions {...props} />
     </tr>
   );

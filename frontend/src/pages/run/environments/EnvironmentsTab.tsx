@@ -14,8 +14,8 @@ import { type Ask, EnvironmentLine } from "@/pages/run/environments/EnvironmentL
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
 import { environmentViews } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
-import { environmentCommand, trainerCommand } from "@/pages/run/words";
 import { useRun } from "@/pages/run/RunContext";
+import { environmentCommand, trainerCommand } from "@/pages/run/words";
 
 const DIALOGS = { weight: WeightDialog, connect: ConnectDialog, mute: MuteDialog };
 
@@ -57,17 +57,29 @@ export function EnvironmentsTab() {
                 <th className="num">Weight</th>
                 <th className="num">By weight</th>
                 <th className="num">Got</th>
-                <th className="num" title="Sequences that batches owe it by its share; negative when it got ahead">Debt</th>
-                <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} a minute`}>Pushed</th>
+                <th className="num" title="Sequences that batches owe it by its share; negative when it got ahead">
+                  Debt
+                </th>
+                <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} a minute`}>
+                  Pushed
+                </th>
                 <th className="num">Queued</th>
                 <th className="num">Served</th>
                 <th title="Refused: pushes that were not taken at all">Dropped, refused</th>
-                <th><span className="unseen">What may be done</span></th>
+                <th>
+                  <span className="unseen">What may be done</span>
+                </th>
               </tr>
             </thead>
             <tbody>
               {views.map((view) => (
-                <EnvironmentLine key={view.key} run={run} view={view} mayOperate={mayOperate} onAsk={(what, environment) => setAsked({ what, environment })} />
+                <EnvironmentLine
+                  key={view.key}
+                  run={run}
+                  view={view}
+                  mayOperate={mayOperate}
+                  onAsk={(what, environment) => setAsked({ what, environment })}
+                />
               ))}
             </tbody>
           </table>

@@ -1,7 +1,7 @@
 import { useMute } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };

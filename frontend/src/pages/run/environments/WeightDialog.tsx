@@ -2,8 +2,8 @@ import { NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useReweigh } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
 
@@ -20,7 +20,9 @@ export function WeightDialog({ run, environment, onClose }: Props) {
       keptIn={KEPT_IN_EVENTS}
       submit="Change"
       isReady={isReady}
-      onSubmit={(reason) => typeof weight === "number" && reweigh.mutate({ envId: environment.env_id, weight, reason }, { onSuccess: onClose })}
+      onSubmit={(reason) =>
+        typeof weight === "number" && reweigh.mutate({ envId: environment.env_id, weight, reason }, { onSuccess: onClose })
+      }
       onClose={onClose}
     >
       <NumberInput

@@ -3,15 +3,40 @@ import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/type
 import { environmentViews } from "./rows";
 
 const ledger = (fields: Partial<LedgerAnswer["environments"][number]>): LedgerAnswer["environments"][number] => ({
-  kind: "groups", env_id: 0, environment: "", accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true, ...fields,
+  kind: "groups",
+  env_id: 0,
+  environment: "",
+  accepted: 0,
+  queued: 0,
+  waiting: 0,
+  leased: 0,
+  served: 0,
+  quarantined: 0,
+  dropped: {},
+  balanced: true,
+  ...fields,
 });
 const math = { env_id: 0, wandb_name: "math_0" } as EnvironmentRow;
 
 it("joins registration, mixing and ledger by the environment's id", () => {
   const mixing = [{ env_id: 0, debt: -3 }] as EnvironmentMixing[];
-  const ledgers = [ledger({ accepted: 10, queued: 4, served: 4, dropped: { stale_version: 0, poison: 2 } }), ledger({ env_id: 1, queued: 4 })];
-  expect(environmentViews([math], mixing, ledgers, [{ env_id: 0, environment: "", per_second: 0.5, newest_at: "2026-03-01T12:00:00Z" }])).toMatchObject([
-    { key: "id:0", name: "math_0", mixing: { debt: -3 }, queueShare: 0.5, dropped: 2, dropShare: 0.2, perSecond: 0.5, reasons: [["poison", 2]] },
+  const ledgers = [
+    ledger({ accepted: 10, queued: 4, served: 4, dropped: { stale_version: 0, poison: 2 } }),
+    ledger({ env_id: 1, queued: 4 }),
+  ];
+  expect(
+    environmentViews([math], mixing, ledgers, [{ env_id: 0, environment: "", per_second: 0.5, newest_at: "2026-03-01T12:00:00Z" }]),
+  ).toMatchObject([
+    {
+      key: "id:0",
+      name: "math_0",
+      mixing: { debt: -3 },
+      queueShare: 0.5,
+      dropped: 2,
+      dropShare: 0.2,
+      perSecond: 0.5,
+      reasons: [["poison", 2]],
+    },
   ]);
 });
 it("counts what was refused of an environment, the latest reason first", () => {
@@ -25,8 +50,15 @@ it("counts what was refused of an environment, the latest reason first", () => {
   expect([other?.refused, other?.refusals]).toEqual([0, []]);
 });
 it("knows the environments of fleets by their names, and those that never registered", () => {
-  const ledgers = [ledger({ kind: "fragments", env_id: null, environment: "gymnasium:CartPole-v1", accepted: 3 }), ledger({ env_id: null, accepted: 1 })];
-  expect(environmentViews([], [], ledgers, [{ env_id: null, environment: "gymnasium:CartPole-v1", per_second: 2, newest_at: "2026-03-01T12:00:00Z" }]).map(({ name, perSecond }) => [name, perSecond])).toEqual([
+  const ledgers = [
+    ledger({ kind: "fragments", env_id: null, environment: "gymnasium:CartPole-v1", accepted: 3 }),
+    ledger({ env_id: null, accepted: 1 }),
+  ];
+  expect(
+    environmentViews([], [], ledgers, [
+      { env_id: null, environment: "gymnasium:CartPole-v1", per_second: 2, newest_at: "2026-03-01T12:00:00Z" },
+    ]).map(({ name, perSecond }) => [name, perSecond]),
+  ).toEqual([
     ["gymnasium:CartPole-v1", 2],
     ["without an environment", null],
   ]);

@@ -32,10 +32,17 @@ export type EnvironmentView = {
 type Ledgers = LedgerAnswer["environments"];
 
 /** One view for each environment that registered, or that fragments name. */
-export function environmentViews(environments: EnvironmentRow[], mixing: EnvironmentMixing[], ledgers: Ledgers, arrivals: EnvironmentArrivals[]): EnvironmentView[] {
+export function environmentViews(
+  environments: EnvironmentRow[],
+  mixing: EnvironmentMixing[],
+  ledgers: Ledgers,
+  arrivals: EnvironmentArrivals[],
+): EnvironmentView[] {
   const queuedInAll = ledgers.reduce((sum, each) => sum + each.queued, 0);
   const view = (key: string, name: string, ledger: Ledgers[number] | undefined, environment?: EnvironmentRow): EnvironmentView => {
-    const reasons = Object.entries(ledger?.dropped ?? {}).filter(([, items]) => items > 0).sort(([, a], [, b]) => b - a);
+    const reasons = Object.entries(ledger?.dropped ?? {})
+      .filter(([, items]) => items > 0)
+      .sort(([, a], [, b]) => b - a);
     const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
     const refusals = Object.entries(environment?.refused ?? {}).sort(([, a], [, b]) => Date.parse(b.newest_at) - Date.parse(a.newest_at));
     const accepted = ledger?.accepted ?? 0;
@@ -61,7 +68,12 @@ export function environmentViews(environments: EnvironmentRow[], mixing: Environ
     };
   };
   const registered = environments.map((each) =>
-    view(`id:${each.env_id}`, each.wandb_name, ledgers.find(({ kind, env_id }) => kind === "groups" && env_id === each.env_id), each),
+    view(
+      `id:${each.env_id}`,
+      each.wandb_name,
+      ledgers.find(({ kind, env_id }) => kind === "groups" && env_id === each.env_id),
+      each,
+    ),
   );
   const named = ledgers
     .filter(({ kind, env_id }) => kind === "fragments" || env_id === null)

@@ -1,18 +1,18 @@
 import { SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useMemo, useState } from "react";
+import type { MetricAxis, Span } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
-import type { MetricAxis, Span } from "@/api/metrics";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { PAST_ROWS, usePastEpisodes } from "@/live/past";
-import type { RunDetail } from "@/api/types";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
-import { useRun } from "@/pages/run/RunContext";
+import type { EpisodesSearch } from "@/pages/run/episodes/search";
 import { CuratedChart } from "@/pages/run/overview/CuratedChart";
 import { curatedOf, namesOf, OWN } from "@/pages/run/overview/curated";
-import type { EpisodesSearch } from "@/pages/run/episodes/search";
+import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import { type Words, wordsOf } from "@/pages/run/words";
 import { isOver } from "@/theme/chips";
@@ -58,7 +58,12 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
   const { columns, axis, run } = props;
   const { marks, deeds, dialog } = useUpon(run, axis, "reward/mean", columns.recent);
   return (
-    <Panel title="Return" note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"} aside={aside} className="span-12">
+    <Panel
+      title="Return"
+      note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"}
+      aside={aside}
+      className="span-12"
+    >
       <Chart
         name="Return per episode"
         {...placed(props)}
@@ -119,7 +124,14 @@ function SpeedChart({ run }: { run: RunDetail }) {
   const chart = curatedOf(run.kind).find(({ key }) => key === "throughput");
   const [span, setSpan] = useState<Span | null>(null);
   if (!chart) return null;
-  const look = { run: run.name, axis: "time" as const, xLabel: "time", span: span ?? undefined, isLive: !isOver(run.status), names: namesOf(chart) };
+  const look = {
+    run: run.name,
+    axis: "time" as const,
+    xLabel: "time",
+    span: span ?? undefined,
+    isLive: !isOver(run.status),
+    names: namesOf(chart),
+  };
   return <CuratedChart chart={chart} look={look} onZoom={setSpan} />;
 }
 
@@ -137,7 +149,13 @@ export function EpisodeCharts() {
       data={axesOf(words)}
       value={axis}
       aria-label="Horizontal axis"
-      onChange={(value) => void navigate({ search: (old) => ({ ...old, x: value === "time" ? undefined : (value as EpisodesSearch["x"]) }), replace: true, resetScroll: false })}
+      onChange={(value) =>
+        void navigate({
+          search: (old) => ({ ...old, x: value === "time" ? undefined : (value as EpisodesSearch["x"]) }),
+          replace: true,
+          resetScroll: false,
+        })
+      }
     />
   );
   return (

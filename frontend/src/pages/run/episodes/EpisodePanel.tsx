@@ -63,9 +63,11 @@ function Outcomes({ task }: { task: TaskEpisodes }) {
         <span className="soft">Ended</span>
       </div>
       <div className="ledger-bar strip-bar" aria-hidden="true">
-        {outcomes.filter(({ count }) => count > 0).map(({ name, count }) => (
-          <span key={name} className={`ended-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
-        ))}
+        {outcomes
+          .filter(({ count }) => count > 0)
+          .map(({ name, count }) => (
+            <span key={name} className={`ended-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
+          ))}
       </div>
       <div className="strip-words tiny">
         {outcomes.map(({ name, count, part }) => (
@@ -142,12 +144,17 @@ function Over({ summary }: { summary: EpisodeSummary }) {
 function Nothing({ run, span }: { run: RunDetail; span: SpanChoice }) {
   const words = SPAN_WORDS[span];
   if (ENDED.has(run.status)) {
-    return <EmptyState title={`No episode ended in the last ${words}`}>The run is {run.status}. The spread and the curves below keep what was.</EmptyState>;
+    return (
+      <EmptyState title={`No episode ended in the last ${words}`}>
+        The run is {run.status}. The spread and the curves below keep what was.
+      </EmptyState>
+    );
   }
   return (
     <EmptyState
       title={`No episode ended in the last ${words}`}
-      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined} needs={{ scope: "trainer", run: run.name }}
+      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined}
+      needs={{ scope: "trainer", run: run.name }}
     >
       {run.policy_step === -2
         ? "Episodes begin when a trainer has published its first weights."
@@ -168,7 +175,11 @@ export function EpisodePanel({ run }: { run: RunDetail }) {
   return (
     <Panel
       title="Episodes"
-      note={data?.since ? `that ended since ${clock(data.since)}, the newest ones of the last ${SPAN_WORDS[span]}` : `that ended in the last ${SPAN_WORDS[span]}`}
+      note={
+        data?.since
+          ? `that ended since ${clock(data.since)}, the newest ones of the last ${SPAN_WORDS[span]}`
+          : `that ended in the last ${SPAN_WORDS[span]}`
+      }
       aside={
         <SegmentedControl
           size="xs"

@@ -1,10 +1,10 @@
 import "@/pages/run/episodes/episodes.css";
-import { useRun } from "@/pages/run/RunContext";
 import { EpisodeCharts } from "@/pages/run/episodes/EpisodeCharts";
 import { EpisodePanel } from "@/pages/run/episodes/EpisodePanel";
 import { LessonSuccess } from "@/pages/run/episodes/LessonSuccess";
 import { OutliersPanel } from "@/pages/run/episodes/OutliersPanel";
 import { SpreadPanel } from "@/pages/run/episodes/SpreadPanel";
+import { useRun } from "@/pages/run/RunContext";
 
 /** What recent episodes came to and who had them, how all were spread, and each as it ended. */
 export function EpisodesTab() {

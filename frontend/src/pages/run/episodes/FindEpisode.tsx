@@ -27,7 +27,10 @@ export function FindEpisode({ run, find, of }: Props) {
   }
   return (
     <span role="status" className="small" title="Evaluation episodes are not stored, and retention removes old fragments.">
-      {problem} <Link to="/runs/$name/trajectories" params={{ name: run }} search={fragmentsOf(find)}>Fragments of worker {find.worker}</Link>
+      {problem}{" "}
+      <Link to="/runs/$name/trajectories" params={{ name: run }} search={fragmentsOf(find)}>
+        Fragments of worker {find.worker}
+      </Link>
     </span>
   );
 }

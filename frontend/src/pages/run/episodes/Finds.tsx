@@ -24,7 +24,9 @@ export function Finds({ run, finds, label, value, of = "return" }: Props) {
             <th className="num">Worker</th>
             <th className="num">Version</th>
             <th className="num">Ended</th>
-            <th><span className="unseen">Leads to</span></th>
+            <th>
+              <span className="unseen">Leads to</span>
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -32,10 +34,19 @@ export function Finds({ run, finds, label, value, of = "return" }: Props) {
             <tr key={`${find.kind} ${find.report} ${find.value}`} data-find={find.kind}>
               {hasKinds && <td>{WORDS[find.kind]}</td>}
               <td className="num">{number(find.value)}</td>
-              <td className="anywhere">{visible(find.environment)}{find.mode === "eval" && <span className="faint small"> evaluation</span>}</td>
-              <td className="num"><Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: find.worker }}>w{find.worker}</Link></td>
+              <td className="anywhere">
+                {visible(find.environment)}
+                {find.mode === "eval" && <span className="faint small"> evaluation</span>}
+              </td>
+              <td className="num">
+                <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: find.worker }}>
+                  w{find.worker}
+                </Link>
+              </td>
               <td className="num">{policyStep(find.policy_step)}</td>
-              <td className="num"><Age at={find.at} suffix=" ago" /></td>
+              <td className="num">
+                <Age at={find.at} suffix=" ago" />
+              </td>
               <td>
                 <FindEpisode run={run.name} find={find} of={find.kind === "match" ? of : find.kind === "longest" ? "length" : "return"} />
               </td>

@@ -13,7 +13,15 @@ export function LessonSuccess({ run }: { run: RunDetail }) {
   const { data } = useQuery({ ...lessonsQuery(run.name, curriculum?.revision ?? 0), enabled: run.kind === "language" });
   if (run.kind !== "language" || !data || data.results.length === 0) return null;
   return (
-    <Panel title="Success by lesson" aside={<Link to="/runs/$name/curriculum" params={{ name: run.name }} className="small">Curriculum</Link>} className="span-12">
+    <Panel
+      title="Success by lesson"
+      aside={
+        <Link to="/runs/$name/curriculum" params={{ name: run.name }} className="small">
+          Curriculum
+        </Link>
+      }
+      className="span-12"
+    >
       <div className="table-scroll">
         <table className="table" aria-label="Success by lesson">
           <thead>
@@ -29,9 +37,17 @@ export function LessonSuccess({ run }: { run: RunDetail }) {
           <tbody>
             {data.results.map((row) => (
               <tr key={row.name} data-lesson={row.name}>
-                <td className="anywhere"><Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ lesson: [row.name] }}>{row.name}</Link></td>
-                <td><StateChip state={row.status} since={row.changed_at} /></td>
-                <td className="num" title="As the strategy sees it">{percent(row.success)}</td>
+                <td className="anywhere">
+                  <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ lesson: [row.name] }}>
+                    {row.name}
+                  </Link>
+                </td>
+                <td>
+                  <StateChip state={row.status} since={row.changed_at} />
+                </td>
+                <td className="num" title="As the strategy sees it">
+                  {percent(row.success)}
+                </td>
                 <td className="num">{row.evaluation?.figures ? percent(row.evaluation.figures.success.estimate) : "–"}</td>
                 <td className="num">{count(row.samples)}</td>
                 <td className="num">{percent(row.truncated_share)}</td>

@@ -45,29 +45,40 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
             </tr>
           </thead>
           <tbody>
-            {inOrder(workers).slice(0, SHOWN).map((row) => (
-              <tr key={row.worker} data-unlike={row.deviations.length > 0 || undefined}>
-                <td><Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: row.worker }}>w{row.worker}</Link></td>
-                <td className="num">{number(row.episodes)}</td>
-                <td className="num">{number(row.return_mean)}</td>
-                <td className="num">{number(row.length_mean)}</td>
-                <td className="num">{percent(row.aborted_share)}</td>
-                <td>
-                  {row.deviations.length === 0 ? (
-                    <span className="faint">no</span>
-                  ) : (
-                    <span className="held"><span aria-hidden="true">▲ </span>{row.deviations.map(unlikeText).join(", ")}</span>
-                  )}
-                </td>
-              </tr>
-            ))}
+            {inOrder(workers)
+              .slice(0, SHOWN)
+              .map((row) => (
+                <tr key={row.worker} data-unlike={row.deviations.length > 0 || undefined}>
+                  <td>
+                    <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: row.worker }}>
+                      w{row.worker}
+                    </Link>
+                  </td>
+                  <td className="num">{number(row.episodes)}</td>
+                  <td className="num">{number(row.return_mean)}</td>
+                  <td className="num">{number(row.length_mean)}</td>
+                  <td className="num">{percent(row.aborted_share)}</td>
+                  <td>
+                    {row.deviations.length === 0 ? (
+                      <span className="faint">no</span>
+                    ) : (
+                      <span className="held">
+                        <span aria-hidden="true">▲ </span>
+                        {row.deviations.map(unlikeText).join(", ")}
+                      </span>
+                    )}
+                  </td>
+                </tr>
+              ))}
           </tbody>
         </table>
       </div>
       {workers.length > SHOWN && (
         <p className="faint small">
           {number(workers.length - SHOWN)} more, of which none is less like the others.{" "}
-          <Link to="/runs/$name/fleet" params={{ name: run.name }}>All workers</Link>
+          <Link to="/runs/$name/fleet" params={{ name: run.name }}>
+            All workers
+          </Link>
         </p>
       )}
     </>
@@ -87,19 +98,34 @@ function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: str
   return (
     <div className="table-scroll">
       <table className="table" aria-label={title}>
-        <thead><tr><th>{title}</th><th className="num">Score</th><th className="num">Tokens</th><th className="num">Version</th><th className="num">Came in</th></tr></thead>
+        <thead>
+          <tr>
+            <th>{title}</th>
+            <th className="num">Score</th>
+            <th className="num">Tokens</th>
+            <th className="num">Version</th>
+            <th className="num">Came in</th>
+          </tr>
+        </thead>
         <tbody>
           {data?.results.map((group) => (
             <tr key={group.id} data-group={group.id}>
               <td>
-                <Link to="/runs/$name/groups/$group" params={{ name: run.name, group: String(group.id) }} search={{ sort }} className="strong clipped">
+                <Link
+                  to="/runs/$name/groups/$group"
+                  params={{ name: run.name, group: String(group.id) }}
+                  search={{ sort }}
+                  className="strong clipped"
+                >
                   {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
                 </Link>
               </td>
               <td className="num">{number(group.score_mean)}</td>
               <td className="num">{count(group.longest_tokens)}</td>
               <td className="num">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
-              <td className="num"><Age at={group.received_at} suffix=" ago" /></td>
+              <td className="num">
+                <Age at={group.received_at} suffix=" ago" />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -128,7 +154,11 @@ export function OutliersPanel({ run }: { run: RunDetail }) {
         </Panel>
       ) : (
         <Panel title="Extremes" note="groups of the whole run" className="span-12">
-          <div className="extremes">{ORDERS.map(([sort, title]) => <Groups key={sort} run={run} sort={sort} title={title} />)}</div>
+          <div className="extremes">
+            {ORDERS.map(([sort, title]) => (
+              <Groups key={sort} run={run} sort={sort} title={title} />
+            ))}
+          </div>
         </Panel>
       )}
     </>

@@ -29,13 +29,21 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
   const isBrushed = least !== undefined || most !== undefined;
   const range = { least: least ?? spread.least ?? 0, most: most ?? spread.most ?? 0 };
   const isOfFleet = spread.unit === "episodes";
-  const { data, error } = useQuery({ ...episodeMatchesQuery(run.name, spread.of, range.least, range.most), enabled: isBrushed && isOfFleet });
+  const { data, error } = useQuery({
+    ...episodeMatchesQuery(run.name, spread.of, range.least, range.most),
+    enabled: isBrushed && isOfFleet,
+  });
   if (!isBrushed) return <p className="faint small">Brush over the bars, or type both ends, to see what lies between.</p>;
   if (!isOfFleet) {
     const lesson = run.kind === "language" ? search.task?.replace(/^\w+ /, "") : undefined;
     return (
       <p>
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={groupsBetween(spread.of, least, most, lesson)} className="strong">
+        <Link
+          to="/runs/$name/trajectories"
+          params={{ name: run.name }}
+          search={groupsBetween(spread.of, least, most, lesson)}
+          className="strong"
+        >
           Show the groups from {number(range.least)} to {number(range.most)}
         </Link>
       </p>
@@ -44,11 +52,27 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
   if (error) return <ErrorState title="These episodes cannot be found" error={error} />;
   if (!data) return <Skeletons heights={[80]} />;
   if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports has such an episode.</p>;
-  return <Finds run={run} finds={data} label="Newest episodes in the range" value={spread.of === "return" ? "Return" : "Length"} of={spread.of} />;
+  return (
+    <Finds
+      run={run}
+      finds={data}
+      label="Newest episodes in the range"
+      value={spread.of === "return" ? "Return" : "Length"}
+      of={spread.of}
+    />
+  );
 }
 
 /** One line for each environment or lesson; pressing it draws it alone. */
-function Tasks({ spread, chosen, onChoose }: { spread: EpisodeSpread; chosen: string | undefined; onChoose: (key: string | undefined) => void }) {
+function Tasks({
+  spread,
+  chosen,
+  onChoose,
+}: {
+  spread: EpisodeSpread;
+  chosen: string | undefined;
+  onChoose: (key: string | undefined) => void;
+}) {
   if (spread.tasks.length === 0) return null;
   return (
     <div className="table-scroll">
@@ -67,7 +91,12 @@ function Tasks({ spread, chosen, onChoose }: { spread: EpisodeSpread; chosen: st
           {spread.tasks.map((task) => (
             <tr key={keyOf(task)} data-selected={chosen === keyOf(task) || undefined}>
               <td className="anywhere">
-                <button type="button" className="link-button" aria-pressed={chosen === keyOf(task)} onClick={() => onChoose(chosen === keyOf(task) ? undefined : keyOf(task))}>
+                <button
+                  type="button"
+                  className="link-button"
+                  aria-pressed={chosen === keyOf(task)}
+                  onClick={() => onChoose(chosen === keyOf(task) ? undefined : keyOf(task))}
+                >
                   {visible(task.task || "no environment")}
                 </button>
                 {task.mode === "eval" && <span className="faint small"> evaluation</span>}
@@ -90,7 +119,8 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { of = "return", task, least, most } = search;
-  const look = (changes: Partial<EpisodesSearch>) => void navigate({ search: (old) => ({ ...old, ...changes }), replace: true, resetScroll: false });
+  const look = (changes: Partial<EpisodesSearch>) =>
+    void navigate({ search: (old) => ({ ...old, ...changes }), replace: true, resetScroll: false });
   const [mode, name] = task ? [task.split(" ", 1)[0] as "train" | "eval", task.replace(/^\w+ /, "")] : [undefined, undefined];
   const { data, error } = useQuery(episodeSpreadQuery(run.name, { of, mode, task: name }, !isOver(run.status)));
   const note = data && `${data.is_sampled ? "a sample of " : ""}${number(data.counted)} ${data.unit}`;
@@ -119,7 +149,10 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
           <SegmentedControl
             size="xs"
             aria-label="What is spread"
-            data={[{ value: "return", label: "Return" }, { value: "length", label: "Length" }]}
+            data={[
+              { value: "return", label: "Return" },
+              { value: "length", label: "Length" },
+            ]}
             value={of}
             onChange={(value) => look({ of: value === "length" ? "length" : undefined, least: undefined, most: undefined })}
           />
@@ -133,7 +166,13 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
         <>
           <div className="spread">
             <Heat name={nameOf(run, data)} spread={data} least={least} most={most} />
-            <Histogram label={nameOf(run, data)} bins={barsOf(data)} least={least} most={most} onChange={(low, high) => look({ least: low, most: high })} />
+            <Histogram
+              label={nameOf(run, data)}
+              bins={barsOf(data)}
+              least={least}
+              most={most}
+              onChange={(low, high) => look({ least: low, most: high })}
+            />
           </div>
           <Brushed run={run} spread={data} search={search} />
           <Tasks spread={data} chosen={task} onChoose={(key) => look({ task: key, least: undefined, most: undefined })} />

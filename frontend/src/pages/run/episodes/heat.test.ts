@@ -20,7 +20,9 @@ describe("a spread over time", () => {
     expect(barsOf({ columns: [], least: null, most: null })).toBeUndefined();
   });
   it("is said in a sentence", () => {
-    expect(spokenHeat({ columns, least: 0, most: 30 })).toBe("from 0 to 30: at first the middle is near 5, then nothing, at last the middle is near 25");
+    expect(spokenHeat({ columns, least: 0, most: 30 })).toBe(
+      "from 0 to 30: at first the middle is near 5, then nothing, at last the middle is near 25",
+    );
     expect(spokenHeat({ columns: [], least: null, most: null })).toBe("nothing yet");
   });
 });

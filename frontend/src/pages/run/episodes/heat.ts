@@ -30,14 +30,22 @@ export function spokenHeat({ columns, least, most }: Pick<EpisodeSpread, "column
     const total = bars?.counts.reduce((sum, count) => sum + count, 0) ?? 0;
     if (!bars || total === 0) return `${when} nothing`;
     let seen = 0;
-    const middle = bars.counts.findIndex((count) => (seen += count) >= total / 2);
+    const middle = bars.counts.findIndex((count) => {
+      seen += count;
+      return seen >= total / 2;
+    });
     return `${when} the middle is near ${number(least + ((middle + 0.5) * (most - least)) / bars.counts.length)}`;
   });
   return `from ${number(least)} to ${number(most)}: ${words.join(", ")}`;
 }
 
 /** The list of groups that was brushed over. */
-export function groupsBetween(of: EpisodeSpread["of"], least: number | undefined, most: number | undefined, lesson: string | undefined): GroupQuery {
+export function groupsBetween(
+  of: EpisodeSpread["of"],
+  least: number | undefined,
+  most: number | undefined,
+  lesson: string | undefined,
+): GroupQuery {
   const range = of === "return" ? { score_min: least, score_max: most } : { length_min: least, length_max: most };
   return { ...range, ...(lesson ? { lesson: [lesson] } : {}) };
 }

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
 type Props = {
@@ -56,10 +56,18 @@ function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[];
       onClose={onClose}
     >
       <p className="soft">
-        The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled, and the
-        schedule stays as it is.
+        The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled,
+        and the schedule stays as it is.
       </p>
-      {!about && <MultiSelect label="Lessons" placeholder={chosen.length > 0 ? undefined : "all that are unlocked"} data={lessons} value={chosen} onChange={setChosen} />}
+      {!about && (
+        <MultiSelect
+          label="Lessons"
+          placeholder={chosen.length > 0 ? undefined : "all that are unlocked"}
+          data={lessons}
+          value={chosen}
+          onChange={setChosen}
+        />
+      )}
     </ReasonDialog>
   );
 }

@@ -15,8 +15,8 @@ import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { ksOf, otherProblems } from "@/pages/run/evaluations/comparing";
 import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
 import { EvaluationTable } from "@/pages/run/evaluations/EvaluationTable";
-import { COLUMNS, matrixOf } from "@/pages/run/evaluations/matrix";
 import { MatrixControls } from "@/pages/run/evaluations/MatrixControls";
+import { COLUMNS, matrixOf } from "@/pages/run/evaluations/matrix";
 import { useRun } from "@/pages/run/RunContext";
 import { trainerCommand } from "@/pages/run/words";
 
@@ -32,13 +32,21 @@ function useBaseline(run: RunDetail, name: string | undefined) {
   const chosen = useQuery({ ...runQuery(name ?? ""), enabled: name !== undefined });
   const rows = useQuery({ ...allEvaluationsQuery(name ?? "", 0), enabled: name !== undefined });
   const others = name ? otherProblems(run.config, chosen.data?.config) : [];
-  return { rows: name ? rows.data?.filter(({ lesson }) => !others.includes(lesson)) : undefined, others, error: name ? (chosen.error ?? rows.error) : null };
+  return {
+    rows: name ? rows.data?.filter(({ lesson }) => !others.includes(lesson)) : undefined,
+    others,
+    error: name ? (chosen.error ?? rows.error) : null,
+  };
 }
 
 function Nothing({ run }: { run: RunDetail }) {
   const isWithout = run.policy_step < 0;
   return (
-    <EmptyState title="Nothing was evaluated yet" command={isWithout ? trainerCommand(run, location.origin) : undefined} needs={{ scope: "trainer", run: run.name }}>
+    <EmptyState
+      title="Nothing was evaluated yet"
+      command={isWithout ? trainerCommand(run, location.origin) : undefined}
+      needs={{ scope: "trainer", run: run.name }}
+    >
       {isWithout
         ? "Lessons are evaluated from the first version on, always with the same problems. It comes from the trainer."
         : "The next free worker evaluates every unlocked lesson, always with the same problems."}
@@ -85,19 +93,30 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
           {baseline.error && <ErrorState title="The baseline cannot be read" error={baseline.error} />}
           {search.baseline && (
             <p className="small soft" role="status">
-              Beside {visible(search.baseline)}: difference in percentage points, and its interval; ▲ better, ▼ worse, ≈ chance may explain it.
+              Beside {visible(search.baseline)}: difference in percentage points, and its interval; ▲ better, ▼ worse, ≈ chance may explain
+              it.
               {baseline.others.length > 0 && ` Not compared, because the problems differ: ${baseline.others.join(", ")}.`}{" "}
               <button type="button" className="link-button" onClick={() => change({ baseline: undefined })}>
                 No baseline
               </button>
             </p>
           )}
-          <EvaluationTable matrix={matrixOf(rows, { k, baseline: baseline.rows })} lessons={shown} onOpen={(lesson, evaluation) => change({ lesson, evaluation })} />
+          <EvaluationTable
+            matrix={matrixOf(rows, { k, baseline: baseline.rows })}
+            lessons={shown}
+            onOpen={(lesson, evaluation) => change({ lesson, evaluation })}
+          />
         </>
       )}
       {opened && (
         <Suspense fallback={null}>
-          <LessonDrawer run={run.name} lesson={opened} evaluation={search.evaluation} revision={revision} onClose={() => change({ lesson: undefined, evaluation: undefined })} />
+          <LessonDrawer
+            run={run.name}
+            lesson={opened}
+            evaluation={search.evaluation}
+            revision={revision}
+            onClose={() => change({ lesson: undefined, evaluation: undefined })}
+          />
         </Suspense>
       )}
     </Panel>
@@ -107,5 +126,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
 /** How well each lesson was done at each version. */
 export function EvaluationsTab() {
   const { run, curriculum } = useRun();
-  return <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>;
+  return (
+    <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>
+  );
 }

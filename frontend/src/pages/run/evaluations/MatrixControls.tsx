@@ -28,7 +28,11 @@ export function MatrixControls({ run, ks, k, baseline, onK, onBaseline }: Props)
       <NativeSelect
         size="xs"
         label="Shows"
-        description={isSingle ? "One answer a problem allows pass@1 alone: evaluation.generations asks for more." : "The chance that one of k answers is right."}
+        description={
+          isSingle
+            ? "One answer a problem allows pass@1 alone: evaluation.generations asks for more."
+            : "The chance that one of k answers is right."
+        }
         value={String(k)}
         data={ks.map((each) => ({ value: String(each), label: each === 1 ? "success (pass@1)" : `pass@${each}` }))}
         disabled={isSingle}

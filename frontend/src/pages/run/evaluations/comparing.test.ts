@@ -36,7 +36,11 @@ test("a difference has the bounds of the published method", () => {
 
 test("what chance may explain is neither better nor worse, and never told by colour alone", () => {
   expect([around(0.2), around(-0.2), around(0.05)].map(verdictOf)).toEqual(["better", "worse", "alike"]);
-  expect([around(0.2), around(-0.2), around(0)].map(differenceWords)).toEqual(["▲ +20 (+10 to +30)", "▼ −20 (−30 to −10)", "≈ ±0 (−10 to +10)"]);
+  expect([around(0.2), around(-0.2), around(0)].map(differenceWords)).toEqual([
+    "▲ +20 (+10 to +30)",
+    "▼ −20 (−30 to −10)",
+    "≈ ±0 (−10 to +10)",
+  ]);
 });
 
 test("a version is compared with what the baseline was at that step, or last before it", () => {
@@ -48,7 +52,8 @@ test("a version is compared with what the baseline was at that step, or last bef
 });
 
 test("lessons that only share a name are told apart", () => {
-  const config = (length: number) => ({ language: { lessons: { a: { spec: "task:reverse", kwargs: { length } }, b: { spec: "task:sort" } } } }) as never;
+  const config = (length: number) =>
+    ({ language: { lessons: { a: { spec: "task:reverse", kwargs: { length } }, b: { spec: "task:sort" } } } }) as never;
   expect(otherProblems(config(2), config(2))).toEqual([]);
   expect(otherProblems(config(2), config(3))).toEqual(["a"]);
   expect(otherProblems({}, config(3))).toEqual([]);

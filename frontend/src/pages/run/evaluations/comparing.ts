@@ -11,7 +11,8 @@ export function ksOf(rows: EvaluationRow[]): number[] {
 }
 
 /** The rate of one evaluation: success for k = 1, else pass@k; null before there is one. */
-export const rateOf = (row: EvaluationRow, k: number): Interval | null => (k === 1 ? (row.figures?.success ?? null) : (row.pass_at[String(k)] ?? null));
+export const rateOf = (row: EvaluationRow, k: number): Interval | null =>
+  k === 1 ? (row.figures?.success ?? null) : (row.pass_at[String(k)] ?? null);
 
 /**
  * The difference of two rates that were measured apart, with bounds each exceeded with about 5 % chance.
@@ -37,7 +38,9 @@ export function baselineOf(rows: EvaluationRow[], lesson: string, step: number):
   const before = done.filter((row) => row.epoch === epoch && row.policy_step <= step);
   return before.reduce<EvaluationRow | null>(
     (newest, row) =>
-      newest === null || row.policy_step > newest.policy_step || (row.policy_step === newest.policy_step && row.round > newest.round) ? row : newest,
+      newest === null || row.policy_step > newest.policy_step || (row.policy_step === newest.policy_step && row.round > newest.round)
+        ? row
+        : newest,
     null,
   );
 }

@@ -65,9 +65,16 @@ test("the newest versions are shown, and an epoch of its own is a column of its 
 
 test("a cell of pass@4 shows its own rate, and a baseline its difference", () => {
   const baseline = [evaluation("a", 0, 0.2), evaluation("a", 10, 0.9)];
-  const at = (k: number) => matrixOf([evaluation("a", 5, 0.5)], { k, baseline }).cells.get("a")!.get("1.5")!;
+  const at = (k: number) =>
+    matrixOf([evaluation("a", 5, 0.5)], { k, baseline })
+      .cells.get("a")!
+      .get("1.5")!;
   expect(at(4).rate?.estimate).toBe(0.9);
   expect(at(1).against?.row.policy_step).toBe(0);
   expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points against the baseline at version 0");
-  expect(matrixOf([evaluation("b", 5, 0.5)], { k: 1, baseline }).cells.get("b")!.get("1.5")!.against).toBeNull();
+  expect(
+    matrixOf([evaluation("b", 5, 0.5)], { k: 1, baseline })
+      .cells.get("b")!
+      .get("1.5")!.against,
+  ).toBeNull();
 });

@@ -83,6 +83,8 @@ export function wordsOfCell({ row, change, against }: Cell): string {
     .map(([k, rate]) => `, pass@${k} ${percent(rate)}`)
     .join("");
   const moved = change ? `; ${change} than the evaluation before` : "";
-  const compared = against ? `; ${differenceWords(against.difference)} points against the baseline at version ${against.row.policy_step}` : "";
+  const compared = against
+    ? `; ${differenceWords(against.difference)} points against the baseline at version ${against.row.policy_step}`
+    : "";
   return `${at}: success ${inWords(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}${compared}`;
 }

@@ -4,7 +4,15 @@ import { type Standing, tally } from "@/pages/run/fleet/health";
 import type { Tone } from "@/theme/chips";
 import css from "./fleet.module.css";
 
-type TileProps = { index: number; tone: Tone; sign: string; label: string; isChosen: boolean; isStop: boolean; onChoose: (index: number) => void };
+type TileProps = {
+  index: number;
+  tone: Tone;
+  sign: string;
+  label: string;
+  isChosen: boolean;
+  isStop: boolean;
+  onChoose: (index: number) => void;
+};
 
 /** A tile changes only with what it shows: of two thousand, a report repaints a few. */
 const Tile = memo(function Tile({ index, tone, sign, label, isChosen, isStop, onChoose }: TileProps) {

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useResize } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };

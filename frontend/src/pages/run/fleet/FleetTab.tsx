@@ -1,7 +1,7 @@
 import "@/pages/run/logs/logs.css";
-import { useRun } from "@/pages/run/RunContext";
 import { FleetTable } from "@/pages/run/fleet/FleetTable";
 import { Recordings } from "@/pages/run/fleet/Recordings";
+import { useRun } from "@/pages/run/RunContext";
 
 /** Every worker, and films of what its environments did. */
 export function FleetTab() {

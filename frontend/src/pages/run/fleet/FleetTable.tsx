@@ -15,8 +15,8 @@ import { standings, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
 import { type FleetView, shownView } from "@/pages/run/fleet/views";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
-import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { VerdictLine } from "@/pages/run/verdict/Verdict";
+import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
 
@@ -46,7 +46,11 @@ function NoWorkers({ run }: { run: RunDetail }) {
   }
   if (ENDED.has(run.status)) {
     return (
-      <EmptyState title="No workers" command={run.allowed_verbs.includes("start") ? deckCommand(`start ${run.name}`) : undefined} needs={{ scope: "user", run: run.name }}>
+      <EmptyState
+        title="No workers"
+        command={run.allowed_verbs.includes("start") ? deckCommand(`start ${run.name}`) : undefined}
+        needs={{ scope: "user", run: run.name }}
+      >
         The run is {run.status}, and its fleet is gone. Its history stays.
       </EmptyState>
     );
@@ -80,7 +84,9 @@ function Members({ run, workers, view, onLog }: MembersProps) {
           <WorkersTable key={chosen} {...rows} workers={picked} worst={null} chosen={chosen} />
         </div>
       ) : (
-        <p className={`small soft ${css.hint}`}>{worst ? `Worker ${worst.worker.index} is the worst off: ${worst.why}` : "Nobody is badly off."} A tile opens its worker.</p>
+        <p className={`small soft ${css.hint}`}>
+          {worst ? `Worker ${worst.worker.index} is the worst off: ${worst.why}` : "Nobody is badly off."} A tile opens its worker.
+        </p>
       )}
       <FleetGrid
         found={found}

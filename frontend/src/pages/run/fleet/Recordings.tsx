@@ -8,10 +8,10 @@ import { Age } from "@/components/Age";
 import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { StateChip } from "@/components/StateChip";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { bytes, number, policyStep, visible } from "@/format";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
 
@@ -33,7 +33,9 @@ function Ask({ run, workers, onClose }: AskProps) {
       refused="Nothing is recorded"
       keptIn={KEPT_IN_EVENTS}
       submit="Record"
-      onSubmit={(reason) => ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })}
+      onSubmit={(reason) =>
+        ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })
+      }
       onClose={onClose}
     >
       <p className="soft">A slot films the next episodes that begin in it. It costs the other slots nothing.</p>
@@ -108,7 +110,9 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       aside={
         canFilm && (
           <Tooltip label={mayOperate ? "Film the next episodes of a slot." : TAKES_OPERATOR}>
-            <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>Record</Button>
+            <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>
+              Record
+            </Button>
           </Tooltip>
         )
       }

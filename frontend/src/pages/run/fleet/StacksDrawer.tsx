@@ -17,7 +17,10 @@ import css from "./stacks.module.css";
 const STATES: Record<Exclude<WorkerStacks["state"], "never">, [sign: string, text: string]> = {
   requested: ["◷", "requested: the worker has not answered yet"],
   answered: ["✓", "answered"],
-  timeout: ["✕", "no answer within 15 s: the worker hangs in native code, or its fleet is not there. Its log may say more; replacing it does not need its answer."],
+  timeout: [
+    "✕",
+    "no answer within 15 s: the worker hangs in native code, or its fleet is not there. Its log may say more; replacing it does not need its answer.",
+  ],
 };
 
 function textOf(run: string, found: WorkerStacks): string {
@@ -69,7 +72,13 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           maxLength={2000}
           onChange={(event) => setReason(event.currentTarget.value)}
         />
-        <Button className="beside-box" type="submit" size="xs" disabled={!mayOperate || waits} title={mayOperate ? undefined : TAKES_OPERATOR}>
+        <Button
+          className="beside-box"
+          type="submit"
+          size="xs"
+          disabled={!mayOperate || waits}
+          title={mayOperate ? undefined : TAKES_OPERATOR}
+        >
           {waits ? "Asking…" : "Take stacks now"}
         </Button>
         {data && data.lines.length > 0 && (
@@ -77,7 +86,9 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
             className="beside-box"
             size="xs"
             variant="default"
-            onClick={() => save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))}
+            onClick={() =>
+              save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))
+            }
           >
             Download
           </Button>
@@ -92,7 +103,8 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
           needs={{ scope: "user", run }}
         >
-          Taking stacks has the worker say where each of its Python threads is at that moment. It needs no rights on the node and costs the worker a few milliseconds.
+          Taking stacks has the worker say where each of its Python threads is at that moment. It needs no rights on the node and costs the
+          worker a few milliseconds.
         </EmptyState>
       )}
       {data && data.lines.length > 0 && (

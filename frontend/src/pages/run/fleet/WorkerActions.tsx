@@ -19,7 +19,13 @@ export function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerR
       {!worker.cordon && <WorkerRestart run={run.name} worker={worker} />}
       <WorkerCordon run={run.name} worker={worker} />
       {worker.state !== "stopped" && (
-        <Tooltip label={mayOperate ? "See what each of its Python threads is at; it goes on meanwhile." : "You may look at stacks that were taken; taking them is for operators."}>
+        <Tooltip
+          label={
+            mayOperate
+              ? "See what each of its Python threads is at; it goes on meanwhile."
+              : "You may look at stacks that were taken; taking them is for operators."
+          }
+        >
           <Button size="compact-xs" variant="default" onClick={() => setLooks(true)}>
             Stacks of worker {worker.index}
           </Button>

@@ -163,4 +163,3 @@ export function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: Line
     </Fragment>
   );
 }
-

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useRestartWorker } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 
 const GONE = new Set(["stopped", "respawning"]);
 
@@ -22,8 +22,8 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
       onClose={onClose}
     >
       <p>
-        It ends, and a new one takes its place with the newest weights. What it has cut is sent; steps of fragments that
-        are not full yet are lost and counted. The other workers go on.
+        It ends, and a new one takes its place with the newest weights. What it has cut is sent; steps of fragments that are not full yet
+        are lost and counted. The other workers go on.
       </p>
     </ReasonDialog>
   );

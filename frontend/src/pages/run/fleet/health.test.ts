@@ -40,7 +40,10 @@ describe("how a worker is", () => {
   });
 
   it("is no fault where an operator keeps it out", () => {
-    expect(healthOf(worker(0, { state: "stopped", cordon: "out", cordon_reason: "hot" }), { now: NOW, median: 1 })).toMatchObject({ word: "cordoned", why: "hot" });
+    expect(healthOf(worker(0, { state: "stopped", cordon: "out", cordon_reason: "hot" }), { now: NOW, median: 1 })).toMatchObject({
+      word: "cordoned",
+      why: "hot",
+    });
   });
 });
 
@@ -64,11 +67,17 @@ describe("the workers of a fleet", () => {
   });
 
   it("are counted by how they are", () => {
-    expect(tally(standings(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([["failed", 1], ["weights late", 1], ["well", 2]]);
+    expect(tally(standings(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([
+      ["failed", 1],
+      ["weights late", 1],
+      ["well", 2],
+    ]);
   });
 
   it("have a median that those who do not run have no part in", () => {
-    expect(medianSpeed([worker(0), worker(1, { state: "failed", env_steps_per_second: 0 }), worker(2, { env_steps_per_second: 50 })])).toBe(50);
+    expect(medianSpeed([worker(0), worker(1, { state: "failed", env_steps_per_second: 0 }), worker(2, { env_steps_per_second: 50 })])).toBe(
+      50,
+    );
     expect(medianSpeed([])).toBe(0);
   });
 

@@ -34,14 +34,21 @@ function plain(state: string, word: string, why: string, badness: number): Healt
 
 function ofRunning(worker: Judged, median: number): Health {
   const failed = worker.slots.filter(({ state }) => state === "failed").length;
-  if (failed > 0) return { tone: "held", sign: "▲", word: "slots failed", why: `${failed} of its ${worker.slots.length} slots failed.`, badness: 60 };
+  if (failed > 0)
+    return { tone: "held", sign: "▲", word: "slots failed", why: `${failed} of its ${worker.slots.length} slots failed.`, badness: 60 };
   const behind = worker.announced_step - worker.active_step;
   if (behind > LATE_VERSIONS) {
     return { tone: "held", sign: "◴", word: "weights late", why: `It acts with weights that are ${behind} versions behind.`, badness: 40 };
   }
   if (median > 0 && worker.env_steps_per_second < SLOW * median) {
     const part = Math.round((100 * worker.env_steps_per_second) / median);
-    return { tone: "held", sign: "▽", word: "slow", why: `It makes ${number(worker.env_steps_per_second)}/s, ${part} % of the fleet's median.`, badness: 30 };
+    return {
+      tone: "held",
+      sign: "▽",
+      word: "slow",
+      why: `It makes ${number(worker.env_steps_per_second)}/s, ${part} % of the fleet's median.`,
+      badness: 30,
+    };
   }
   // Every version is late for a moment: that alone puts nobody on top.
   if (behind > 0) return { tone: "held", sign: "◴", word: "weights late", why: "It acts with the weights before the newest.", badness: 8 };

@@ -20,7 +20,10 @@ export function present(rows: readonly Pick<WorkerRow, "state">[]): number {
 }
 
 /** Say whether the fleet has become as large as was asked; null before it has any workers. */
-export function sizeArrival(wanted: number, rows: readonly (Pick<WorkerRow, "state"> & Partial<Pick<WorkerRow, "cordon">>)[]): Arrival | null {
+export function sizeArrival(
+  wanted: number,
+  rows: readonly (Pick<WorkerRow, "state"> & Partial<Pick<WorkerRow, "cordon">>)[],
+): Arrival | null {
   if (rows.length === 0) return null;
   // A seat that is kept free is a seat.
   const there = present(rows) + rows.filter(({ cordon }) => cordon === "out").length;

@@ -43,8 +43,13 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
 function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeave?: () => void }) {
   return (
     <p className="small soft" role="status">
-      {isFound ? "Marked: what had happened last at" : "Nothing is known of before"} {clock(new Date(at).toISOString())}. Logs open at that time as well.{" "}
-      {onLeave && <button type="button" className="link-button more" onClick={onLeave}>Leave it</button>}
+      {isFound ? "Marked: what had happened last at" : "Nothing is known of before"} {clock(new Date(at).toISOString())}. Logs open at that
+      time as well.{" "}
+      {onLeave && (
+        <button type="button" className="link-button more" onClick={onLeave}>
+          Leave it
+        </button>
+      )}
     </p>
   );
 }
@@ -66,9 +71,7 @@ export function Events({ events, at, onLeave }: Props) {
     <Panel title="Events" note={events.length > 0 ? "newest first" : undefined} className="span-12">
       {at !== undefined && events.length > 0 && <Moment at={at} isFound={marked >= 0} onLeave={onLeave} />}
       {events.length === 0 ? (
-        <EmptyState title="Nothing has happened yet">
-          Every start, pause, restart and registration is written down here.
-        </EmptyState>
+        <EmptyState title="Nothing has happened yet">Every start, pause, restart and registration is written down here.</EmptyState>
       ) : (
         <ol className="events" tabIndex={0} aria-label="Events, newest first">
           {folded.slice(0, all ? undefined : SHOWN).map((each, place) => (

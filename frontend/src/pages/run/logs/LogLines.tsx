@@ -27,7 +27,12 @@ export function LogLines({ rows, mark }: { rows: Row[]; mark: number | null }) {
     >
       {rows.map(({ text, level }, place) => (
         // Lines have no name but their place.
-        <span key={place} data-level={level ?? undefined} data-marked={place === mark || undefined} className={text.startsWith("---") ? "faint" : undefined}>
+        <span
+          key={place}
+          data-level={level ?? undefined}
+          data-marked={place === mark || undefined}
+          className={text.startsWith("---") ? "faint" : undefined}
+        >
           {text}
           {"\n"}
         </span>

@@ -3,15 +3,15 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
-import { Age } from "@/components/Age";
 import { fileName, save } from "@/charts/save";
+import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { clock, visible } from "@/format";
 import { LogLines, type Row } from "@/pages/run/logs/LogLines";
 import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
-import { merged } from "@/pages/run/logs/merged";
 import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";
+import { merged } from "@/pages/run/logs/merged";
 
 const LINES = ["100", "300", "1000"];
 const AROUND = ["0", "3", "10"];
@@ -51,11 +51,19 @@ type Props = {
 };
 
 /** What of a log is shown, and what of it names a level or a moment. */
-function lookedThrough(lines: readonly string[], { words, around, level, at }: { words: string; around: number; level: Level | undefined; at: number | undefined }) {
+function lookedThrough(
+  lines: readonly string[],
+  { words, around, level, at }: { words: string; around: number; level: Level | undefined; at: number | undefined },
+) {
   const levels = levelsOf(lines);
   const hasWords = words.trim() ? wantedLine(words) : () => true;
-  const shown = hasWords === null ? [] : chosen(lines, (line, place) => hasWords(line) && (level === undefined || reaches(levels[place] ?? null, level)), around);
-  const rows = shown.map((place): Row => ({ text: place === null ? "---" : (lines[place] ?? ""), level: place === null ? null : (levels[place] ?? null) }));
+  const shown =
+    hasWords === null
+      ? []
+      : chosen(lines, (line, place) => hasWords(line) && (level === undefined || reaches(levels[place] ?? null, level)), around);
+  const rows = shown.map(
+    (place): Row => ({ text: place === null ? "---" : (lines[place] ?? ""), level: place === null ? null : (levels[place] ?? null) }),
+  );
   const texts = rows.map(({ text }) => text);
   return {
     rows,
@@ -68,7 +76,9 @@ function lookedThrough(lines: readonly string[], { words, around, level, at }: {
 /** Why the log does not stand at the moment that was asked for; nothing where it does. */
 function missedWords(isTimed: boolean, at: number): string {
   const moment = clock(new Date(at).toISOString());
-  return isTimed ? `No line here is of ${moment} or later; the newest stand at the end.` : `The lines of this log say no time, so ${moment} cannot be found.`;
+  return isTimed
+    ? `No line here is of ${moment} or later; the newest stand at the end.`
+    : `The lines of this log say no time, so ${moment} cannot be found.`;
 }
 
 /** Further logs, read like the first one; each as far as it is here. */
@@ -93,7 +103,10 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
   const others = useBeside(run, besides, Number(lines), follows);
   const own = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
   const read = others.length === 0 ? own : merged([{ name: name(place), lines: own }, ...others]);
-  const { rows, hasLevels, mark, isTimed } = useMemo(() => lookedThrough(read, { words, around: Number(around), level, at }), [read, words, around, level, at]);
+  const { rows, hasLevels, mark, isTimed } = useMemo(
+    () => lookedThrough(read, { words, around: Number(around), level, at }),
+    [read, words, around, level, at],
+  );
   return (
     <SideSheet onClose={onClose} size="xl" title={`Log of ${name(place)}`}>
       <div className="log-tools">
@@ -107,8 +120,15 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           onChange={(value) => value && onPlace(JSON.parse(value) as FleetPlace)}
         />
         <MultiSelect
-          label="Together with" placeholder={besides.length === 0 ? "laid into one by time" : undefined} size="xs" searchable clearable maxValues={BESIDE_AT_MOST}
-          data={places(workers).filter(({ value }) => value !== JSON.stringify(place))} value={besides} onChange={setBesides}
+          label="Together with"
+          placeholder={besides.length === 0 ? "laid into one by time" : undefined}
+          size="xs"
+          searchable
+          clearable
+          maxValues={BESIDE_AT_MOST}
+          data={places(workers).filter(({ value }) => value !== JSON.stringify(place))}
+          value={besides}
+          onChange={setBesides}
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
         <TextInput
@@ -120,10 +140,26 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           onChange={(event) => setWords(event.currentTarget.value)}
         />
         <Select
-          label="Level" size="xs" clearable placeholder="all" data={LEVEL_OPTIONS} value={level ?? null} disabled={read.length > 0 && !hasLevels}
-          title={hasLevels ? undefined : "No line of this log names a level"} onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
+          label="Level"
+          size="xs"
+          clearable
+          placeholder="all"
+          data={LEVEL_OPTIONS}
+          value={level ?? null}
+          disabled={read.length > 0 && !hasLevels}
+          title={hasLevels ? undefined : "No line of this log names a level"}
+          onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
         />
-        {(words.trim() || level) && <Select label="Lines around" size="xs" allowDeselect={false} data={AROUND} value={around} onChange={(value) => value && setAround(value)} />}
+        {(words.trim() || level) && (
+          <Select
+            label="Lines around"
+            size="xs"
+            allowDeselect={false}
+            data={AROUND}
+            value={around}
+            onChange={(value) => value && setAround(value)}
+          />
+        )}
         <Button
           size="xs"
           variant="default"
@@ -149,11 +185,30 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
             ) : (
               isFetching && <span role="status">Asking the fleet …</span>
             )}
-            {isThis && data.note && <span role="status" className={data.state === "read" ? "" : "held"}> {visible(data.note)}</span>}
+            {isThis && data.note && (
+              <span role="status" className={data.state === "read" ? "" : "held"}>
+                {" "}
+                {visible(data.note)}
+              </span>
+            )}
           </p>
-          {others.filter(({ error: failed }) => failed).map((each) => <p key={each.name} className="small held" role="note">The log of {each.name} cannot be read now.</p>)}
-          {read.length > 0 && !hasLevels && <p className="small faint" role="note">No line of this log names a level, so none is left out.</p>}
-          {at !== undefined && read.length > 0 && mark === null && <p className="small held" role="note">{missedWords(isTimed, at)}</p>}
+          {others
+            .filter(({ error: failed }) => failed)
+            .map((each) => (
+              <p key={each.name} className="small held" role="note">
+                The log of {each.name} cannot be read now.
+              </p>
+            ))}
+          {read.length > 0 && !hasLevels && (
+            <p className="small faint" role="note">
+              No line of this log names a level, so none is left out.
+            </p>
+          )}
+          {at !== undefined && read.length > 0 && mark === null && (
+            <p className="small held" role="note">
+              {missedWords(isTimed, at)}
+            </p>
+          )}
           {isThis && rows.length === 0 && data.state === "read" ? (
             <p className="faint">{words || level ? "No line is like that." : "Nothing was written yet."}</p>
           ) : (

@@ -3,12 +3,24 @@ import type { RunEvent } from "@/api/types";
 import { fold } from "./folding";
 
 const event = (id: number, kind: string, extra: Partial<RunEvent> = {}): RunEvent => ({
-  id, kind, at: `t${id}`, level: "info", actor: "a", message: `${kind} ${id}`, reason: "", details: {}, request_id: "", ...extra,
+  id,
+  kind,
+  at: `t${id}`,
+  level: "info",
+  actor: "a",
+  message: `${kind} ${id}`,
+  reason: "",
+  details: {},
+  request_id: "",
+  ...extra,
 });
 
 it("shows repeated news once, the newest of them, newest first", () => {
   const folded = fold([event(1, "started"), event(2, "weights"), event(3, "weights"), event(4, "weights")]);
-  expect(folded.map(({ event: e, times, firstAt }) => [e.id, times, firstAt])).toEqual([[4, 3, "t2"], [1, 1, "t1"]]);
+  expect(folded.map(({ event: e, times, firstAt }) => [e.id, times, firstAt])).toEqual([
+    [4, 3, "t2"],
+    [1, 1, "t1"],
+  ]);
 });
 
 it("hides no warning, no reason and no other actor", () => {

@@ -4,7 +4,15 @@ export const LEVELS = ["debug", "info", "warning", "error"] as const;
 export type Level = (typeof LEVELS)[number];
 
 const WORDS: Record<string, Level> = {
-  trace: "debug", debug: "debug", info: "info", notice: "info", warn: "warning", warning: "warning", error: "error", critical: "error", fatal: "error",
+  trace: "debug",
+  debug: "debug",
+  info: "info",
+  notice: "info",
+  warn: "warning",
+  warning: "warning",
+  error: "error",
+  critical: "error",
+  fatal: "error",
 };
 // A word in capitals near the beginning, `level=warn`, `"level": "warn"`; or the letter of glog and of Ray.
 const CAPITALS = /^.{0,60}?\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b/;
@@ -38,7 +46,8 @@ export function reaches(level: Level | null, least: Level): boolean {
 }
 
 // Before it may stand whose line it is, where logs are laid into one.
-const TIME = /^(?:\[(?:manager|worker \d+(?:, slot \d+)?)\] )?\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
+const TIME =
+  /^(?:\[(?:manager|worker \d+(?:, slot \d+)?)\] )?\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
 
 /** When a line was written, in ms since 1970: the time that it begins with, in UTC where it says no offset; null without one. */
 export function timeOf(line: string): number | null {

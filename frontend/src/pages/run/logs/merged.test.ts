@@ -8,7 +8,10 @@ it("leaves one log as it is", () => {
 
 it("lays lines by time, a traceback behind the line that it belongs to", () => {
   const manager = { name: "manager", lines: ["2026-03-01 12:00:00 INFO begins", "2026-03-01 12:00:05 INFO worker 0 is lost"] };
-  const worker = { name: "worker 0", lines: ["no time here", "2026-03-01 12:00:03 ERROR it broke", "Traceback (most recent call last):", "ValueError: no"] };
+  const worker = {
+    name: "worker 0",
+    lines: ["no time here", "2026-03-01 12:00:03 ERROR it broke", "Traceback (most recent call last):", "ValueError: no"],
+  };
   expect(merged([manager, worker])).toEqual([
     "[worker 0] no time here",
     "[manager] 2026-03-01 12:00:00 INFO begins",
@@ -21,10 +24,18 @@ it("lays lines by time, a traceback behind the line that it belongs to", () => {
 
 it("keeps the order of a log whose clock went back", () => {
   const lines = ["2026-03-01 12:00:05 INFO one", "2026-03-01 12:00:01 INFO two"];
-  expect(merged([{ name: "a", lines }, { name: "b", lines: [] }])).toEqual(lines.map((line) => `[a] ${line}`));
+  expect(
+    merged([
+      { name: "a", lines },
+      { name: "b", lines: [] },
+    ]),
+  ).toEqual(lines.map((line) => `[a] ${line}`));
 });
 
 it("leaves their times to be found", () => {
-  const [line = ""] = merged([{ name: "worker 3, slot 1", lines: ["2026-03-01 12:00:05 INFO one"] }, { name: "manager", lines: [] }]);
+  const [line = ""] = merged([
+    { name: "worker 3, slot 1", lines: ["2026-03-01 12:00:05 INFO one"] },
+    { name: "manager", lines: [] },
+  ]);
   expect(timeOf(line)).toBe(Date.parse("2026-03-01T12:00:05Z"));
 });

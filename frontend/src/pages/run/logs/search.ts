@@ -1,6 +1,6 @@
 /** Read what the address of the logs asks for. Pure. */
 
-import { type Level, LEVELS } from "./levels";
+import { LEVELS, type Level } from "./levels";
 
 type LogsSearch = {
   /** The log that is open: `manager`, `2`, `2.1`. */

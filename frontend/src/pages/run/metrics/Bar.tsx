@@ -16,7 +16,14 @@ const SMOOTHING = [
 ];
 const TYPING_MS = 250;
 
-type Props = { run: RunDetail; search: MetricsSearch; change: (more: Partial<MetricsSearch>) => void; amount: string; marks: number; onMarks: () => void };
+type Props = {
+  run: RunDetail;
+  search: MetricsSearch;
+  change: (more: Partial<MetricsSearch>) => void;
+  amount: string;
+  marks: number;
+  onMarks: () => void;
+};
 
 /** Add one chart of all metrics that an expression matches. */
 function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expression: string) => void }) {
@@ -36,8 +43,25 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
         add();
       }}
     >
-      <TextInput size="xs" label="Panel of /regex/" placeholder="^layer/.*norm$" maxLength={200} spellCheck={false} value={expression} error={expression ? problem : undefined} onChange={(event) => setExpression(event.currentTarget.value)} />
-      <Button type="submit" size="xs" variant="default" disabled={!expression || problem !== null || isFull} title={isFull ? `${PANELS_AT_MOST} at most` : undefined}>Add</Button>
+      <TextInput
+        size="xs"
+        label="Panel of /regex/"
+        placeholder="^layer/.*norm$"
+        maxLength={200}
+        spellCheck={false}
+        value={expression}
+        error={expression ? problem : undefined}
+        onChange={(event) => setExpression(event.currentTarget.value)}
+      />
+      <Button
+        type="submit"
+        size="xs"
+        variant="default"
+        disabled={!expression || problem !== null || isFull}
+        title={isFull ? `${PANELS_AT_MOST} at most` : undefined}
+      >
+        Add
+      </Button>
     </form>
   );
 }
@@ -56,13 +80,45 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
   const panels = search.panels ?? [];
   return (
     <div className={classes.bar}>
-      <TextInput key={`q ${search.layout}`} data-filter className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
+      <TextInput
+        key={`q ${search.layout}`}
+        data-filter
+        className={classes.search}
+        size="xs"
+        label="Find a metric"
+        placeholder="loss, grad norm …"
+        defaultValue={search.q}
+        onChange={(event) => find(event.currentTarget.value)}
+      />
       <NewPanel panels={panels} onAdd={(expression) => change({ panels: [...new Set([...panels, expression])] })} />
-      <TextInput className={classes.narrow} size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
-      <Select className={classes.narrow} size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
-      <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })} />
+      <TextInput
+        className={classes.narrow}
+        size="xs"
+        label="Beside these runs"
+        placeholder="run-a, run-b"
+        defaultValue={search.with}
+        onChange={(event) => beside(event.currentTarget.value)}
+      />
+      <Select
+        className={classes.narrow}
+        size="xs"
+        label="Smoothing"
+        data={SMOOTHING}
+        allowDeselect={false}
+        value={String(search.smooth ?? 0)}
+        onChange={(value) => change({ smooth: Number(value) || undefined })}
+      />
+      <SegmentedControl
+        size="xs"
+        data={axes}
+        value={search.x ?? "step"}
+        aria-label="Horizontal axis"
+        onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })}
+      />
       <Layouts run={run} search={search} change={change} />
-      <Button size="xs" variant="default" onClick={onMarks} title="What people wrote upon the charts">{marks > 0 ? `Marks (${marks})` : "Marks"}</Button>
+      <Button size="xs" variant="default" onClick={onMarks} title="What people wrote upon the charts">
+        {marks > 0 ? `Marks (${marks})` : "Marks"}
+      </Button>
       {search.from !== undefined && (
         <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
           Whole range

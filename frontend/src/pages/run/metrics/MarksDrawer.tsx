@@ -25,7 +25,15 @@ const SHOWN = [
 function Delete({ run, row, onClose }: { run: string; row: Annotation; onClose: () => void }) {
   const remove = useDeleteAnnotation(run, row.id);
   return (
-    <ReasonDialog title="Take it from the charts?" submit="Take it away" destroys asking={remove} refused="It is still there" onClose={onClose} onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}>
+    <ReasonDialog
+      title="Take it from the charts?"
+      submit="Take it away"
+      destroys
+      asking={remove}
+      refused="It is still there"
+      onClose={onClose}
+      onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}
+    >
       <p>“{visible(row.text)}” is seen on no chart any more; the audit keeps that it was there.</p>
     </ReasonDialog>
   );
@@ -41,19 +49,45 @@ export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
   const rows = [...(data?.results ?? [])].reverse();
   return (
     <SideSheet onClose={onClose} size="md" title="Marks on the charts" isBeside>
-      <SegmentedControl size="xs" fullWidth aria-label="Which marks are drawn" data={SHOWN} value={shown} onChange={(value) => onShow(value as Shown)} />
+      <SegmentedControl
+        size="xs"
+        fullWidth
+        aria-label="Which marks are drawn"
+        data={SHOWN}
+        value={shown}
+        onChange={(value) => onShow(value as Shown)}
+      />
       {error && <ErrorState title="The marks cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[120]} />}
-      {data && rows.length === 0 && <EmptyState title="Nobody wrote anything yet" command={deckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)} needs={{ scope: "user", run }}>Choose a point of a chart and write a few words there: what was changed, what was seen. Changes of the run’s state, settings and epoch are drawn by themselves, dotted.</EmptyState>}
+      {data && rows.length === 0 && (
+        <EmptyState
+          title="Nobody wrote anything yet"
+          command={deckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
+          needs={{ scope: "user", run }}
+        >
+          Choose a point of a chart and write a few words there: what was changed, what was seen. Changes of the run’s state, settings and
+          epoch are drawn by themselves, dotted.
+        </EmptyState>
+      )}
       <ul className={classes.marks}>
         {rows.map((row) => (
           <li key={row.id} data-annotation={row.id}>
             <span className="anywhere">
               {visible(row.text)}
-              <span className="faint small"> {visible(row.created_by)} · <Moment at={row.at} />{row.step !== null && `, train step ${number(row.step)}`} · <Age at={row.created_at} suffix=" ago" /></span>
+              <span className="faint small">
+                {" "}
+                {visible(row.created_by)} · <Moment at={row.at} />
+                {row.step !== null && `, train step ${number(row.step)}`} · <Age at={row.created_at} suffix=" ago" />
+              </span>
             </span>
             {(row.is_own || mayOperate) && (
-              <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Take away “${visible(row.text)}”`} onClick={() => setDeleted(row)}>
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                size="sm"
+                aria-label={`Take away “${visible(row.text)}”`}
+                onClick={() => setDeleted(row)}
+              >
                 <X size={14} aria-hidden="true" />
               </ActionIcon>
             )}

@@ -15,7 +15,16 @@ import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
-type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; isPinned: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void; onAlert: (start: RuleStart) => void; marks: readonly Mark[] };
+type Props = {
+  metric: MetricKey;
+  look: Look;
+  isLog: Kept<boolean>;
+  isPinned: Kept<boolean>;
+  onZoom: (span: Span | null) => void;
+  onPick: (point: Picked) => void;
+  onAlert: (start: RuleStart) => void;
+  marks: readonly Mark[];
+};
 
 const POINTS = 600;
 const CHART_HEIGHT = 170;
@@ -43,7 +52,11 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
         xLabel={xLabel}
-        lines={runLines(lines.map(({ run }) => run), shown.last, { smooth })}
+        lines={runLines(
+          lines.map(({ run }) => run),
+          shown.last,
+          { smooth },
+        )}
         band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={CHART_HEIGHT}
         sync="metrics"

@@ -5,8 +5,8 @@ import { ChevronRight } from "lucide-react";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { metricNamesOfQuery } from "@/api/metrics";
 import { number, visible } from "@/format";
-import classes from "./tree.module.css";
 import { type Row, rowsOf, treeOf, withWords } from "./tree";
+import classes from "./tree.module.css";
 
 const ROW_PX = 26;
 const OPEN_WHEN_FEW = 40;
@@ -30,9 +30,22 @@ function Line({ row, isChosen, top, onToggle, onChoose }: LineProps) {
     onToggle();
   };
   return (
-    <div role="treeitem" aria-level={depth + 1} aria-expanded={isBranch ? isOpen : undefined} aria-selected={isChosen} className={classes.row} style={{ transform: `translateY(${top}px)`, height: ROW_PX, paddingLeft: `${depth * 0.85}rem` }} data-path={row.path}>
+    <div
+      role="treeitem"
+      aria-level={depth + 1}
+      aria-expanded={isBranch ? isOpen : undefined}
+      aria-selected={isChosen}
+      className={classes.row}
+      style={{ transform: `translateY(${top}px)`, height: ROW_PX, paddingLeft: `${depth * 0.85}rem` }}
+      data-path={row.path}
+    >
       {isBranch ? (
-        <UnstyledButton className={classes.fold} data-open={isOpen || undefined} aria-label={`${isOpen ? "Close" : "Open"} ${visible(row.path)}`} onClick={onToggle}>
+        <UnstyledButton
+          className={classes.fold}
+          data-open={isOpen || undefined}
+          aria-label={`${isOpen ? "Close" : "Open"} ${visible(row.path)}`}
+          onClick={onToggle}
+        >
           <ChevronRight size={14} aria-hidden="true" />
         </UnstyledButton>
       ) : (
@@ -68,7 +81,11 @@ export function MetricTree({ run, words, under, onUnder }: Props) {
             const row = rows[index] as Row;
             return (
               <Line
-                key={row.path} row={row} top={start} isChosen={row.path === under} onChoose={() => onUnder(row.path)}
+                key={row.path}
+                row={row}
+                top={start}
+                isChosen={row.path === under}
+                onChoose={() => onUnder(row.path)}
                 onToggle={() => setFolded((old) => new Map(old).set(row.path, !row.isOpen))}
               />
             );

@@ -40,7 +40,14 @@ export function MetricsTab() {
   const axis = search.x ?? "step";
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
   const labels = { step: "train step", time: "time", elapsed: "since the run began", amount: run.kind === "fleet" ? "env step" : "token" };
-  const look: Look = { runs: runsOf(run.name, search), axis, xLabel: labels[axis], span: spanOf(search), smooth: search.smooth ?? 0, isLive: mayMeasure(run.status) };
+  const look: Look = {
+    runs: runsOf(run.name, search),
+    axis,
+    xLabel: labels[axis],
+    span: spanOf(search),
+    smooth: search.smooth ?? 0,
+    isLive: mayMeasure(run.status),
+  };
   const shownMarks = search.marks ?? "all";
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
@@ -65,7 +72,9 @@ export function MetricsTab() {
     <section aria-label="Metrics">
       <Bar run={run} search={search} change={change} amount={amount} marks={written} onMarks={() => setListing(true)} />
       <p className="small soft" role="status">
-        {number(total)} metrics{search.under ? ` under ${visible(search.under)}` : ""}{search.q ? ` with “${search.q}”` : ""}. Drag over a chart to look closer, double-click to see all, click a point for its batches and weights.
+        {number(total)} metrics{search.under ? ` under ${visible(search.under)}` : ""}
+        {search.q ? ` with “${search.q}”` : ""}. Drag over a chart to look closer, double-click to see all, click a point for its batches
+        and weights.
       </p>
       {picked && (
         <Suspense>
@@ -79,11 +88,21 @@ export function MetricsTab() {
       )}
       {isListing && (
         <Suspense>
-          <MarksDrawer run={run.name} shown={shownMarks} onShow={(shown) => change({ marks: shown === "all" ? undefined : shown })} onClose={() => setListing(false)} />
+          <MarksDrawer
+            run={run.name}
+            shown={shownMarks}
+            onShow={(shown) => change({ marks: shown === "all" ? undefined : shown })}
+            onClose={() => setListing(false)}
+          />
         </Suspense>
       )}
       <div className={classes.parts}>
-        <MetricTree run={run.name} words={search.q ?? ""} under={search.under ?? ""} onUnder={(under) => change({ under: under || undefined })} />
+        <MetricTree
+          run={run.name}
+          words={search.q ?? ""}
+          under={search.under ?? ""}
+          onUnder={(under) => change({ under: under || undefined })}
+        />
         <div className={classes.cards}>
           {(search.panels ?? []).map((expression) => (
             <RegexPanel
@@ -92,7 +111,10 @@ export function MetricsTab() {
               expression={expression}
               look={look}
               marks={marks}
-              isLog={{ value: namesOf(search.log).includes(`/${expression}/`), change: (isOn) => change({ log: switched(search.log, `/${expression}/`, isOn) }) }}
+              isLog={{
+                value: namesOf(search.log).includes(`/${expression}/`),
+                change: (isOn) => change({ log: switched(search.log, `/${expression}/`, isOn) }),
+              }}
               onZoom={onZoom}
               onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
             />

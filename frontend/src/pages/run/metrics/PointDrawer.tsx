@@ -13,8 +13,8 @@ import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
-import classes from "./metrics.module.css";
 import { trainerCommand } from "@/pages/run/words";
+import classes from "./metrics.module.css";
 import type { Picked } from "./search";
 import { WriteHere } from "./WriteHere";
 
@@ -37,7 +37,13 @@ function When({ moment }: { moment: Found }) {
       <dt>Came in</dt>
       <dd>
         <Moment at={began_at} />
-        {began_at !== ended_at && <> to <Moment at={ended_at} /></>}, <Age at={ended_at} suffix=" ago" />
+        {began_at !== ended_at && (
+          <>
+            {" "}
+            to <Moment at={ended_at} />
+          </>
+        )}
+        , <Age at={ended_at} suffix=" ago" />
       </dd>
       {!version && (
         <>
@@ -59,8 +65,12 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
         <tr>
           <th scope="col">{isGroups ? "Group" : "Fragment"}</th>
           <th scope="col">Environment</th>
-          <th scope="col" className="num">{isGroups ? "Score" : "Steps"}</th>
-          <th scope="col" className="num">Weights</th>
+          <th scope="col" className="num">
+            {isGroups ? "Score" : "Steps"}
+          </th>
+          <th scope="col" className="num">
+            Weights
+          </th>
         </tr>
       </thead>
       <tbody>
@@ -68,14 +78,21 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
           <tr key={item.position}>
             <td>
               {isGroups ? (
-                <Link to="/runs/$name/groups/$group" params={{ name: run.name, group: String(item.id) }} className="strong">{item.id}</Link>
+                <Link to="/runs/$name/groups/$group" params={{ name: run.name, group: String(item.id) }} className="strong">
+                  {item.id}
+                </Link>
               ) : (
-                <Link to="/runs/$name/fragments/$fragment" params={{ name: run.name, fragment: String(item.id) }} className="strong">{item.id}</Link>
+                <Link to="/runs/$name/fragments/$fragment" params={{ name: run.name, fragment: String(item.id) }} className="strong">
+                  {item.id}
+                </Link>
               )}
             </td>
             <td className="anywhere">{visible(item.environment)}</td>
             <td className="num">{number(isGroups ? item.score_mean : item.steps)}</td>
-            <td className="num" title={item.staleness === null ? undefined : `${number(item.staleness)} versions behind when it was handed out`}>
+            <td
+              className="num"
+              title={item.staleness === null ? undefined : `${number(item.staleness)} versions behind when it was handed out`}
+            >
               {policyStep(item.policy_step)}
             </td>
           </tr>
@@ -95,7 +112,9 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
       <Items run={run} items={data.items} />
       <p className="small">
         {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more · </span>}
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>All of them in Trajectories</Link>
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>
+          All of them in Trajectories
+        </Link>
       </p>
     </>
   );
@@ -104,19 +123,40 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
 function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
   const { batches, handed_out } = moment;
   const newest = batches[0];
-  if (!newest) return <EmptyState title="No batch had been handed out by then" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>The first one goes to the first trainer that asks for it.</EmptyState>;
+  if (!newest)
+    return (
+      <EmptyState
+        title="No batch had been handed out by then"
+        command={trainerCommand(run, location.origin)}
+        needs={{ scope: "trainer", run: run.name }}
+      >
+        The first one goes to the first trainer that asks for it.
+      </EmptyState>
+    );
   return (
     <>
       <h3>Batches handed out by then</h3>
-      {handed_out > 1 && <p className="small soft">{number(handed_out)} while the samples of this point came in{handed_out > batches.length ? `, the newest ${batches.length} of them here` : ""}. Zoom in for one at a time.</p>}
+      {handed_out > 1 && (
+        <p className="small soft">
+          {number(handed_out)} while the samples of this point came in
+          {handed_out > batches.length ? `, the newest ${batches.length} of them here` : ""}. Zoom in for one at a time.
+        </p>
+      )}
       <ul className={classes.batches}>
         {batches.map((batch) => (
           <li key={batch.id}>
-            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>batch {number(batch.ordinal)}</Link>
+            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>
+              batch {number(batch.ordinal)}
+            </Link>
             <BatchChip batch={batch} />
-            {batch.in_hand && <span className="tag" title="A trainer had it while the samples came in">in hand</span>}
+            {batch.in_hand && (
+              <span className="tag" title="A trainer had it while the samples came in">
+                in hand
+              </span>
+            )}
             <span className="faint small">
-              handed out <Moment at={batch.leased_at} />{batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
+              handed out <Moment at={batch.leased_at} />
+              {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
             </span>
           </li>
         ))}
@@ -150,7 +190,9 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
             )}
             <dt>Around then</dt>
             <dd>
-              <Link to="/runs/$name/logs" params={{ name: run.name }} search={{ at: Date.parse(data.ended_at) / 1000 }}>Events and logs of that time</Link>
+              <Link to="/runs/$name/logs" params={{ name: run.name }} search={{ at: Date.parse(data.ended_at) / 1000 }}>
+                Events and logs of that time
+              </Link>
             </dd>
           </dl>
           <WriteHere run={run.name} moment={data} />

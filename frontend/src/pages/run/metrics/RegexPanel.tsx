@@ -21,10 +21,20 @@ const CHART_HEIGHT = 260;
 /** More entries than these are no menu any more. */
 const WATCHED_AT_MOST = 8;
 
-type Props = { run: string; expression: string; look: Look; marks: readonly Mark[]; isLog: Kept<boolean>; onZoom: (span: Span | null) => void; onRemove: () => void };
+type Props = {
+  run: string;
+  expression: string;
+  look: Look;
+  marks: readonly Mark[];
+  isLog: Kept<boolean>;
+  onZoom: (span: Span | null) => void;
+  onRemove: () => void;
+};
 
 function howMany(shown: number, total: number): string {
-  return total > shown ? `the first ${number(shown)} of ${number(total)} metrics that match` : `${number(total)} ${total === 1 ? "metric matches" : "metrics match"}`;
+  return total > shown
+    ? `the first ${number(shown)} of ${number(total)} metrics that match`
+    : `${number(total)} ${total === 1 ? "metric matches" : "metrics match"}`;
 }
 
 /** One chart of all metrics of which an expression matches the name. */
@@ -33,7 +43,10 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
   const { data: known = [], isPending } = useQuery(metricNamesOfQuery(run));
   const { names, total, problem } = useMemo(() => matched(known, expression), [known, expression]);
   const { axis, span, smooth, isLive, xLabel } = look;
-  const { data: lines = [] } = useQuery({ ...namedLinesQuery({ run, names, axis, span, points: POINTS, isLive }), enabled: inViewport && names.length > 0 });
+  const { data: lines = [] } = useQuery({
+    ...namedLinesQuery({ run, names, axis, span, points: POINTS, isLive }),
+    enabled: inViewport && names.length > 0,
+  });
   const shown = useMemo(() => drawn(lines), [lines]);
   const { deeds, dialog } = useAlertWhen(
     lines.slice(0, WATCHED_AT_MOST).map((line, i) => ({
@@ -49,15 +62,33 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
       <div className={classes.head}>
         <h3>{name}</h3>
         <span className="spacer" />
-        <span className="small soft" data-matched={total}>{problem ?? howMany(names.length, total)}</span>
+        <span className="small soft" data-matched={total}>
+          {problem ?? howMany(names.length, total)}
+        </span>
         <ActionIcon size={22} variant="subtle" color="gray" aria-label={`Take away the panel ${name}`} onClick={onRemove}>
           <X size={14} aria-hidden="true" />
         </ActionIcon>
       </div>
       {inViewport && !problem && (
         <Chart
-          name={name} x={shown.x} isTime={axis === "time"} isDuration={axis === "elapsed"} xLabel={xLabel} lines={runLines(lines.map((line) => visible(line.name)), shown.last, { smooth })}
-          height={CHART_HEIGHT} sync="metrics" onZoom={onZoom} marks={marks} deeds={deeds} isLog={isLog} sheet={() => bucketSheet(lines, axis)} hasLegend
+          name={name}
+          x={shown.x}
+          isTime={axis === "time"}
+          isDuration={axis === "elapsed"}
+          xLabel={xLabel}
+          lines={runLines(
+            lines.map((line) => visible(line.name)),
+            shown.last,
+            { smooth },
+          )}
+          height={CHART_HEIGHT}
+          sync="metrics"
+          onZoom={onZoom}
+          marks={marks}
+          deeds={deeds}
+          isLog={isLog}
+          sheet={() => bucketSheet(lines, axis)}
+          hasLegend
           empty={isPending ? "Asking for the names…" : total === 0 ? "No name matches." : "No sample in this range."}
         />
       )}

@@ -24,10 +24,26 @@ export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
       }}
     >
       <TextInput
-        size="xs" label="Write here" description="A few words at this moment, on every chart of the run." placeholder="halved the learning rate" maxLength={200}
-        disabled={!mayOperate} value={text} onChange={(event) => setText(event.currentTarget.value)}
+        size="xs"
+        label="Write here"
+        description="A few words at this moment, on every chart of the run."
+        placeholder="halved the learning rate"
+        maxLength={200}
+        disabled={!mayOperate}
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
       />
-      <Button className="beside-box" type="submit" size="xs" variant="default" disabled={!mayOperate || !text.trim()} loading={annotate.isPending} title={mayOperate ? undefined : TAKES_OPERATOR}>Mark it</Button>
+      <Button
+        className="beside-box"
+        type="submit"
+        size="xs"
+        variant="default"
+        disabled={!mayOperate || !text.trim()}
+        loading={annotate.isPending}
+        title={mayOperate ? undefined : TAKES_OPERATOR}
+      >
+        Mark it
+      </Button>
       {annotate.error && <ErrorState title="It was not written" error={annotate.error} />}
     </form>
   );

@@ -6,7 +6,15 @@ const ADDRESS = { q: "loss", under: "train/", x: "time" as const, smooth: 0.9, p
 
 it("makes a layout of an address, and of the layout the same address", () => {
   const look = lookOf({ ...ADDRESS, from: 1, to: 2, with: "other" });
-  expect(look).toEqual({ words: "loss", under: "train/", x: "time", smooth: 0.9, pinned: ["kl", "loss"], logarithmic: ["kl"], panels: ["^grad/"] });
+  expect(look).toEqual({
+    words: "loss",
+    under: "train/",
+    x: "time",
+    smooth: 0.9,
+    pinned: ["kl", "loss"],
+    logarithmic: ["kl"],
+    panels: ["^grad/"],
+  });
   expect(searchOf(look)).toEqual(ADDRESS);
   expect(looksAs(ADDRESS, look)).toBe(true);
   expect(looksAs({ ...ADDRESS, pin: "kl" }, look)).toBe(false);
@@ -18,6 +26,16 @@ it("takes a layout of which only little is said", () => {
 });
 
 it("keeps panels, branch, layout and marks in the address, and leaves out what makes no sense", () => {
-  expect(metricsSearch({ panels: ["a", "a", 7, ""], under: "x/", layout: 4, marks: "none" })).toMatchObject({ panels: ["a"], under: "x/", layout: 4, marks: "none" });
-  expect(metricsSearch({ panels: "a", under: 3, layout: -1, marks: "loud" })).toMatchObject({ panels: undefined, under: undefined, layout: undefined, marks: undefined });
+  expect(metricsSearch({ panels: ["a", "a", 7, ""], under: "x/", layout: 4, marks: "none" })).toMatchObject({
+    panels: ["a"],
+    under: "x/",
+    layout: 4,
+    marks: "none",
+  });
+  expect(metricsSearch({ panels: "a", under: 3, layout: -1, marks: "loud" })).toMatchObject({
+    panels: undefined,
+    under: undefined,
+    layout: undefined,
+    marks: undefined,
+  });
 });

@@ -6,14 +6,27 @@ import type { MetricsSearch } from "./search";
 
 /** What of an address belongs to a layout; the place that is looked at and the runs beside do not. */
 export function lookOf({ q, under, x, smooth, pin, log, panels }: MetricsSearch): MetricLook {
-  return { words: q ?? "", under: under ?? "", x: x ?? "step", smooth: smooth ?? 0, pinned: namesOf(pin), logarithmic: namesOf(log), panels: panels ?? [] };
+  return {
+    words: q ?? "",
+    under: under ?? "",
+    x: x ?? "step",
+    smooth: smooth ?? 0,
+    pinned: namesOf(pin),
+    logarithmic: namesOf(log),
+    panels: panels ?? [],
+  };
 }
 
 /** The part of an address that a layout says; all of it is named, so that nothing of before stays. */
 export function searchOf({ words, under, x, smooth, pinned = [], logarithmic = [], panels = [] }: Partial<MetricLook>): MetricsSearch {
   return {
-    q: words || undefined, under: under || undefined, x: x === "step" ? undefined : x, smooth: smooth || undefined,
-    pin: wordOf(pinned), log: wordOf(logarithmic), panels: panels.length > 0 ? panels : undefined,
+    q: words || undefined,
+    under: under || undefined,
+    x: x === "step" ? undefined : x,
+    smooth: smooth || undefined,
+    pin: wordOf(pinned),
+    log: wordOf(logarithmic),
+    panels: panels.length > 0 ? panels : undefined,
   };
 }
 

@@ -2,12 +2,24 @@ import { expect, it } from "vitest";
 import { metricsSearch, pickedOf, pinnedFirst, runsOf, stretchAt } from "./search";
 
 it("keeps what makes sense and leaves out the rest", () => {
-  expect(metricsSearch({ q: 7, x: "time", from: 1, to: 2, smooth: 0.9, with: "b" })).toEqual({ q: "7", x: "time", from: 1, to: 2, smooth: 0.9, with: "b" });
+  expect(metricsSearch({ q: 7, x: "time", from: 1, to: 2, smooth: 0.9, with: "b" })).toEqual({
+    q: "7",
+    x: "time",
+    from: 1,
+    to: 2,
+    smooth: 0.9,
+    with: "b",
+  });
   expect(Object.values(metricsSearch({ x: "moon", from: 2, to: 1, smooth: 1, with: 3 })).filter((v) => v !== undefined)).toEqual([]);
 });
 
 it("keeps what was before a run began", () => {
-  expect(metricsSearch({ x: "elapsed", from: -9, to: 4, pick: "loss", at: -2, since: -3 })).toMatchObject({ from: -9, to: 4, at: -2, since: -3 });
+  expect(metricsSearch({ x: "elapsed", from: -9, to: 4, pick: "loss", at: -2, since: -3 })).toMatchObject({
+    from: -9,
+    to: 4,
+    at: -2,
+    since: -3,
+  });
 });
 
 it("has each run once", () => {

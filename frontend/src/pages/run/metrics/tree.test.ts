@@ -10,8 +10,18 @@ it("cuts names at slashes and dots", () => {
 
 it("counts what lies in each branch, and every name once", () => {
   const rows = rowsOf(treeOf(NAMES), () => true);
-  expect(rows.filter(({ isBranch }) => !isBranch).map(({ path }) => path).sort()).toEqual([...NAMES].sort());
-  expect(rows.filter(({ depth }) => depth === 0).map(({ label, count }) => [label, count])).toEqual([["grad.", 1], ["kl", 1], ["layer/", 4], ["train/", 1]]);
+  expect(
+    rows
+      .filter(({ isBranch }) => !isBranch)
+      .map(({ path }) => path)
+      .sort(),
+  ).toEqual([...NAMES].sort());
+  expect(rows.filter(({ depth }) => depth === 0).map(({ label, count }) => [label, count])).toEqual([
+    ["grad.", 1],
+    ["kl", 1],
+    ["layer/", 4],
+    ["train/", 1],
+  ]);
   expect(treeOf(NAMES).count).toBe(NAMES.length);
   expect(rows.filter(({ depth, isBranch }) => depth === 1 && isBranch).map(({ label }) => label)).toEqual(["1/", "2/", "10/"]);
 });
@@ -27,7 +37,11 @@ it("makes one step of branches that hold nothing but each other", () => {
 
 it("finds names by words, and by an expression, so many and no more", () => {
   expect(withWords(NAMES, "NORM layer")).toEqual(["layer/1/norm", "layer/10/norm", "layer/2/norm"]);
-  expect(matched(NAMES, "^layer/\\d+/norm$")).toEqual({ names: ["layer/1/norm", "layer/10/norm", "layer/2/norm"], total: 3, problem: null });
+  expect(matched(NAMES, "^layer/\\d+/norm$")).toEqual({
+    names: ["layer/1/norm", "layer/10/norm", "layer/2/norm"],
+    total: 3,
+    problem: null,
+  });
   const many = Array.from({ length: 57 }, (_, i) => `m${i}`);
   expect(matched(many, "m")).toMatchObject({ total: 57 });
   expect(matched(many, "m").names).toHaveLength(LINES_AT_MOST);

@@ -6,17 +6,29 @@ import css from "./notes.module.css";
 
 /** Nothing is loaded from elsewhere because somebody wrote it down: a picture is its name and a link. */
 function Picture({ src, alt }: ComponentProps<"img">) {
-  return <a href={typeof src === "string" ? src : undefined} rel="noreferrer noopener" target="_blank">{alt || "picture"}</a>;
+  return (
+    <a href={typeof src === "string" ? src : undefined} rel="noreferrer noopener" target="_blank">
+      {alt || "picture"}
+    </a>
+  );
 }
 
 function Outward({ href, children }: ComponentProps<"a">) {
   const isHere = href?.startsWith("/") || href?.startsWith("#");
-  return <a href={href || undefined} {...(isHere ? {} : { rel: "noreferrer noopener", target: "_blank" })}>{children}</a>;
+  return (
+    <a href={href || undefined} {...(isHere ? {} : { rel: "noreferrer noopener", target: "_blank" })}>
+      {children}
+    </a>
+  );
 }
 
 /** A task of a list, which is ticked by editing the text. */
 function Ticked({ checked }: ComponentProps<"input">) {
-  return <span role="img" aria-label={checked ? "done" : "to do"}>{checked ? "☑" : "☐"}</span>;
+  return (
+    <span role="img" aria-label={checked ? "done" : "to do"}>
+      {checked ? "☑" : "☐"}
+    </span>
+  );
 }
 
 /** A heading of the page is above them all: what somebody wrote begins two below. */
@@ -26,7 +38,9 @@ const PARTS = { img: Picture, a: Outward, input: Ticked, h1: "h3", h2: "h4", h3:
 export default function Markdown({ text }: { text: string }) {
   return (
     <div className={css.markdown} data-markdown>
-      <ReactMarkdown remarkPlugins={[remarkGfm]} components={PARTS}>{visible(text)}</ReactMarkdown>
+      <ReactMarkdown remarkPlugins={[remarkGfm]} components={PARTS}>
+        {visible(text)}
+      </ReactMarkdown>
     </div>
   );
 }

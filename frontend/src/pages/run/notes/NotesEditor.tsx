@@ -19,12 +19,24 @@ type ConflictProps = { notes: Notes; onBoth: () => void; onMine: () => void };
 /** Somebody else wrote meanwhile: what they wrote, and what becomes of it. */
 function Conflict({ notes, onBoth, onMine }: ConflictProps) {
   return (
-    <Alert color="yellow" variant="light" title={`${visible(authorName(notes.author))} wrote revision ${notes.revision} meanwhile`} mb="sm" data-conflict>
-      <pre className={`mono tiny ${css.theirs}`} tabIndex={0} role="group" aria-label="What they wrote">{visible(notes.text) || "They took the notes away."}</pre>
+    <Alert
+      color="yellow"
+      variant="light"
+      title={`${visible(authorName(notes.author))} wrote revision ${notes.revision} meanwhile`}
+      mb="sm"
+      data-conflict
+    >
+      <pre className={`mono tiny ${css.theirs}`} tabIndex={0} role="group" aria-label="What they wrote">
+        {visible(notes.text) || "They took the notes away."}
+      </pre>
       <p className="small">Yours is still below, and every revision stays in the history.</p>
       <Group gap="xs">
-        <Button size="compact-sm" variant="default" onClick={onBoth}>Put theirs above mine</Button>
-        <Button size="compact-sm" variant="default" onClick={onMine}>Keep mine instead</Button>
+        <Button size="compact-sm" variant="default" onClick={onBoth}>
+          Put theirs above mine
+        </Button>
+        <Button size="compact-sm" variant="default" onClick={onMine}>
+          Keep mine instead
+        </Button>
       </Group>
     </Alert>
   );
@@ -64,11 +76,7 @@ export function NotesEditor({ run, notes, onClose }: Props) {
       }}
     >
       {isBehind && (
-        <Conflict
-          notes={notes}
-          onBoth={() => type(both(notes.text, text), notes.revision)}
-          onMine={() => type(text, notes.revision)}
-        />
+        <Conflict notes={notes} onBoth={() => type(both(notes.text, text), notes.revision)} onMine={() => type(text, notes.revision)} />
       )}
       <SegmentedControl
         size="xs"
@@ -111,8 +119,12 @@ export function NotesEditor({ run, notes, onClose }: Props) {
           onChange={(event) => setReason(event.currentTarget.value)}
           className={css.reason}
         />
-        <Button variant="default" onClick={done}>Discard</Button>
-        <Button type="submit" loading={write.isPending} disabled={isBehind || text === notes.text}>Save notes</Button>
+        <Button variant="default" onClick={done}>
+          Discard
+        </Button>
+        <Button type="submit" loading={write.isPending} disabled={isBehind || text === notes.text}>
+          Save notes
+        </Button>
       </div>
     </form>
   );

@@ -1,7 +1,7 @@
 import { Button, Group, Menu } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { noteQuery, type Notes, notesQuery } from "@/api/notes";
+import { type Notes, noteQuery, notesQuery } from "@/api/notes";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
@@ -10,7 +10,7 @@ import { Panel } from "@/components/Panel";
 import { hasDraft } from "@/components/useDraft";
 import { visible } from "@/format";
 import { authorName } from "@/pages/run/notes/merging";
-import { NotesEditor, draftOf } from "@/pages/run/notes/NotesEditor";
+import { draftOf, NotesEditor } from "@/pages/run/notes/NotesEditor";
 import css from "./notes.module.css";
 
 const Markdown = lazy(() => import("@/pages/run/notes/Markdown"));
@@ -20,10 +20,14 @@ function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null;
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <Button size="compact-sm" variant="default">History</Button>
+        <Button size="compact-sm" variant="default">
+          History
+        </Button>
       </Menu.Target>
       <Menu.Dropdown className={css.history}>
-        <Menu.Item onClick={() => onShow(null)}>{shown === null ? "✓ " : ""}As they are: revision {notes.revision}</Menu.Item>
+        <Menu.Item onClick={() => onShow(null)}>
+          {shown === null ? "✓ " : ""}As they are: revision {notes.revision}
+        </Menu.Item>
         {notes.earlier.map(({ revision, author, at, letters }) => (
           <Menu.Item key={revision} onClick={() => onShow(revision)}>
             {shown === revision ? "✓ " : ""}Revision {revision} by {visible(authorName(author))}, <Age at={at} suffix=" ago" />
@@ -69,12 +73,23 @@ export default function NotesPanel({ run, events }: Props) {
   return (
     <Panel
       title="Notes"
-      note={notes.at && !isEmpty && <>{visible(authorName(notes.author))}, <Age at={notes.at} suffix=" ago" /></>}
+      note={
+        notes.at &&
+        !isEmpty && (
+          <>
+            {visible(authorName(notes.author))}, <Age at={notes.at} suffix=" ago" />
+          </>
+        )
+      }
       aside={
         !isWriting && (
           <Group gap="xs">
             <Earlier notes={notes} shown={shown} onShow={setShown} />
-            {mayOperate && <Button size="compact-sm" variant="default" onClick={() => setWriting(true)}>{isEmpty ? "Write notes" : "Edit notes"}</Button>}
+            {mayOperate && (
+              <Button size="compact-sm" variant="default" onClick={() => setWriting(true)}>
+                {isEmpty ? "Write notes" : "Edit notes"}
+              </Button>
+            )}
           </Group>
         )
       }
@@ -92,7 +107,11 @@ export default function NotesPanel({ run, events }: Props) {
         <span className="small faint">None yet: what the run is for, what was seen, what comes next.</span>
       ) : (
         <>
-          {shown !== null && <p className={`small ${css.old}`} role="status">This is revision {shown}, which was replaced.</p>}
+          {shown !== null && (
+            <p className={`small ${css.old}`} role="status">
+              This is revision {shown}, which was replaced.
+            </p>
+          )}
           <Text run={run} notes={notes} shown={shown} />
         </>
       )}

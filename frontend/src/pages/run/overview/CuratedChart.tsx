@@ -6,12 +6,12 @@ import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
+import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
+import { curvesQuery, type Look } from "@/pages/run/overview/asking";
+import { askAgainMs, type Curated, drawing, OWN, watchablesOf } from "@/pages/run/overview/curated";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
-import { curvesQuery, type Look } from "@/pages/run/overview/asking";
-import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
-import { askAgainMs, type Curated, drawing, OWN, watchablesOf } from "@/pages/run/overview/curated";
 import classes from "./overview.module.css";
 
 type Props = {
@@ -29,7 +29,11 @@ const LARGE_HEIGHT = 268;
 
 /** The lines of all charts that are looked at together: one question, however many they are. */
 function useLines(look: Look, isSeen: boolean) {
-  return useQuery({ ...curvesQuery(look), enabled: isSeen, refetchInterval: (query) => look.isLive && isSeen && askAgainMs(query.state.data) });
+  return useQuery({
+    ...curvesQuery(look),
+    enabled: isSeen,
+    refetchInterval: (query) => look.isLive && isSeen && askAgainMs(query.state.data),
+  });
 }
 
 /** One of the curves; asked for and drawn only while it is on the screen. */
@@ -44,7 +48,10 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
   const isEmpty = x.length === 0;
   const pick = (index: number) => {
     const metric = OWN + (chart.curves[0]?.name ?? "");
-    const stretch = stretchAt(data?.find(({ name }) => name === metric), x[index] ?? 0);
+    const stretch = stretchAt(
+      data?.find(({ name }) => name === metric),
+      x[index] ?? 0,
+    );
     if (stretch) onPick?.({ metric, ...stretch });
   };
   const value = (

@@ -3,13 +3,13 @@ import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
 import { live } from "@/live/live";
-import { useRun } from "@/pages/run/RunContext";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
 import { type Look, lookOf } from "@/pages/run/overview/asking";
-import { curatedOf } from "@/pages/run/overview/curated";
 import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { nextRange, type Range, RANGE_WORDS, RANGES, rangeOf, spanSince } from "@/pages/run/overview/range";
+import { curatedOf } from "@/pages/run/overview/curated";
+import { nextRange, RANGE_WORDS, RANGES, type Range, rangeOf, spanSince } from "@/pages/run/overview/range";
 import type { OverviewSearch } from "@/pages/run/overview/search";
+import { useRun } from "@/pages/run/RunContext";
 import { useShortcuts } from "@/shell/keyboard";
 import classes from "./overview.module.css";
 
@@ -51,7 +51,11 @@ function Bar({ search, work, change }: BarProps) {
     <div className={classes.bar}>
       <span className="small soft">Measured every ten seconds. Drag to look closer, click a point for its batches and weights.</span>
       <span className="spacer" />
-      {isZoomed && <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>Whole range</Button>}
+      {isZoomed && (
+        <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>
+          Whole range
+        </Button>
+      )}
       {axis === "time" && !isZoomed && (
         <NativeSelect
           size="xs"
@@ -66,7 +70,9 @@ function Bar({ search, work, change }: BarProps) {
         data={axes}
         value={axis}
         aria-label="Horizontal axis"
-        onChange={(value) => change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), last: undefined, ...UNZOOMED, ...UNPICKED })}
+        onChange={(value) =>
+          change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), last: undefined, ...UNZOOMED, ...UNPICKED })
+        }
       />
     </div>
   );
@@ -78,7 +84,8 @@ export function CuratedCharts() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const moving = useMovingSpan(search.last ?? 0);
-  const change = (more: OverviewSearch) => void navigate({ search: (old: OverviewSearch) => ({ ...old, ...more }), replace: true, resetScroll: false });
+  const change = (more: OverviewSearch) =>
+    void navigate({ search: (old: OverviewSearch) => ({ ...old, ...more }), replace: true, resetScroll: false });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to, last: undefined });
   const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
   const picked = pickedOf(search);

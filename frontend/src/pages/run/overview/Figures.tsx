@@ -38,13 +38,7 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
     <dl className="figures panel">
       <Figure name="return" label="Return, last 20 episodes" value={number(recent)} raw={recent} />
       <Figure name="served-steps" label="Train steps served" value={number(served)} unit={planned} raw={served} />
-      <Figure
-        name="policy"
-        label="Policy version"
-        value={policyStep(run.policy_step)}
-        unit={`epoch ${run.epoch}`}
-        raw={run.policy_step}
-      />
+      <Figure name="policy" label="Policy version" value={policyStep(run.policy_step)} unit={`epoch ${run.epoch}`} raw={run.policy_step} />
       {run.kind !== "outside" && <Figure name="env-steps" label={work} value={count(steps)} raw={steps} />}
       {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} />}
       <Figure name="queued" label="Queued" value={count(waiting.value)} unit={waiting.unit} raw={waiting.value} />

@@ -20,7 +20,15 @@ export default function Newest({ run }: { run: RunDetail }) {
     <Panel
       title="Newest trajectories"
       note={run.kind === "fleet" ? "fragments" : "groups"}
-      aside={<Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/runs/$name/trajectories" params={{ name: run.name }} {...props} />}>All of them</Button>}
+      aside={
+        <Button
+          size="compact-sm"
+          variant="default"
+          renderRoot={(props) => <Link to="/runs/$name/trajectories" params={{ name: run.name }} {...props} />}
+        >
+          All of them
+        </Button>
+      }
       className="span-12"
     >
       <Rows run={run.name} newest={newest} />

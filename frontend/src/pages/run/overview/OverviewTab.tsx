@@ -1,11 +1,11 @@
 import { lazy, Suspense } from "react";
 import type { RunDetail } from "@/api/types";
-import { useRun } from "@/pages/run/RunContext";
 import { Events } from "@/pages/run/logs/Events";
 import { CuratedCharts } from "@/pages/run/overview/CuratedCharts";
 import { Figures } from "@/pages/run/overview/Figures";
 import { RunAlerts } from "@/pages/run/overview/RunAlerts";
 import { Ledger } from "@/pages/run/queue/Ledger";
+import { useRun } from "@/pages/run/RunContext";
 import { VerdictLine } from "@/pages/run/verdict/Verdict";
 import classes from "./overview.module.css";
 

@@ -21,12 +21,20 @@ export function RunAlerts({ run }: { run: RunDetail }) {
         {rows.slice(0, SHOWN).map((alert) => (
           <li key={alert.id} data-alert-id={alert.id}>
             <AlertChip alert={alert} />
-            <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">{visible(alert.message)}</Link>
-            <span className="soft small nowrap"><Age at={alert.first_seen_at} suffix=" ago" /></span>
+            <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">
+              {visible(alert.message)}
+            </Link>
+            <span className="soft small nowrap">
+              <Age at={alert.first_seen_at} suffix=" ago" />
+            </span>
           </li>
         ))}
       </ul>
-      {rows.length > SHOWN && <Link to="/alerts" search={{ run: run.name }} className="small">All alerts of this run</Link>}
+      {rows.length > SHOWN && (
+        <Link to="/alerts" search={{ run: run.name }} className="small">
+          All alerts of this run
+        </Link>
+      )}
     </section>
   );
 }

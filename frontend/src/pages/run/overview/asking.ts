@@ -1,6 +1,6 @@
 /** What is asked for the curves of an overview: while its page is loaded, and while somebody looks at it. */
 
-import { mayMeasure, type MetricAxis, namedLinesQuery, type Span } from "@/api/metrics";
+import { type MetricAxis, mayMeasure, namedLinesQuery, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
 import { namesOfAll } from "@/pages/run/overview/curated";
@@ -19,7 +19,12 @@ export type Look = {
 const POINTS = 240;
 
 /** Where on the run is looked, which an address says without knowing the run. */
-const placeOf = (run: string, search: OverviewSearch) => ({ run, axis: search.x ?? ("time" as const), span: spanOf(search), names: namesOfAll });
+const placeOf = (run: string, search: OverviewSearch) => ({
+  run,
+  axis: search.x ?? ("time" as const),
+  span: spanOf(search),
+  names: namesOfAll,
+});
 
 /** What of a run is looked at; the same for all its curves. */
 export function lookOf(run: RunDetail, search: OverviewSearch): Look {

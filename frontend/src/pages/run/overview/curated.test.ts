@@ -4,11 +4,24 @@ import { askAgainMs, type Curated, curatedOf, drawing, namesOf, watchablesOf } f
 import { overviewSearch } from "./search";
 
 const line = (name: string, given: Partial<MetricLine>): MetricLine => ({
-  run: "a", name: `rolldeck/${name}`, samples: 0, nans: 0, infinities: 0, bucket: 1, is_exact: true,
-  x: [], last: [], x_first: [], min: [], max: [], mean: [], count: [], gaps: [], ...given,
+  run: "a",
+  name: `rolldeck/${name}`,
+  samples: 0,
+  nans: 0,
+  infinities: 0,
+  bucket: 1,
+  is_exact: true,
+  x: [],
+  last: [],
+  x_first: [],
+  min: [],
+  max: [],
+  mean: [],
+  count: [],
+  gaps: [],
+  ...given,
 });
-const chart = (kind: Parameters<typeof curatedOf>[0], key: string): Curated =>
-  curatedOf(kind).find((one) => one.key === key) as Curated;
+const chart = (kind: Parameters<typeof curatedOf>[0], key: string): Curated => curatedOf(kind).find((one) => one.key === key) as Curated;
 
 it("has eight curves for every kind of run, each with words for when it is empty", () => {
   for (const kind of ["fleet", "language", "outside"] as const) {
@@ -20,7 +33,9 @@ it("has eight curves for every kind of run, each with words for when it is empty
 });
 
 it("asks for the lines of a chart and of its band at once", () => {
-  expect(namesOf(chart("outside", "reward"))).toEqual(["reward/mean", "reward/p50", "reward/p10", "reward/p90"].map((name) => `rolldeck/${name}`));
+  expect(namesOf(chart("outside", "reward"))).toEqual(
+    ["reward/mean", "reward/p50", "reward/p10", "reward/p90"].map((name) => `rolldeck/${name}`),
+  );
 });
 
 it("draws a band between the percentiles and tells the newest value", () => {

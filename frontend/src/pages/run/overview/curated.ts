@@ -1,10 +1,10 @@
 /** The eight curves that say how a run is, in the words of its kind. Pure. */
 
 import type { MetricLine } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
 import type { ChartProps, Line } from "@/charts/Chart";
 import type { Column } from "@/charts/columns";
 import { type Buckets, drawn } from "@/charts/lines";
-import type { RunDetail } from "@/api/types";
 import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
 import { wordsOf } from "@/pages/run/words";
 
@@ -146,7 +146,13 @@ const throughput = (kind: RunDetail["kind"]): Curated => ({
   key: "throughput",
   title: "Throughput",
   note: kind === "fleet" ? `${wordsOf(kind).works} per second` : "tokens handed out per second",
-  curves: [{ name: kind === "fleet" ? "env_steps_per_second" : "tokens_per_second", label: kind === "fleet" ? "env steps/s" : "tokens/s", role: 3 }],
+  curves: [
+    {
+      name: kind === "fleet" ? "env_steps_per_second" : "tokens_per_second",
+      label: kind === "fleet" ? "env steps/s" : "tokens/s",
+      role: 3,
+    },
+  ],
   floor: 0,
   least: SLOWEST,
   empty: kind === "fleet" ? "No env step was made yet." : "No batch was handed out yet.",

@@ -8,7 +8,14 @@ it("goes through every range and begins again with all of it", () => {
 });
 
 it("takes from an address only ranges that there are", () => {
-  expect([rangeOf(3600), rangeOf("900"), rangeOf(0), rangeOf(17), rangeOf("all"), rangeOf(undefined)]).toEqual([3600, 900, undefined, undefined, undefined, undefined]);
+  expect([rangeOf(3600), rangeOf("900"), rangeOf(0), rangeOf(17), rangeOf("all"), rangeOf(undefined)]).toEqual([
+    3600,
+    900,
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });
 
 it("moves on in steps and always reaches to now", () => {

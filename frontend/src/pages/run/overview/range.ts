@@ -5,7 +5,13 @@ import type { Span } from "@/api/metrics";
 /** In seconds; the first is everything. */
 export const RANGES = [0, 900, 3600, 21_600, 86_400] as const;
 export type Range = (typeof RANGES)[number];
-export const RANGE_WORDS: Record<Range, string> = { 0: "All of it", 900: "Last 15 min", 3600: "Last hour", 21_600: "Last 6 h", 86_400: "Last day" };
+export const RANGE_WORDS: Record<Range, string> = {
+  0: "All of it",
+  900: "Last 15 min",
+  3600: "Last hour",
+  21_600: "Last 6 h",
+  86_400: "Last day",
+};
 
 /** The range that an address names, if it names one. */
 export function rangeOf(value: unknown): Range | undefined {

@@ -1,7 +1,7 @@
 /** What the overview keeps in its address. Pure. */
 
 import type { MetricAxis } from "@/api/metrics";
-import { metricsSearch, type MetricsSearch } from "@/pages/run/metrics/search";
+import { type MetricsSearch, metricsSearch } from "@/pages/run/metrics/search";
 import { type Range, rangeOf } from "@/pages/run/overview/range";
 
 export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" | "since"> & {

@@ -23,9 +23,15 @@ export function BatchWay({ pipeline }: { pipeline: Pipeline }) {
               <th scope="col">
                 <span className="unseen">When</span>
               </th>
-              <th scope="col" className="num">Mean</th>
-              <th scope="col" className="num wide-only">95th percentile</th>
-              <th scope="col" className="num wide-only">Batches</th>
+              <th scope="col" className="num">
+                Mean
+              </th>
+              <th scope="col" className="num wide-only">
+                95th percentile
+              </th>
+              <th scope="col" className="num wide-only">
+                Batches
+              </th>
             </tr>
           </thead>
           <tbody>

@@ -19,7 +19,14 @@ export function ExportTrace() {
         queries.fetchInfiniteQuery(versionsQuery(run.name)),
         queries.fetchQuery(deliveriesQuery(run.name)),
       ]);
-      const sources = { run, events, deliveries, batches: batches.pages.flat(), versions: versions.pages.flat(), workers: fleet?.workers ?? [] };
+      const sources = {
+        run,
+        events,
+        deliveries,
+        batches: batches.pages.flat(),
+        versions: versions.pages.flat(),
+        workers: fleet?.workers ?? [],
+      };
       const text = JSON.stringify(traceOf({ ...sources, now: live.serverNow() }));
       save(new Blob([text], { type: "application/json" }), fileName(`${run.name}.trace`, "json"));
     },
@@ -27,7 +34,9 @@ export function ExportTrace() {
   return (
     <>
       <Tooltip label="The newest batches, weights on their way, events and the workers' mean step, as a file that ui.perfetto.dev opens.">
-        <Button size="compact-sm" variant="default" loading={trace.isPending} onClick={() => trace.mutate()}>Export trace</Button>
+        <Button size="compact-sm" variant="default" loading={trace.isPending} onClick={() => trace.mutate()}>
+          Export trace
+        </Button>
       </Tooltip>
       {trace.error && <ErrorState title="The trace was not written" error={trace.error} />}
     </>

@@ -28,13 +28,18 @@ function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
   return (
     <li className={styles.stage} data-stage={stage.name} data-slowest={isSlowest || undefined}>
       <div className={styles.top}>
-        <Link to={to} params={{ name: run.name }} title={does}>{title}</Link>
+        <Link to={to} params={{ name: run.name }} title={does}>
+          {title}
+        </Link>
         {isSlowest && <span className={styles.mark}>▲ holds it up</span>}
       </div>
       <div className={styles.rate}>
-        {stage.rate !== null && <b>{amount}</b>} <span className={styles.per}>{stage.rate === null ? stillText(stage, pipeline.workers) : per}</span>
+        {stage.rate !== null && <b>{amount}</b>}{" "}
+        <span className={styles.per}>{stage.rate === null ? stillText(stage, pipeline.workers) : per}</span>
       </div>
-      <div className={styles.share}><Meter stage={stage} words={shareText(stage, pipeline)} /></div>
+      <div className={styles.share}>
+        <Meter stage={stage} words={shareText(stage, pipeline)} />
+      </div>
       <div className={styles.low}>{waitText(stage, limitText(run))}</div>
       <div className={styles.low}>{heldText(stage, pipeline.unit)}</div>
     </li>

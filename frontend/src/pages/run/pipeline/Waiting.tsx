@@ -49,7 +49,13 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
 
 function Rate({ rate, unit }: { rate: number | null; unit: string }) {
   const said = rateText(rate, unit);
-  return rate === null ? <span className="faint">nothing in the last minute</span> : <><b>{said.amount}</b> {said.unit}</>;
+  return rate === null ? (
+    <span className="faint">nothing in the last minute</span>
+  ) : (
+    <>
+      <b>{said.amount}</b> {said.unit}
+    </>
+  );
 }
 
 /** What goes in, what is in it and what goes out: by Little's law one follows from the others. */
@@ -59,9 +65,25 @@ export function QueueLaw({ pipeline }: { pipeline: Pipeline }) {
   return (
     <Panel title="The queue" note="what is in it ÷ what goes out a second = how long each stays" className="span-6">
       <dl className={styles.law}>
-        <div><dt>Comes in</dt><dd><Rate rate={arriving} unit={unit} /></dd></div>
-        <div><dt>Waits</dt><dd><b>{number(queued)}</b> {unit}{pause_above !== null && <span className="faint"> of {number(pause_above)}</span>}</dd></div>
-        <div><dt>Goes out</dt><dd><Rate rate={handed_out} unit={unit} /></dd></div>
+        <div>
+          <dt>Comes in</dt>
+          <dd>
+            <Rate rate={arriving} unit={unit} />
+          </dd>
+        </div>
+        <div>
+          <dt>Waits</dt>
+          <dd>
+            <b>{number(queued)}</b> {unit}
+            {pause_above !== null && <span className="faint"> of {number(pause_above)}</span>}
+          </dd>
+        </div>
+        <div>
+          <dt>Goes out</dt>
+          <dd>
+            <Rate rate={handed_out} unit={unit} />
+          </dd>
+        </div>
         <div>
           <dt>Each stays</dt>
           <dd data-stay>

@@ -12,13 +12,17 @@ function WorkerTime({ run, worker, work }: { run: RunDetail; worker: WorkerRow; 
   const words = bars.map(({ part, share }) => `${PARTS[part]} ${percent(share)}`).join(", ");
   return (
     <li>
-      <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: worker.index }}>worker {worker.index}</Link>
+      <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: worker.index }}>
+        worker {worker.index}
+      </Link>
       <span className={styles.stack} role="img" aria-label={`Worker ${worker.index}: ${words}`} title={words}>
         {bars.map(({ part, width }) => (
           <span key={part} data-part={part} style={{ width: `${100 * width}%` }} />
         ))}
       </span>
-      <span className={styles.speed}>{number(worker.env_steps_per_second)} {work}/s</span>
+      <span className={styles.speed}>
+        {number(worker.env_steps_per_second)} {work}/s
+      </span>
     </li>
   );
 }
@@ -31,24 +35,30 @@ export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerR
     <Panel
       title="Where workers' time goes"
       note={
-        shown.length > 0 && shown.length < workers.length
-          ? `${shown.length} of ${workers.length} workers, the slowest`
-          : "the last minute"
+        shown.length > 0 && shown.length < workers.length ? `${shown.length} of ${workers.length} workers, the slowest` : "the last minute"
       }
       className="span-12"
     >
       {shown.length === 0 ? (
-        <EmptyState title="No worker has measured anything yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        <EmptyState
+          title="No worker has measured anything yet"
+          command={trainerCommand(run, location.origin)}
+          needs={{ scope: "trainer", run: run.name }}
+        >
           Workers tell with every report what they did with their time. They begin once a trainer has published weights.
         </EmptyState>
       ) : (
         <>
           <ul className={styles.workers} aria-label="Workers">
-            {shown.map((worker) => <WorkerTime key={worker.index} run={run} worker={worker} work={words.works} />)}
+            {shown.map((worker) => (
+              <WorkerTime key={worker.index} run={run} worker={worker} work={words.works} />
+            ))}
           </ul>
           <ul className={`${styles.legend} small soft`} aria-label="Legend">
             {partsOf(shown).map((part) => (
-              <li key={part}><span className={styles.swatch} data-part={part} /> {PARTS[part]}</li>
+              <li key={part}>
+                <span className={styles.swatch} data-part={part} /> {PARTS[part]}
+              </li>
             ))}
           </ul>
         </>
@@ -70,8 +80,12 @@ export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
             <th scope="col">
               <span className="unseen">When</span>
             </th>
-            <th scope="col" className="num">Mean</th>
-            <th scope="col" className="num wide-only">95th percentile</th>
+            <th scope="col" className="num">
+              Mean
+            </th>
+            <th scope="col" className="num wide-only">
+              95th percentile
+            </th>
           </tr>
         </thead>
         <tbody>

@@ -1,5 +1,19 @@
 import { expect, it } from "vitest";
-import { barsOf, batchWay, heldText, limitText, lookOf, rateText, shareText, slowestFirst, stillText, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
+import {
+  barsOf,
+  batchWay,
+  heldText,
+  limitText,
+  lookOf,
+  rateText,
+  shareText,
+  slowestFirst,
+  stillText,
+  trendText,
+  WORKERS_SHOWN,
+  waitText,
+  waterfallOf,
+} from "./stages";
 
 const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
 
@@ -51,9 +65,15 @@ it("never draws more than a whole bar", () => {
 });
 
 it("puts the parts of a step one behind the other, weighted by how often they were passed", () => {
-  const { total, stretches } = waterfallOf([{ stages: { recv: timing(1), env_step: timing(4, 30) } }, { stages: { env_step: timing(8, 10) } }]);
+  const { total, stretches } = waterfallOf([
+    { stages: { recv: timing(1), env_step: timing(4, 30) } },
+    { stages: { env_step: timing(8, 10) } },
+  ]);
   expect(total).toBe(6);
-  expect(stretches.map(({ part, from }) => [part, from])).toEqual([["recv", 0], ["env_step", 1 / 6]]);
+  expect(stretches.map(({ part, from }) => [part, from])).toEqual([
+    ["recv", 0],
+    ["env_step", 1 / 6],
+  ]);
   expect(waterfallOf([]).stretches).toEqual([]);
 });
 

@@ -25,7 +25,9 @@ export function lookOf(stage: StageName, kind: RunDetail["kind"]): Look {
 /** A rate in the unit of time in which it is a number one can imagine. */
 export function rateText(rate: number | null, unit: string): { amount: string; unit: string } {
   if (rate === null) return { amount: "–", unit };
-  return rate > 0 && rate < 0.1 ? { amount: number(60 * rate), unit: `${unit} a minute` } : { amount: number(rate), unit: `${unit} a second` };
+  return rate > 0 && rate < 0.1
+    ? { amount: number(60 * rate), unit: `${unit} a minute` }
+    : { amount: number(rate), unit: `${unit} a second` };
 }
 
 /** The limit on data that workers make ahead of the trainer. */
@@ -51,7 +53,10 @@ export function stillText({ name, share }: Pick<PipelineStage, "name" | "share">
 }
 
 /** What the bar of a stage is a part of. */
-export function shareText({ name, share }: Pick<PipelineStage, "name" | "share">, { queued, pause_above }: Pick<Pipeline, "queued" | "pause_above">): string {
+export function shareText(
+  { name, share }: Pick<PipelineStage, "name" | "share">,
+  { queued, pause_above }: Pick<Pipeline, "queued" | "pause_above">,
+): string {
   if (name === "queue") return `${percent(pause_above ? queued / pause_above : share)} of its tolerance`;
   return `${percent(share)} of the time ${name === "batch" ? "under way" : "at work"}`;
 }
@@ -69,17 +74,28 @@ export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "
 }
 
 /** Where the queue is going: filling or emptying, and when it gets there. */
-export function trendText({ arriving, handed_out, queued, pause_above, unit }: Pick<Pipeline, "arriving" | "handed_out" | "queued" | "pause_above" | "unit">): string {
+export function trendText({
+  arriving,
+  handed_out,
+  queued,
+  pause_above,
+  unit,
+}: Pick<Pipeline, "arriving" | "handed_out" | "queued" | "pause_above" | "unit">): string {
   const more = (arriving ?? 0) - (handed_out ?? 0);
   const most = Math.max(arriving ?? 0, handed_out ?? 0);
   if (most === 0) return "Nothing came in and nothing went out in the last minute.";
   if (Math.abs(more) < 0.05 * most) return "As much comes in as goes out.";
   const speed = rateText(Math.abs(more), unit);
   const words = `${speed.amount} ${speed.unit}`;
-  if (more < 0) return queued > 0 ? `It empties by ${words}; nothing is left in about ${duration(queued / -more)} at this rate.` : `More goes out than comes in, by ${words}.`;
+  if (more < 0)
+    return queued > 0
+      ? `It empties by ${words}; nothing is left in about ${duration(queued / -more)} at this rate.`
+      : `More goes out than comes in, by ${words}.`;
   const room = pause_above === null ? null : pause_above - queued;
   if (room === null) return `It fills by ${words}.`;
-  return room <= 0 ? `It fills by ${words}, and is over its tolerance.` : `It fills by ${words}; its tolerance is reached in about ${duration(room / more)}.`;
+  return room <= 0
+    ? `It fills by ${words}, and is over its tolerance.`
+    : `It fills by ${words}; its tolerance is reached in about ${duration(room / more)}.`;
 }
 
 /** Everything that a worker may do with its time, in the order in which a step passes it. */
@@ -101,8 +117,15 @@ export type Bar = { part: Part; share: number; width: number };
 
 /** One worker's time as parts of one bar; those that go on side by side may be more than all of it. */
 export function barsOf(shares: Record<string, number>): Bar[] {
-  const total = Math.max(1, NAMES.reduce((sum, part) => sum + (shares[part] ?? 0), 0));
-  return NAMES.filter((part) => (shares[part] ?? 0) > 0).map((part) => ({ part, share: shares[part] ?? 0, width: (shares[part] ?? 0) / total }));
+  const total = Math.max(
+    1,
+    NAMES.reduce((sum, part) => sum + (shares[part] ?? 0), 0),
+  );
+  return NAMES.filter((part) => (shares[part] ?? 0) > 0).map((part) => ({
+    part,
+    share: shares[part] ?? 0,
+    width: (shares[part] ?? 0) / total,
+  }));
 }
 
 /** The parts that any of the workers has, for the legend. */
@@ -118,7 +141,8 @@ export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: numb
   const means = OF_A_STEP.map((part) => {
     const timings = workers.flatMap(({ stages }) => stages[part] ?? []);
     const passages = timings.reduce((sum, timing) => sum + timing.count, 0);
-    const of = (field: "mean_ms" | "p95_ms") => (passages ? timings.reduce((sum, timing) => sum + timing[field] * timing.count, 0) / passages : 0);
+    const of = (field: "mean_ms" | "p95_ms") =>
+      passages ? timings.reduce((sum, timing) => sum + timing[field] * timing.count, 0) / passages : 0;
     return { part, mean: of("mean_ms"), p95: of("p95_ms") };
   }).filter(({ mean }) => mean > 0);
   const total = means.reduce((sum, { mean }) => sum + mean, 0);

@@ -6,11 +6,29 @@ const AT = "2026-01-01T00:00:00Z";
 const SECOND = 1e6;
 const from = Date.parse(AT) * 1000;
 const later = (seconds: number) => new Date(Date.parse(AT) + 1000 * seconds).toISOString();
-const nothing: Sources = { run: { name: "r" }, batches: [], versions: [], deliveries: [], events: [], workers: [], now: Date.parse(later(60)) };
+const nothing: Sources = {
+  run: { name: "r" },
+  batches: [],
+  versions: [],
+  deliveries: [],
+  events: [],
+  workers: [],
+  now: Date.parse(later(60)),
+};
 const shown = (sources: Partial<Sources>) => traceOf({ ...nothing, ...sources }).traceEvents.filter(({ ph }) => ph !== "M");
 
 it("shows a batch as long as its trainer had it, and one that is still out until now", () => {
-  const batch = (given: object) => ({ ordinal: 1, trainer: "grpo", state: "confirmed", leased_at: AT, settled_at: later(5), epoch: 1, policy_step: 3, ...given }) as BatchRow;
+  const batch = (given: object) =>
+    ({
+      ordinal: 1,
+      trainer: "grpo",
+      state: "confirmed",
+      leased_at: AT,
+      settled_at: later(5),
+      epoch: 1,
+      policy_step: 3,
+      ...given,
+    }) as BatchRow;
   const [done, out] = shown({ batches: [batch({}), batch({ ordinal: 2, trainer: null, settled_at: null })] });
   expect(done).toMatchObject({ name: "batch 1", ts: from, dur: 5 * SECOND, args: { weights: "1.3" } });
   expect(out).toMatchObject({ name: "batch 2", dur: 60 * SECOND });

@@ -72,7 +72,16 @@ function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): Tra
     ] as const;
     return marks.flatMap(([what, from, to]) =>
       from && to
-        ? [{ name: `${what} ${version}`, ph: "X" as const, pid: TRACKS.weights, tid: 1 + worker, ts: micros(from), dur: Math.max(0, micros(to) - micros(from)) }]
+        ? [
+            {
+              name: `${what} ${version}`,
+              ph: "X" as const,
+              pid: TRACKS.weights,
+              tid: 1 + worker,
+              ts: micros(from),
+              dur: Math.max(0, micros(to) - micros(from)),
+            },
+          ]
         : [],
     );
   });
@@ -91,17 +100,22 @@ function ofSteps(workers: WorkerRow[], now: number): TraceEvent[] {
   return workers.flatMap((worker) => {
     const { total, stretches } = waterfallOf([worker]);
     if (stretches.length === 0) return [];
-    const parts = stretches.map(({ part, from, mean, p95 }): TraceEvent => ({
-      ...{ name: PARTS[part], ph: "X", pid: TRACKS.steps, tid: 1 + worker.index },
-      ...{ ts: 1000 * (now + from * total), dur: 1000 * mean },
-      args: { mean_ms: mean, p95_ms: p95 },
-    }));
+    const parts = stretches.map(
+      ({ part, from, mean, p95 }): TraceEvent => ({
+        ...{ name: PARTS[part], ph: "X", pid: TRACKS.steps, tid: 1 + worker.index },
+        ...{ ts: 1000 * (now + from * total), dur: 1000 * mean },
+        args: { mean_ms: mean, p95_ms: p95 },
+      }),
+    );
     return [threadNamed(TRACKS.steps, 1 + worker.index, `worker ${worker.index}`), ...parts];
   });
 }
 
 /** The whole trace as a value that is written as JSON. */
-export function traceOf({ run, batches, versions, deliveries, events, workers, now }: Sources): { traceEvents: TraceEvent[]; displayTimeUnit: "ms" } {
+export function traceOf({ run, batches, versions, deliveries, events, workers, now }: Sources): {
+  traceEvents: TraceEvent[];
+  displayTimeUnit: "ms";
+} {
   const tracks = [
     named(TRACKS.trainers, `${run.name}: batches at trainers`),
     named(TRACKS.weights, `${run.name}: weights on their way`),

@@ -8,10 +8,10 @@ import { Age } from "@/components/Age";
 import { Copy } from "@/components/Copying";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { useDraft } from "@/components/useDraft";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
@@ -25,23 +25,39 @@ function Facts({ batch }: { batch: BatchRow }) {
       <dt>Lease</dt>
       <dd>
         <BatchChip batch={batch} /> fence {batch.fence}
-        {batch.lapses > 0 && <span className="held"> · lapsed {batch.lapses} {batch.lapses === 1 ? "time" : "times"}</span>}
+        {batch.lapses > 0 && (
+          <span className="held">
+            {" "}
+            · lapsed {batch.lapses} {batch.lapses === 1 ? "time" : "times"}
+          </span>
+        )}
       </dd>
       <dt>Id</dt>
-      <dd className="mono">{batch.id.slice(0, 8)}… <Copy text={batch.id} label="Copy the id of the batch" /></dd>
+      <dd className="mono">
+        {batch.id.slice(0, 8)}… <Copy text={batch.id} label="Copy the id of the batch" />
+      </dd>
       <dt>Trainer</dt>
       <dd className="anywhere">{batch.trainer ? visible(batch.trainer) : "none"}</dd>
       <dt>Served</dt>
-      <dd><span title={utc(batch.leased_at)}><Age at={batch.leased_at} suffix=" ago" /></span>{latency !== null && `, trained on after ${duration(latency)}`}</dd>
+      <dd>
+        <span title={utc(batch.leased_at)}>
+          <Age at={batch.leased_at} suffix=" ago" />
+        </span>
+        {latency !== null && `, trained on after ${duration(latency)}`}
+      </dd>
       <dt>Policy</dt>
-      <dd>version {policyStep(batch.policy_step)} in epoch {batch.epoch}</dd>
+      <dd>
+        version {policyStep(batch.policy_step)} in epoch {batch.epoch}
+      </dd>
       <dt>Size</dt>
       <dd>
         {number(batch.items)} items, {number(batch.sequences)} sequences, {bytes(batch.size_bytes)}
         {batch.padding !== null && `, ${percent(batch.padding)} padding`}
       </dd>
       <dt>Staleness</dt>
-      <dd><Staleness staleness={batch.staleness} /> {behindWords(batch.staleness)}</dd>
+      <dd>
+        <Staleness staleness={batch.staleness} /> {behindWords(batch.staleness)}
+      </dd>
     </dl>
   );
 }
@@ -59,7 +75,12 @@ function Shares({ batch, names }: { batch: BatchRow; names: Names }) {
   return (
     <table className="table" aria-label="Composition">
       <thead>
-        <tr><th>Environment</th><th className="num">In the batch</th><th className="num">Share</th><th className="num">By weight</th></tr>
+        <tr>
+          <th>Environment</th>
+          <th className="num">In the batch</th>
+          <th className="num">Share</th>
+          <th className="num">By weight</th>
+        </tr>
       </thead>
       <tbody>
         {Object.entries(batch.composition).map(([name, items]) => (
@@ -96,14 +117,18 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
           {items.map((item) => (
             <tr key={item.position}>
               <td className="num">
-                <PlaceLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">{item.id}</PlaceLink>
+                <PlaceLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
+                  {item.id}
+                </PlaceLink>
               </td>
               <td className="anywhere">{visible(item.environment)}</td>
               <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>
               {isGroups && <td className="num">{number(item.tokens)}</td>}
               {isGroups && <td className="num">{number(item.score_mean)}</td>}
               <td className="num">{item.staleness === null ? "–" : number(item.staleness)}</td>
-              <td className="num"><Age at={item.received_at} suffix=" ago" /></td>
+              <td className="num">
+                <Age at={item.received_at} suffix=" ago" />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -157,8 +182,15 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
         onChange={(event) => setReason(event.currentTarget.value)}
       />
       <Group justify="flex-end" mt="sm">
-        <Button variant="default" onClick={() => setVerb(null)}>Cancel</Button>
-        <Button type="submit" loading={decide.isPending} disabled={verb === "discard" && !reason.trim()} color={verb === "discard" ? "red.8" : undefined}>
+        <Button variant="default" onClick={() => setVerb(null)}>
+          Cancel
+        </Button>
+        <Button
+          type="submit"
+          loading={decide.isPending}
+          disabled={verb === "discard" && !reason.trim()}
+          color={verb === "discard" ? "red.8" : undefined}
+        >
           {label}
         </Button>
       </Group>

@@ -12,8 +12,8 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
-import { trainerCommand } from "@/pages/run/words";
 import { Staleness } from "@/pages/run/queue/Staleness";
+import { trainerCommand } from "@/pages/run/words";
 
 const STATES: { value: BatchState; label: string }[] = [
   { value: "leased", label: "Leased" },
@@ -27,7 +27,9 @@ export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_ex
   const { tone, sign, words } = lookOf(batch, useNow());
   return (
     <span className={`chip tone-${tone}`} data-batch-state={batch.state}>
-      <span className="chip-sign" aria-hidden="true">{sign}</span>
+      <span className="chip-sign" aria-hidden="true">
+        {sign}
+      </span>
       {words}
     </span>
   );
@@ -42,14 +44,20 @@ function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; na
           {number(batch.ordinal)}
         </Link>
       </td>
-      <td><BatchChip batch={batch} /></td>
+      <td>
+        <BatchChip batch={batch} />
+      </td>
       <td className="anywhere composition">{visible(compositionText(batch.composition, names))}</td>
       <td className="num">{batch.tokens ? count(batch.tokens) : "–"}</td>
       <td className="num">{batch.padding === null ? "–" : percent(batch.padding)}</td>
       <td className="anywhere">{batch.trainer ? visible(batch.trainer) : "–"}</td>
-      <td className="num"><Age at={batch.leased_at} suffix=" ago" /></td>
+      <td className="num">
+        <Age at={batch.leased_at} suffix=" ago" />
+      </td>
       <td className="num">{latency === null ? "–" : duration(latency)}</td>
-      <td><Staleness staleness={batch.staleness} /></td>
+      <td>
+        <Staleness staleness={batch.staleness} />
+      </td>
     </tr>
   );
 }
@@ -74,7 +82,9 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
           clearable
           data={STATES}
           value={state ?? null}
-          onChange={(value) => void navigate({ search: (old) => ({ ...old, state: (value ?? undefined) as BatchState | undefined }), replace: true })}
+          onChange={(value) =>
+            void navigate({ search: (old) => ({ ...old, state: (value ?? undefined) as BatchState | undefined }), replace: true })
+          }
         />
       }
     >
@@ -105,7 +115,11 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
                 <th>Staleness</th>
               </tr>
             </thead>
-            <tbody>{rows.map((batch) => <Row key={batch.id} run={run} batch={batch} names={names} state={state} />)}</tbody>
+            <tbody>
+              {rows.map((batch) => (
+                <Row key={batch.id} run={run} batch={batch} names={names} state={state} />
+              ))}
+            </tbody>
           </table>
         </div>
       )}

@@ -13,7 +13,11 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
     <Panel title="Depth by environment" note={`${number(total)} ${unit} queued`} className="span-6">
       <div className="depth" role="img" aria-label={`${number(total)} ${unit} queued of ${number(threshold)} at which producers pause`}>
         {environments.map((each, i) => (
-          <span key={each.name} className={`depth-part series-${(i % 8) + 1}`} style={{ width: percentage(each.queued_sequences / scale) }} />
+          <span
+            key={each.name}
+            className={`depth-part series-${(i % 8) + 1}`}
+            style={{ width: percentage(each.queued_sequences / scale) }}
+          />
         ))}
         {threshold > 0 && <span className="depth-mark" style={{ left: percentage(threshold / scale) }} />}
       </div>
@@ -27,8 +31,12 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
                 <th>Environment</th>
                 <th className="num">Queued · {unit}</th>
                 <th className="num">Share</th>
-                <th className="num" title="Groups that are smaller than the environment's wait until some of them add up to one">Incomplete</th>
-                <th className="num" title="Since when the head of its queue waits">Oldest</th>
+                <th className="num" title="Groups that are smaller than the environment's wait until some of them add up to one">
+                  Incomplete
+                </th>
+                <th className="num" title="Since when the head of its queue waits">
+                  Oldest
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -42,7 +50,11 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
                   <td className="num" data-incomplete={each.waiting}>
                     {number(each.waiting)}
                     {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
-                    {each.waiting_since && <div className="faint small">oldest <Age at={each.waiting_since} /></div>}
+                    {each.waiting_since && (
+                      <div className="faint small">
+                        oldest <Age at={each.waiting_since} />
+                      </div>
+                    )}
                   </td>
                   <td className="num">{each.oldest_at ? <Age at={each.oldest_at} /> : "–"}</td>
                 </tr>

@@ -39,9 +39,11 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
       className="span-12"
     >
       <div className="ledger-bar" aria-hidden="true">
-        {fates.filter(({ count }) => count > 0).map(({ name, count }) => (
-          <span key={name} className={`fate-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
-        ))}
+        {fates
+          .filter(({ count }) => count > 0)
+          .map(({ name, count }) => (
+            <span key={name} className={`fate-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
+          ))}
       </div>
       <div className="ledger-terms">
         <span className="ledger-term">

@@ -2,8 +2,8 @@ import { NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { number } from "@/format";
 import { changesOf, typedOf } from "@/pages/run/queue/limits";
 

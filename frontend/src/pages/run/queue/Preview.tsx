@@ -55,14 +55,26 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
           <p className="preview-line" data-preview={data.reason ?? "ready"}>
             {data.reason ? (
               <>
-                <span className="chip tone-quiet"><span className="chip-sign" aria-hidden="true">◌</span>none yet</span> {REASONS[data.reason]}{" "}
+                <span className="chip tone-quiet">
+                  <span className="chip-sign" aria-hidden="true">
+                    ◌
+                  </span>
+                  none yet
+                </span>{" "}
+                {REASONS[data.reason]}{" "}
                 <span className="faint">
                   {number(data.queued_sequences)} of {number(data.batch_size)} sequences are queued.
                 </span>
               </>
             ) : (
               <>
-                <span className="chip tone-good"><span className="chip-sign" aria-hidden="true">✓</span>ready</span> {number(data.items)} groups, {number(data.sequences)} sequences
+                <span className="chip tone-good">
+                  <span className="chip-sign" aria-hidden="true">
+                    ✓
+                  </span>
+                  ready
+                </span>{" "}
+                {number(data.items)} groups, {number(data.sequences)} sequences
                 {data.comes_again && <span className="held"> · comes again after a lapsed lease</span>}
               </>
             )}
@@ -79,11 +91,19 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
                 <dd>{data.padding === null ? "–" : `${percent(data.padding)} of the positions would hold no token`}</dd>
                 <dt>Group sizes</dt>
                 <dd>
-                  {Object.entries(data.sizes).map(([size, groups]) => `${number(groups)} × ${size}`).join(", ")}
+                  {Object.entries(data.sizes)
+                    .map(([size, groups]) => `${number(groups)} × ${size}`)
+                    .join(", ")}
                 </dd>
                 <dt>Waited</dt>
                 <dd>
-                  {data.oldest_at ? <>from <Age at={data.newest_at} /> to <Age at={data.oldest_at} /></> : "–"}
+                  {data.oldest_at ? (
+                    <>
+                      from <Age at={data.newest_at} /> to <Age at={data.oldest_at} />
+                    </>
+                  ) : (
+                    "–"
+                  )}
                 </dd>
               </dl>
             </>

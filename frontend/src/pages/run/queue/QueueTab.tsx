@@ -5,7 +5,6 @@ import { lazy, Suspense } from "react";
 import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
 import { ErrorState } from "@/components/ErrorState";
 import { usePartNews } from "@/live/news";
-import { useRun } from "@/pages/run/RunContext";
 import { BatchTable } from "@/pages/run/queue/BatchTable";
 import { namesOf } from "@/pages/run/queue/batches";
 import { Depth } from "@/pages/run/queue/Depth";
@@ -13,6 +12,7 @@ import { Ledger } from "@/pages/run/queue/Ledger";
 import { Preview } from "@/pages/run/queue/Preview";
 import { QueueChart } from "@/pages/run/queue/QueueChart";
 import { WhyPaused } from "@/pages/run/queue/WhyPaused";
+import { useRun } from "@/pages/run/RunContext";
 
 const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
 
@@ -22,7 +22,10 @@ export function QueueTab() {
   const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
   const topic = `run:${run.name}` as const;
-  const { data, error } = useQuery({ ...queueQuery(run.name), refetchInterval: usePartNews(topic, "queue", QUEUE_MS, ["queue", run.name]) });
+  const { data, error } = useQuery({
+    ...queueQuery(run.name),
+    refetchInterval: usePartNews(topic, "queue", QUEUE_MS, ["queue", run.name]),
+  });
   const refetchInterval = usePartNews(topic, "queue", BESIDE_MS, ["environments", run.name], ["batches", run.name], ["preview", run.name]);
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);

@@ -20,7 +20,9 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
     <li data-gate={gate.rule} data-closed={gate.closed}>
       <div className="gate-head">
         <span className={`chip tone-${gate.closed ? "held" : "good"}`}>
-          <span className="chip-sign" aria-hidden="true">{gate.closed ? "▲" : "✓"}</span>
+          <span className="chip-sign" aria-hidden="true">
+            {gate.closed ? "▲" : "✓"}
+          </span>
           {gate.closed ? "pauses" : "open"}
         </span>
         <b>{name}</b>
@@ -39,20 +41,33 @@ export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }
   const { paused, gates, since, set_by, resumes_in_seconds, trained_per_second, unit } = queue;
   const title = paused ? "Why is it paused?" : "What would pause it?";
   const change = mayOperate && !isOver(run.status) && (
-    <Button size="compact-sm" variant="default" title="Tolerance, staleness and the lease, while the run goes on" onClick={() => setChanging(true)}>Change limits</Button>
+    <Button
+      size="compact-sm"
+      variant="default"
+      title="Tolerance, staleness and the lease, while the run goes on"
+      onClick={() => setChanging(true)}
+    >
+      Change limits
+    </Button>
   );
   return (
     <Panel title={title} note={paused ? "producers wait" : "producers may go on"} aside={change} className="span-6">
       {gates.length === 0 ? (
         <p className="soft">The trainer says how large a batch is when it registers; until then nothing pauses.</p>
       ) : (
-        <ul className="gates">{gates.map((gate) => <GateRow key={gate.rule} gate={gate} />)}</ul>
+        <ul className="gates">
+          {gates.map((gate) => (
+            <GateRow key={gate.rule} gate={gate} />
+          ))}
+        </ul>
       )}
       <dl className="facts">
         {since && (
           <>
             <dt>Since</dt>
-            <dd><Age at={since} suffix=" ago" /></dd>
+            <dd>
+              <Age at={since} suffix=" ago" />
+            </dd>
           </>
         )}
         <dt>Trained on</dt>
@@ -60,7 +75,9 @@ export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }
         {paused && (
           <>
             <dt>Goes on</dt>
-            <dd data-resumes>{resumes_in_seconds === null ? "when a trainer takes batches again" : `in about ${duration(resumes_in_seconds)} at this rate`}</dd>
+            <dd data-resumes>
+              {resumes_in_seconds === null ? "when a trainer takes batches again" : `in about ${duration(resumes_in_seconds)} at this rate`}
+            </dd>
           </>
         )}
         {set_by && (

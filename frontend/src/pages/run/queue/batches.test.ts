@@ -3,7 +3,10 @@ import { compositionText, latencySeconds, lookOf, mayDecide, namesOf, stalenessB
 
 const NOW = Date.parse("2026-01-01T00:01:00Z");
 const batch = (state: "leased" | "returned" | "quarantined" | "confirmed", expires = "2026-01-01T00:02:00Z") => ({
-  state, lease_expires_at: expires, leased_at: "2026-01-01T00:00:00Z", settled_at: "2026-01-01T00:00:07Z",
+  state,
+  lease_expires_at: expires,
+  leased_at: "2026-01-01T00:00:00Z",
+  settled_at: "2026-01-01T00:00:07Z",
 });
 
 it("says that a lease has lapsed before anybody swept it", () => {
@@ -12,13 +15,20 @@ it("says that a lease has lapsed before anybody swept it", () => {
 });
 it("lets people decide only about what no trainer holds", () => {
   expect([batch("leased"), batch("confirmed")].map((each) => mayDecide(each, NOW))).toEqual([false, false]);
-  expect([batch("returned"), batch("quarantined"), batch("leased", "2026-01-01T00:00:30Z")].map((each) => mayDecide(each, NOW))).toEqual([true, true, true]);
+  expect([batch("returned"), batch("quarantined"), batch("leased", "2026-01-01T00:00:30Z")].map((each) => mayDecide(each, NOW))).toEqual([
+    true,
+    true,
+    true,
+  ]);
 });
 it("measures latency only of what was trained on", () => {
   expect([latencySeconds(batch("confirmed")), latencySeconds(batch("returned"))]).toEqual([7, null]);
 });
 it("orders staleness by versions", () => {
-  expect(stalenessBars({ "2": 1, "0": 3 })).toEqual([{ versions: 0, items: 3, part: 0.75 }, { versions: 2, items: 1, part: 0.25 }]);
+  expect(stalenessBars({ "2": 1, "0": 3 })).toEqual([
+    { versions: 0, items: 3, part: 0.75 },
+    { versions: 2, items: 1, part: 0.25 },
+  ]);
   expect(stalenessBars({})).toEqual([]);
 });
 it("names the largest parts first", () => {

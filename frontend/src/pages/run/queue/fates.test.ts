@@ -2,7 +2,14 @@ import { expect, it } from "vitest";
 import { fatesOf, missing } from "./fates";
 
 const counts = {
-  accepted: 20, queued: 3, waiting: 1, leased: 4, served: 9, quarantined: 0, dropped: { stale_version: 2, killed: 1 }, balanced: true,
+  accepted: 20,
+  queued: 3,
+  waiting: 1,
+  leased: 4,
+  served: 9,
+  quarantined: 0,
+  dropped: { stale_version: 2, killed: 1 },
+  balanced: true,
 };
 
 it("adds up the reasons of what was dropped", () => {

@@ -9,7 +9,11 @@ export function fatesOf(counts: LedgerCounts): Fate[] {
   const dropped = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0);
   return [
     { name: "served", count: counts.served, meaning: "Trained on: the trainer confirmed their batch." },
-    { name: "leased", count: counts.leased, meaning: "In a batch that a trainer holds, or whose lease expired and that is leased again first." },
+    {
+      name: "leased",
+      count: counts.leased,
+      meaning: "In a batch that a trainer holds, or whose lease expired and that is leased again first.",
+    },
     { name: "queued", count: counts.queued, meaning: "Ready to go into a batch." },
     { name: "waiting", count: counts.waiting, meaning: "Kept until enough of their kind have come." },
     ...quarantine(counts.quarantined),

@@ -2,7 +2,16 @@ import { expect, it } from "vitest";
 import type { LedgerPart } from "@/api/types";
 import { queuedFigure } from "./queued";
 
-const queue = { queued: 128, queued_sequences: 1024, waiting: 0, leased: 2, threshold: 96, batch_size: 32, over_threshold: true, served_steps: 1 };
+const queue = {
+  queued: 128,
+  queued_sequences: 1024,
+  waiting: 0,
+  leased: 2,
+  threshold: 96,
+  batch_size: 32,
+  over_threshold: true,
+  served_steps: 1,
+};
 
 it("counts what is queued in the unit of the threshold", () => {
   expect(queuedFigure({ kind: "outside" }, queue, undefined)).toEqual({ value: 1024, unit: "sequences, threshold 96" });

@@ -9,7 +9,11 @@ export function unitOf(kind: RunDetail["kind"]): "fragments" | "sequences" {
 }
 
 /** The queue depth in the unit of its threshold. For a fleet, the count of the ledger on the same page. */
-export function queuedFigure({ kind }: Pick<RunDetail, "kind">, queue: QueuePart | undefined, ledger: LedgerPart | undefined): { value: number | undefined; unit: string } {
+export function queuedFigure(
+  { kind }: Pick<RunDetail, "kind">,
+  queue: QueuePart | undefined,
+  ledger: LedgerPart | undefined,
+): { value: number | undefined; unit: string } {
   const unit = unitOf(kind);
   const value = kind === "fleet" ? (ledger?.fragments.queued ?? queue?.queued) : queue?.queued_sequences;
   if (!queue || queue.threshold <= 0) return { value, unit };

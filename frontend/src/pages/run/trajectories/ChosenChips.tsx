@@ -11,7 +11,13 @@ export function ChosenChips({ chosen, onChange, onClear }: Props) {
   return (
     <div className={styles.chips}>
       {chosen.map((chip) => (
-        <button key={chip.key} type="button" className={styles.chosen} onClick={() => onChange(chip.without)} aria-label={`Remove ${chip.label}`}>
+        <button
+          key={chip.key}
+          type="button"
+          className={styles.chosen}
+          onClick={() => onChange(chip.without)}
+          aria-label={`Remove ${chip.label}`}
+        >
           {chip.label}
           <X size={13} aria-hidden="true" />
         </button>

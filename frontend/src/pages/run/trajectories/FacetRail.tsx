@@ -42,11 +42,7 @@ export function FacetRail({ facets, query, onChange }: Props) {
             <legend>{title}</legend>
             {all.slice(0, Math.max(SHOWN, chosen.length)).map((each) => (
               <label key={each.value} className={styles.choice}>
-                <input
-                  type="checkbox"
-                  checked={chosen.includes(each.value)}
-                  onChange={() => onChange(toggled(query, name, each.value))}
-                />
+                <input type="checkbox" checked={chosen.includes(each.value)} onChange={() => onChange(toggled(query, name, each.value))} />
                 <span className={styles.choiceName}>{plain(each.label)}</span>
                 <span className={styles.choiceCount}>{count(each.groups)}</span>
               </label>
@@ -54,10 +50,34 @@ export function FacetRail({ facets, query, onChange }: Props) {
           </fieldset>
         );
       })}
-      <Histogram label="Mean score" bins={facets?.histograms.score} least={query.score_min} most={query.score_max} onChange={setRange("score")} />
-      <Histogram label="Longest sequence, tokens" bins={facets?.histograms.length} least={query.length_min} most={query.length_max} onChange={setRange("length")} />
-      <Histogram label="Policy step" bins={facets?.histograms.version} least={query.version_min} most={query.version_max} onChange={setRange("version")} />
-      <Histogram label="Train step (batch)" bins={facets?.histograms.step} least={query.step_min} most={query.step_max} onChange={setRange("step")} />
+      <Histogram
+        label="Mean score"
+        bins={facets?.histograms.score}
+        least={query.score_min}
+        most={query.score_max}
+        onChange={setRange("score")}
+      />
+      <Histogram
+        label="Longest sequence, tokens"
+        bins={facets?.histograms.length}
+        least={query.length_min}
+        most={query.length_max}
+        onChange={setRange("length")}
+      />
+      <Histogram
+        label="Policy step"
+        bins={facets?.histograms.version}
+        least={query.version_min}
+        most={query.version_max}
+        onChange={setRange("version")}
+      />
+      <Histogram
+        label="Train step (batch)"
+        bins={facets?.histograms.step}
+        least={query.step_min}
+        most={query.step_max}
+        onChange={setRange("step")}
+      />
     </>
   );
 }

@@ -5,15 +5,21 @@ import { Age } from "@/components/Age";
 import { bytes, number, shortId } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
+import { versionsText } from "@/pages/viewer/fragment";
 import { plain } from "@/pages/viewer/hostile";
 import { FateChip } from "@/pages/viewer/marks";
-import { versionsText } from "@/pages/viewer/fragment";
 
 function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary; query: GroupQuery }) {
   return (
     <tr className="opens" data-row data-fragment={fragment.id}>
       <td className={styles.what}>
-        <Link to="/runs/$name/fragments/$fragment" params={{ name: run, fragment: String(fragment.id) }} className="strong" title={plain(fragment.slot)} data-open>
+        <Link
+          to="/runs/$name/fragments/$fragment"
+          params={{ name: run, fragment: String(fragment.id) }}
+          className="strong"
+          title={plain(fragment.slot)}
+          data-open
+        >
           {plain(shortId(fragment.slot))} · {number(fragment.number)}
         </Link>
         <div className={styles.under}>
@@ -23,16 +29,33 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
         </div>
       </td>
       <td className="num">{number(fragment.steps)}</td>
-      <td className="num" title={fragment.reward_sum === null ? "Open it: it is too large to look into for a list, or cannot be read" : undefined}>
+      <td
+        className="num"
+        title={fragment.reward_sum === null ? "Open it: it is too large to look into for a list, or cannot be read" : undefined}
+      >
         {number(fragment.reward_sum)}
       </td>
-      <td className="num wide-only">{fragment.epoch}.{versionsText(fragment)}</td>
-      <td className="wide-only">
-        <Link to="/runs/$name/trajectories" params={{ name: run }} search={listSearch({ ...query, worker: [fragment.worker] })} className="strong" title={plain(fragment.worker)}>{plain(shortId(fragment.worker))}</Link>
+      <td className="num wide-only">
+        {fragment.epoch}.{versionsText(fragment)}
       </td>
-      <td className="wide-only"><FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} /></td>
+      <td className="wide-only">
+        <Link
+          to="/runs/$name/trajectories"
+          params={{ name: run }}
+          search={listSearch({ ...query, worker: [fragment.worker] })}
+          className="strong"
+          title={plain(fragment.worker)}
+        >
+          {plain(shortId(fragment.worker))}
+        </Link>
+      </td>
+      <td className="wide-only">
+        <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
+      </td>
       <td className="num wide-only">{bytes(fragment.size_bytes)}</td>
-      <td className="num soft"><Age at={fragment.received_at} /></td>
+      <td className="num soft">
+        <Age at={fragment.received_at} />
+      </td>
     </tr>
   );
 }
@@ -46,18 +69,35 @@ export function FragmentTable({ run, rows, query }: { run: string; rows: Fragmen
         <thead>
           <tr>
             <th scope="col">Env slot · fragment</th>
-            <th scope="col" className="num" title="Env steps, padding not counted">Steps</th>
-            <th scope="col" className="num" title="Sum of its rewards">Return</th>
-            <th scope="col" className="num wide-only" title="Versions that acted in it">Policy</th>
-            <th scope="col" className="wide-only">Worker</th>
-            <th scope="col" className="wide-only">State</th>
-            <th scope="col" className="num wide-only">Size</th>
-            <th scope="col" className="num">Age</th>
+            <th scope="col" className="num" title="Env steps, padding not counted">
+              Steps
+            </th>
+            <th scope="col" className="num" title="Sum of its rewards">
+              Return
+            </th>
+            <th scope="col" className="num wide-only" title="Versions that acted in it">
+              Policy
+            </th>
+            <th scope="col" className="wide-only">
+              Worker
+            </th>
+            <th scope="col" className="wide-only">
+              State
+            </th>
+            <th scope="col" className="num wide-only">
+              Size
+            </th>
+            <th scope="col" className="num">
+              Age
+            </th>
           </tr>
         </thead>
-        <tbody>{rows.map((fragment) => <Line key={fragment.id} run={run} fragment={fragment} query={query} />)}</tbody>
+        <tbody>
+          {rows.map((fragment) => (
+            <Line key={fragment.id} run={run} fragment={fragment} query={query} />
+          ))}
+        </tbody>
       </table>
     </div>
   );
 }
-

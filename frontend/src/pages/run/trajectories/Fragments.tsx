@@ -58,7 +58,9 @@ export function Fragments({ run }: { run: RunDetail }) {
           data={[{ value: "", label: "every state" }, ...STATES]}
           onChange={(event) => change({ ...query, state: event.currentTarget.value ? [event.currentTarget.value] : undefined })}
         />
-        <Button variant="default" size="sm" loading={pages.isFetching && !pages.isPending} onClick={() => void pages.refetch()}>Look again</Button>
+        <Button variant="default" size="sm" loading={pages.isFetching && !pages.isPending} onClick={() => void pages.refetch()}>
+          Look again
+        </Button>
       </div>
       <ChosenChips chosen={chosen} onChange={change} onClear={() => change({ q: query.q })} />
       {pages.isPending && <Skeletons heights={[320]} />}
@@ -66,7 +68,9 @@ export function Fragments({ run }: { run: RunDetail }) {
       {rows.length > 0 && <FragmentTable run={run.name} rows={rows} query={query} />}
       {last?.is_partial && <p className={styles.scope}>Looked through 20,000 fragments; there may be more further back.</p>}
       <ShowMore pages={pages} words={last?.is_partial ? "Look further back" : undefined} />
-      {pages.isSuccess && rows.length === 0 && !pages.hasNextPage && <Nothing run={run} isNarrowed={chosen.length > 0 || Boolean(query.q)} />}
+      {pages.isSuccess && rows.length === 0 && !pages.hasNextPage && (
+        <Nothing run={run} isNarrowed={chosen.length > 0 || Boolean(query.q)} />
+      )}
     </section>
   );
 }

@@ -1,14 +1,14 @@
 import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { GroupQuery, GroupSummary } from "@/api/groups";
+import type { MarkWords } from "@/api/marks";
 import { Age } from "@/components/Age";
 import { bytes, count, number, policyStep } from "@/format";
+import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import type { MarkWords } from "@/api/marks";
-import { MarkCell } from "@/marks/MarkCell";
-import { FateChip, Flags } from "@/pages/viewer/marks";
 import { plain } from "@/pages/viewer/hostile";
+import { FateChip, Flags } from "@/pages/viewer/marks";
 
 const NONE: ReadonlySet<number> = new Set();
 
@@ -29,7 +29,12 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
     <tr className="opens" data-row data-group={group.id} data-selected={chosen.has(group.id) || undefined}>
       {onChoose && (
         <td className={styles.pick}>
-          <Checkbox size="xs" aria-label={`Choose group ${group.id}`} checked={chosen.has(group.id)} onChange={(event) => onChoose([group.id], event.currentTarget.checked)} />
+          <Checkbox
+            size="xs"
+            aria-label={`Choose group ${group.id}`}
+            checked={chosen.has(group.id)}
+            onChange={(event) => onChoose([group.id], event.currentTarget.checked)}
+          />
         </td>
       )}
       <td className={styles.what}>
@@ -85,7 +90,12 @@ export function GroupTable({ groups, ...shared }: Props) {
                   aria-label="Choose all that are shown"
                   checked={groups.every(({ id }) => chosen.has(id))}
                   indeterminate={chosen.size > 0 && !groups.every(({ id }) => chosen.has(id))}
-                  onChange={(event) => onChoose(groups.map(({ id }) => id), event.currentTarget.checked)}
+                  onChange={(event) =>
+                    onChoose(
+                      groups.map(({ id }) => id),
+                      event.currentTarget.checked,
+                    )
+                  }
                 />
               </th>
             )}
@@ -93,12 +103,24 @@ export function GroupTable({ groups, ...shared }: Props) {
             <th scope="col" title="A dot for each sequence; the stroke is their mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
             </th>
-            <th scope="col" className="num wide-only">Mean</th>
-            <th scope="col" className="num wide-only" title="Sequences in the group">Seqs</th>
-            <th scope="col" className="num wide-only" title="Tokens of its longest sequence">Longest</th>
-            <th scope="col" className="num wide-only" title="Weights that sampled it">Policy</th>
-            <th scope="col" className="wide-only">State</th>
-            <th scope="col" className="num wide-only">Age</th>
+            <th scope="col" className="num wide-only">
+              Mean
+            </th>
+            <th scope="col" className="num wide-only" title="Sequences in the group">
+              Seqs
+            </th>
+            <th scope="col" className="num wide-only" title="Tokens of its longest sequence">
+              Longest
+            </th>
+            <th scope="col" className="num wide-only" title="Weights that sampled it">
+              Policy
+            </th>
+            <th scope="col" className="wide-only">
+              State
+            </th>
+            <th scope="col" className="num wide-only">
+              Age
+            </th>
           </tr>
         </thead>
         <tbody>

@@ -13,7 +13,17 @@ type Props = {
 };
 
 /** One end of a range; it counts when one leaves the field or presses Enter. */
-function End({ label, value, hint, onChange }: { label: string; value: number | undefined; hint: string; onChange: (value: number | undefined) => void }) {
+function End({
+  label,
+  value,
+  hint,
+  onChange,
+}: {
+  label: string;
+  value: number | undefined;
+  hint: string;
+  onChange: (value: number | undefined) => void;
+}) {
   const id = useId();
   const [text, setText] = useState<string | null>(null);
   const shown = text ?? (value === undefined ? "" : String(value));
@@ -25,7 +35,9 @@ function End({ label, value, hint, onChange }: { label: string; value: number | 
   };
   return (
     <span className={styles.end}>
-      <label htmlFor={id} className="unseen">{label}</label>
+      <label htmlFor={id} className="unseen">
+        {label}
+      </label>
       <input
         id={id}
         inputMode="decimal"
@@ -81,7 +93,12 @@ function Bars({ label, bins, least, most, onChange }: BarsProps) {
       {bins.counts.map((groups, index) => {
         const [from, to] = spread(index, index);
         return (
-          <span key={index} className={styles.bin} data-out={isOut(index) || undefined} title={`${number(from)} to ${number(to)}: ${number(groups)} groups`}>
+          <span
+            key={index}
+            className={styles.bin}
+            data-out={isOut(index) || undefined}
+            title={`${number(from)} to ${number(to)}: ${number(groups)} groups`}
+          >
             <span style={{ height: `${groups === 0 ? 0 : Math.max(6, (100 * groups) / highest)}%` }} />
           </span>
         );
@@ -99,7 +116,9 @@ export function Histogram(props: Props) {
       {bins && bins.most > bins.least && <Bars {...props} bins={bins} />}
       <div className={styles.ends}>
         <End label={`${label} from`} value={least} hint={bins ? number(bins.least) : "from"} onChange={(value) => onChange(value, most)} />
-        <span className="faint" aria-hidden="true">to</span>
+        <span className="faint" aria-hidden="true">
+          to
+        </span>
         <End label={`${label} to`} value={most} hint={bins ? number(bins.most) : "to"} onChange={(value) => onChange(least, value)} />
       </div>
     </fieldset>

@@ -10,10 +10,12 @@ type Props = { scores: (number | null)[]; least: number; most: number; mean: num
 /** The score of each sequence as a dot, all groups of a list on one scale; their mean as a stroke. */
 export function ScoreDots({ scores, least, most, mean }: Props) {
   const known = scores.filter((score): score is number => score !== null);
-  const x = (score: number) =>
-    most > least ? INSET + ((score - least) / (most - least)) * (WIDTH - 2 * INSET) : WIDTH / 2;
+  const x = (score: number) => (most > least ? INSET + ((score - least) / (most - least)) * (WIDTH - 2 * INSET) : WIDTH / 2);
   const seen = new Map<number, number>();
-  const label = `Scores ${known.slice(0, 16).map((score) => number(score)).join(", ")}${known.length > 16 ? " …" : ""}`;
+  const label = `Scores ${known
+    .slice(0, 16)
+    .map((score) => number(score))
+    .join(", ")}${known.length > 16 ? " …" : ""}`;
   return (
     <svg className={styles.dots} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
       <title>{label}</title>

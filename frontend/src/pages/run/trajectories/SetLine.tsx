@@ -2,8 +2,8 @@ import { useState } from "react";
 import { type MarkWords, useDropSet } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { ReasonDialog } from "@/components/ReasonDialog";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { number } from "@/format";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
@@ -40,9 +40,14 @@ export function SetLine({ run, name, words, onDropped }: Props) {
   return (
     <p className={styles.setLine}>
       <span>
-        Set <b>{found.name}</b>: {number(found.groups)} groups, made by {plain(found.created_by)} <Age at={found.created_at} suffix=" ago" />
+        Set <b>{found.name}</b>: {number(found.groups)} groups, made by {plain(found.created_by)}{" "}
+        <Age at={found.created_at} suffix=" ago" />
       </span>
-      {mayOperate && <button type="button" className="link-button" onClick={() => setAsking(true)}>End the set…</button>}
+      {mayOperate && (
+        <button type="button" className="link-button" onClick={() => setAsking(true)}>
+          End the set…
+        </button>
+      )}
       {isAsking && <DropSet run={run} name={name} groups={found.groups} onClose={() => setAsking(false)} onDropped={onDropped} />}
     </p>
   );

@@ -14,11 +14,11 @@ import { SelectionBar } from "@/marks/SelectionBar";
 import { useMarkKeys } from "@/marks/useMarkKeys";
 import { useRun } from "@/pages/run/RunContext";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
-import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { FacetRail } from "@/pages/run/trajectories/FacetRail";
+import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { GroupTable } from "@/pages/run/trajectories/GroupTable";
-import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
 import { SetLine } from "@/pages/run/trajectories/SetLine";
+import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
 
@@ -55,7 +55,8 @@ function Scope({ facets }: { facets: GroupFacets }) {
       {!isAll || facets.total > facets.looked_at ? ` · ${count(facets.total)} in the run` : ""}
       {facets.undigested > 0 && (
         <span title="Lesson, flags, scores one by one and words are known a few seconds after a group came in">
-          {" "}· {facets.undigested >= 10_000 ? "10,000+" : number(facets.undigested)} not read yet
+          {" "}
+          · {facets.undigested >= 10_000 ? "10,000+" : number(facets.undigested)} not read yet
         </span>
       )}
     </p>
@@ -80,8 +81,7 @@ function Groups() {
     initialPageParam: "",
     getNextPageParam: (page) => page.next || undefined,
   });
-  const labelOf = (name: Choice, value: string) =>
-    plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
+  const labelOf = (name: Choice, value: string) => plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
   const words = useQuery(markWordsQuery(run.name)).data;
   const mayOperate = useMayOperate();
@@ -114,16 +114,29 @@ function Groups() {
         </div>
         <p className={styles.exports}>
           <span className="faint">Export these:</span>
-          <a href={exportUrl(run.name, query, "jsonl")} download>JSONL</a>
-          <a href={exportUrl(run.name, query, "parquet")} download>Parquet</a>
+          <a href={exportUrl(run.name, query, "jsonl")} download>
+            JSONL
+          </a>
+          <a href={exportUrl(run.name, query, "parquet")} download>
+            Parquet
+          </a>
         </p>
         <ChosenChips chosen={chosen} onChange={change} onClear={() => change(listSearch({ sort: query.sort }))} />
-        {query.set?.length === 1 && <SetLine run={run.name} name={query.set[0] ?? ""} words={words} onDropped={() => change(listSearch({ ...query, set: undefined }))} />}
+        {query.set?.length === 1 && (
+          <SetLine
+            run={run.name}
+            name={query.set[0] ?? ""}
+            words={words}
+            onDropped={() => change(listSearch({ ...query, set: undefined }))}
+          />
+        )}
         {marking.isError && <ErrorState title="The mark stays as it was" error={marking.error} />}
         {facets.data && <Scope facets={facets.data} />}
         {pages.isPending && <Skeletons heights={[320]} />}
         {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
-        {chosenGroups.length > 0 && <SelectionBar run={run.name} groups={chosenGroups} words={words} onClear={() => setPicked(new Set())} />}
+        {chosenGroups.length > 0 && (
+          <SelectionBar run={run.name} groups={chosenGroups} words={words} onClear={() => setPicked(new Set())} />
+        )}
         {groups.length > 0 && (
           <GroupTable
             run={run.name}
@@ -134,11 +147,11 @@ function Groups() {
             onChoose={mayOperate ? choose : undefined}
           />
         )}
-        {last?.is_partial && (
-          <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>
-        )}
+        {last?.is_partial && <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>}
         <ShowMore pages={pages} words={last?.is_partial ? "Look further back" : undefined} />
-        {pages.isSuccess && groups.length === 0 && !pages.hasNextPage && <Nothing isNarrowed={isNarrowed} run={run.name} kind={run.kind} onClear={() => change({})} />}
+        {pages.isSuccess && groups.length === 0 && !pages.hasNextPage && (
+          <Nothing isNarrowed={isNarrowed} run={run.name} kind={run.kind} onClear={() => change({})} />
+        )}
       </section>
     </div>
   );
@@ -147,7 +160,14 @@ function Groups() {
 function Nothing({ isNarrowed, run, kind, onClear }: { isNarrowed: boolean; run: string; kind: string; onClear: () => void }) {
   if (isNarrowed) {
     return (
-      <EmptyState title="No group matches" action={<Button variant="default" size="sm" onClick={onClear}>Show all groups</Button>}>
+      <EmptyState
+        title="No group matches"
+        action={
+          <Button variant="default" size="sm" onClick={onClear}>
+            Show all groups
+          </Button>
+        }
+      >
         Take a choice away, or look for other words.
       </EmptyState>
     );
@@ -158,8 +178,7 @@ function Nothing({ isNarrowed, run, kind, onClear }: { isNarrowed: boolean; run:
       : `curl -X POST ${window.location.origin}/api/runs/${run}/start -H "Authorization: Bearer $ROLLDECK_TOKEN"`;
   return (
     <EmptyState title="No trajectories yet" command={command} needs={{ scope: kind === "outside" ? "env" : "user", run }}>
-      Every group of sequences that comes into the run is here: what was said, its tokens, masks, scores and what became
-      of it.
+      Every group of sequences that comes into the run is here: what was said, its tokens, masks, scores and what became of it.
     </EmptyState>
   );
 }

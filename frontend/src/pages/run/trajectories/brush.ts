@@ -6,7 +6,10 @@ import type { ScoreBins } from "@/api/groups";
 export function spreadOf({ least, most, counts }: ScoreBins) {
   const width = (most - least) / counts.length;
   // The last bar ends where the numbers do, whatever rounding made of its width.
-  return (first: number, last: number): [number, number] => [least + first * width, last >= counts.length - 1 ? most : least + (last + 1) * width];
+  return (first: number, last: number): [number, number] => [
+    least + first * width,
+    last >= counts.length - 1 ? most : least + (last + 1) * width,
+  ];
 }
 
 /** The bar under a place, the first or the last one for places beside them. */

@@ -10,7 +10,11 @@ describe("the address of a list", () => {
     expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});
   });
   it("knows labels by their digit and a prompt by its digest", () => {
-    expect(listSearch({ label: [3, "0", "x"], mark: "pinned", set: "kept", prompt: "nonsense" })).toEqual({ label: ["3"], mark: ["pinned"], set: ["kept"] });
+    expect(listSearch({ label: [3, "0", "x"], mark: "pinned", set: "kept", prompt: "nonsense" })).toEqual({
+      label: ["3"],
+      mark: ["pinned"],
+      set: ["kept"],
+    });
     expect(listSearch({ prompt: "0123456789abcdef0123456789abcdef" })).toEqual({ prompt: "0123456789abcdef0123456789abcdef" });
   });
   it("is the same after it was read twice", () => {

@@ -39,7 +39,9 @@ export function VerdictLine({ run, verdict, className = "" }: Props) {
         <>
           <p className={styles.said}>
             <b>{visible(verdict.sentence)}</b>{" "}
-            <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">Why: the pipeline</Link>
+            <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
+              Why: the pipeline
+            </Link>
           </p>
           {verdict.change && <p className={`small soft ${styles.said}`}>{visible(verdict.change)}</p>}
         </>

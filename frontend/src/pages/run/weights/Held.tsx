@@ -22,7 +22,8 @@ type Dialog = "pin" | "unpin" | "sync" | "limits" | null;
 /** Requested against applied: who acts with what is wanted, and who does not yet. */
 function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders; workers: WorkerRow[] }) {
   const { there, done, waiting } = appliedOf(orders, workers);
-  if (there === 0) return <p className="small soft">No worker is there at present; those that come take version {policyStep(orders.acting_step)}.</p>;
+  if (there === 0)
+    return <p className="small soft">No worker is there at present; those that come take version {policyStep(orders.acting_step)}.</p>;
   return (
     <div data-applied={`${done}/${there}`}>
       <p className="small" role="status">
@@ -39,7 +40,9 @@ function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders;
               <Link to="/runs/$name/fleet" params={{ name: run }}>
                 worker {worker.index}
               </Link>{" "}
-              {worker.active_step === orders.acting_step ? "has not taken it anew yet" : `acts with ${policyStep(worker.active_step)}, has ${policyStep(worker.staged_step)}`}
+              {worker.active_step === orders.acting_step
+                ? "has not taken it anew yet"
+                : `acts with ${policyStep(worker.active_step)}, has ${policyStep(worker.staged_step)}`}
             </li>
           ))}
           {waiting.length > LAGGING_SHOWN && <li>and {number(waiting.length - LAGGING_SHOWN)} more</li>}
@@ -53,13 +56,15 @@ function History({ orders }: { orders: WeightsOrders }) {
   if (orders.results.length === 0) return null;
   return (
     <details className="small">
-      <summary>{number(orders.results.length)} {orders.results.length === 1 ? "order" : "orders"} so far</summary>
+      <summary>
+        {number(orders.results.length)} {orders.results.length === 1 ? "order" : "orders"} so far
+      </summary>
       <ol className="order-history" aria-label="Orders, newest first">
         {orders.results.map((order) => (
           <li key={order.number}>
             <span className="num faint">{order.number}</span> <b>{KINDS[order.kind]}</b>
-            {order.kind === "pin" && ` ${order.epoch}.${policyStep(order.pinned_step ?? -2)}`} by {nameOf(order.actor)}, <Age at={order.at} suffix=" ago" />, at version{" "}
-            {policyStep(order.newest_step)}
+            {order.kind === "pin" && ` ${order.epoch}.${policyStep(order.pinned_step ?? -2)}`} by {nameOf(order.actor)},{" "}
+            <Age at={order.at} suffix=" ago" />, at version {policyStep(order.newest_step)}
             {order.reason && `: ${visible(order.reason)}`}
           </li>
         ))}
@@ -76,7 +81,12 @@ export function Held({ run, versions, workers }: Props) {
   const [open, setOpen] = useState<Dialog>(null);
   const why = whyNotOrder(run, useMayOperate());
   if (run.kind === "outside") return null;
-  if (error) return <Panel title="What workers act with" className="span-12"><ErrorState title="The orders about weights cannot be read" error={error} /></Panel>;
+  if (error)
+    return (
+      <Panel title="What workers act with" className="span-12">
+        <ErrorState title="The orders about weights cannot be read" error={error} />
+      </Panel>
+    );
   if (!orders) return null;
   const isPinned = orders.pinned_step !== null;
   const pin = isPinned ? orders.results.find(({ kind }) => kind === "pin") : undefined;
@@ -93,7 +103,15 @@ export function Held({ run, versions, workers }: Props) {
       className="span-12"
     >
       <p className="held-words" data-pinned={isPinned || undefined}>
-        {isPinned && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>} {heldWords(orders)}
+        {isPinned && (
+          <span className="chip tone-held">
+            <span className="chip-sign" aria-hidden="true">
+              ⊢
+            </span>
+            kept
+          </span>
+        )}{" "}
+        {heldWords(orders)}
         {pin && (
           <span className="soft">
             {" "}
@@ -102,24 +120,41 @@ export function Held({ run, versions, workers }: Props) {
           </span>
         )}
       </p>
-      {orders.pinned_step !== null && <p className="small soft">{pinEffect({ step: orders.pinned_step, newest: orders.newest_step, most: run.max_staleness })}</p>}
+      {orders.pinned_step !== null && (
+        <p className="small soft">{pinEffect({ step: orders.pinned_step, newest: orders.newest_step, most: run.max_staleness })}</p>
+      )}
       {!["completed", "stopped", "failed"].includes(run.status) && <Applied run={run.name} orders={orders} workers={workers} />}
       <Group gap="xs" mt="sm">
         {buttons.map(([dialog, label]) => (
-          <Button key={label} size="compact-sm" variant="default" disabled={why !== ""} aria-describedby={why ? "why-not-order" : undefined} onClick={() => setOpen(dialog)}>
+          <Button
+            key={label}
+            size="compact-sm"
+            variant="default"
+            disabled={why !== ""}
+            aria-describedby={why ? "why-not-order" : undefined}
+            onClick={() => setOpen(dialog)}
+          >
             {label}
           </Button>
         ))}
         <Button size="compact-sm" variant="default" disabled={why !== ""} onClick={() => setOpen("limits")}>
           Change max_staleness…
         </Button>
-        {why && <span id="why-not-order" className="small faint">{why}</span>}
+        {why && (
+          <span id="why-not-order" className="small faint">
+            {why}
+          </span>
+        )}
       </Group>
       <History orders={orders} />
       {open === "pin" && <PinDialog run={run} orders={orders} versions={versions} onClose={close} />}
       {open === "unpin" && <UnpinDialog run={run} orders={orders} onClose={close} />}
       {open === "sync" && <SyncDialog run={run} orders={orders} onClose={close} />}
-      {open === "limits" && <Suspense fallback={null}><LimitsDialog run={run} onClose={close} /></Suspense>}
+      {open === "limits" && (
+        <Suspense fallback={null}>
+          <LimitsDialog run={run} onClose={close} />
+        </Suspense>
+      )}
     </Panel>
   );
 }

@@ -1,9 +1,9 @@
 import { NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
-import { type WeightsOrder, useOrderWeights } from "@/api/weights";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { useOrderWeights, type WeightsOrder } from "@/api/weights";
 import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { policyStep } from "@/format";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
@@ -39,10 +39,18 @@ type PinProps = { run: RunDetail; orders: WeightsOrders; versions: PolicyVersion
 /** Choose the version that workers keep; what that does to staleness is said first. */
 export function PinDialog({ run, orders, versions, onClose }: PinProps) {
   const choices = pinnable(versions, { run, orders });
-  const [chosen, setChosen] = useState<string>(String(choices.some(({ step }) => step === orders.acting_step) ? orders.acting_step : (choices[0]?.step ?? "")));
+  const [chosen, setChosen] = useState<string>(
+    String(choices.some(({ step }) => step === orders.acting_step) ? orders.acting_step : (choices[0]?.step ?? "")),
+  );
   const step = chosen === "" ? null : Number(chosen);
   return (
-    <OrderForm run={run.name} title="Keep a version" order={step === null || step === orders.pinned_step ? null : { verb: "pin", step }} verb="Keep it" onClose={onClose}>
+    <OrderForm
+      run={run.name}
+      title="Keep a version"
+      order={step === null || step === orders.pinned_step ? null : { verb: "pin", step }}
+      verb="Keep it"
+      onClose={onClose}
+    >
       <NativeSelect
         label="Version"
         description={
@@ -59,7 +67,9 @@ export function PinDialog({ run, orders, versions, onClose }: PinProps) {
         data-autofocus
       />
       <p className="soft" role="status">
-        {step === null ? "No version is kept that workers could take." : pinEffect({ step, newest: run.policy_step, most: run.max_staleness })}
+        {step === null
+          ? "No version is kept that workers could take."
+          : pinEffect({ step, newest: run.policy_step, most: run.max_staleness })}
       </p>
       <p className="small faint">It outlasts a restart of workers, manager and platform, and ends with this epoch.</p>
     </OrderForm>
@@ -72,7 +82,9 @@ type Props = { run: RunDetail; orders: WeightsOrders; onClose: () => void };
 export function UnpinDialog({ run, orders, onClose }: Props) {
   return (
     <OrderForm run={run.name} title="Follow the newest version again" order={{ verb: "unpin" }} verb="Follow again" onClose={onClose}>
-      <p className="soft">Each worker takes version {policyStep(orders.newest_step)} beside its rollouts, and every later one when it is published.</p>
+      <p className="soft">
+        Each worker takes version {policyStep(orders.newest_step)} beside its rollouts, and every later one when it is published.
+      </p>
     </OrderForm>
   );
 }
@@ -82,8 +94,8 @@ export function SyncDialog({ run, orders, onClose }: Props) {
   return (
     <OrderForm run={run.name} title="Take the weights anew" order={{ verb: "sync" }} verb="Take anew" onClose={onClose}>
       <p className="soft">
-        The fleet fetches version {policyStep(orders.acting_step)} again, checks it against its manifest, and every worker takes it once more beside its rollouts. Nothing is
-        lost and nobody waits; for those that lag it is another try.
+        The fleet fetches version {policyStep(orders.acting_step)} again, checks it against its manifest, and every worker takes it once
+        more beside its rollouts. Nothing is lost and nobody waits; for those that lag it is another try.
       </p>
     </OrderForm>
   );

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { batchesQuery, BESIDE_MS } from "@/api/queue";
+import { BESIDE_MS, batchesQuery } from "@/api/queue";
 import type { LedgerCounts, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, percent } from "@/format";
@@ -16,13 +16,20 @@ export function StalenessStrip({ run, counts }: { run: RunDetail; counts: Ledger
   const { data } = useInfiniteQuery({ ...batchesQuery(run.name, undefined), refetchInterval });
   const batches = (data?.pages[0] ?? []).slice(0, SHOWN).toReversed();
   const share = counts ? staleShare(counts) : null;
-  const limit = run.max_staleness === null ? "no limit is set" : `the limit is ${number(run.max_staleness)} ${run.max_staleness === 1 ? "version" : "versions"}`;
+  const limit =
+    run.max_staleness === null
+      ? "no limit is set"
+      : `the limit is ${number(run.max_staleness)} ${run.max_staleness === 1 ? "version" : "versions"}`;
   return (
     <Panel
       title="Staleness of what was served"
       note={`versions behind, batch by batch; ${limit}`}
       className="span-12"
-      aside={<span className="small soft" data-stale-share>{share === null ? "" : `${percent(share)} dropped as too old`}</span>}
+      aside={
+        <span className="small soft" data-stale-share>
+          {share === null ? "" : `${percent(share)} dropped as too old`}
+        </span>
+      }
     >
       {batches.length === 0 ? (
         <p className="faint small">No batch was served yet.</p>

@@ -6,11 +6,17 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { bytes, duration, policyStep, visible } from "@/format";
-import { trainerCommand } from "@/pages/run/words";
 import { isHeldBack } from "@/pages/run/weights/orders";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
+import { trainerCommand } from "@/pages/run/words";
 
-type RowProps = { run: RunDetail; orders: WeightsOrders | undefined; version: PolicyVersionRow; deliveries: DeliveryRow[]; isOpen: boolean };
+type RowProps = {
+  run: RunDetail;
+  orders: WeightsOrders | undefined;
+  version: PolicyVersionRow;
+  deliveries: DeliveryRow[];
+  isOpen: boolean;
+};
 
 function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
   const { bars, slowest, missing } = waterfallOf(version, deliveries);
@@ -18,7 +24,14 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
   const isKept = orders?.pinned_step === version.step && version.epoch === run.epoch;
   const isBack = isHeldBack(version, orders, run.epoch);
   return (
-    <tr data-row className="opens" data-version={version.step} data-kept={isKept || undefined} data-held-back={isBack || undefined} aria-current={isOpen ? "true" : undefined}>
+    <tr
+      data-row
+      className="opens"
+      data-version={version.step}
+      data-kept={isKept || undefined}
+      data-held-back={isBack || undefined}
+      aria-current={isOpen ? "true" : undefined}
+    >
       <td className="num">
         <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: version.id }} replace className="strong" data-open>
           {version.epoch}.{policyStep(version.step)}
@@ -27,19 +40,25 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
       <td className="nowrap">
         {isCurrent && (
           <span className={`chip tone-${isBack ? "quiet" : "good"}`}>
-            <span className="chip-sign" aria-hidden="true">{isBack ? "◌" : "●"}</span>
+            <span className="chip-sign" aria-hidden="true">
+              {isBack ? "◌" : "●"}
+            </span>
             {isBack ? "newest" : "current"}
           </span>
         )}{" "}
         {isKept && (
           <span className="chip tone-held">
-            <span className="chip-sign" aria-hidden="true">⊢</span>
+            <span className="chip-sign" aria-hidden="true">
+              ⊢
+            </span>
             kept
           </span>
         )}
         {isBack && <span className="small"> held back</span>}
       </td>
-      <td className="num"><Age at={version.published_at} suffix=" ago" /></td>
+      <td className="num">
+        <Age at={version.published_at} suffix=" ago" />
+      </td>
       <td className="num">{bytes(version.size_bytes)}</td>
       <td className="nowrap">{version.trainer ? visible(version.trainer) : "–"}</td>
       <td className="num">{bars.length === 0 ? "–" : `${bars.length - missing} of ${bars.length}`}</td>
@@ -62,7 +81,11 @@ export function VersionTable({ run, orders, versions, deliveries, open, pages }:
   return (
     <Panel title="Versions" note="newest first" className="span-6">
       {versions.length === 0 ? (
-        <EmptyState title="No weights were published yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        <EmptyState
+          title="No weights were published yet"
+          command={trainerCommand(run, location.origin)}
+          needs={{ scope: "trainer", run: run.name }}
+        >
           A trainer publishes the weights it starts with as version 0; until then nothing is generated.
         </EmptyState>
       ) : (
@@ -71,7 +94,9 @@ export function VersionTable({ run, orders, versions, deliveries, open, pages }:
             <thead>
               <tr>
                 <th className="num">Version</th>
-                <th><span className="unseen">Current</span></th>
+                <th>
+                  <span className="unseen">Current</span>
+                </th>
                 <th className="num">Published</th>
                 <th className="num">Size</th>
                 <th>Trainer</th>

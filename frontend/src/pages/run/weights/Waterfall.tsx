@@ -2,7 +2,7 @@ import type { DeliveryRow, PolicyVersionRow, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";
-import { type Bar, type Stage, STAGES, waterfallOf } from "@/pages/run/weights/waterfall";
+import { type Bar, STAGES, type Stage, waterfallOf } from "@/pages/run/weights/waterfall";
 
 const WORDS: Record<Stage, string> = { announced: "told of", staged: "received", active: "acts with" };
 
@@ -48,12 +48,16 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
   if (bars.length === 0) {
     return (
       <Panel title={title} className="span-6">
-        <EmptyState title={keptInstead === null ? "No worker has reported this version" : `Held back: workers keep version ${policyStep(keptInstead)}`}>
+        <EmptyState
+          title={
+            keptInstead === null ? "No worker has reported this version" : `Held back: workers keep version ${policyStep(keptInstead)}`
+          }
+        >
           {keptInstead !== null
             ? "It reaches them once they follow the newest version again, unless a later one comes first."
             : workers.length === 0
-            ? "This run has no workers of ours; a fleet reports when it knows of a version, has it, and acts with it."
-            : "Only the versions of the last reports are kept, and one that a later one overtook may never arrive."}
+              ? "This run has no workers of ours; a fleet reports when it knows of a version, has it, and acts with it."
+              : "Only the versions of the last reports are kept, and one that a later one overtook may never arrive."}
         </EmptyState>
       </Panel>
     );
@@ -61,7 +65,11 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
   return (
     <Panel title={title} note="since it was published; as reported, to about a second" className="span-6">
       <p className="small soft" data-slowest={slowest?.worker}>
-        {slowest ? `Slowest: worker ${slowest.worker}, after ${duration(slowest.active)}.` : last ? `All that have it took ${duration(last.active)} or less.` : "No worker acts with it yet."}{" "}
+        {slowest
+          ? `Slowest: worker ${slowest.worker}, after ${duration(slowest.active)}.`
+          : last
+            ? `All that have it took ${duration(last.active)} or less.`
+            : "No worker acts with it yet."}{" "}
         {missing > 0 && `${number(missing)} of ${number(bars.length)} never acted with it.`}
       </p>
       <ul className="falls">

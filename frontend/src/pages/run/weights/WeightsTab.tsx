@@ -19,7 +19,14 @@ const NOBODY: never[] = [];
 export function WeightsTab() {
   const { run, fleet, ledger } = useRun();
   const search = useSearch({ from: "/shell/runs/$name/weights" });
-  const refetchInterval = usePartNews(`run:${run.name}`, "weights", EVERY_MS, ["versions", run.name], ["deliveries", run.name], ["weights-orders", run.name]);
+  const refetchInterval = usePartNews(
+    `run:${run.name}`,
+    "weights",
+    EVERY_MS,
+    ["versions", run.name],
+    ["deliveries", run.name],
+    ["weights-orders", run.name],
+  );
   const pages = useInfiniteQuery({ ...versionsQuery(run.name), refetchInterval });
   const { data, error } = pages;
   const deliveries = useQuery({ ...deliveriesQuery(run.name), refetchInterval }).data ?? [];
@@ -35,14 +42,7 @@ export function WeightsTab() {
   return (
     <div className="charts">
       <Held run={run} versions={versions} workers={fleet?.workers ?? NOBODY} />
-      <VersionTable
-        run={run}
-        orders={orders}
-        versions={versions}
-        deliveries={deliveries}
-        open={shown?.id}
-        pages={pages}
-      />
+      <VersionTable run={run} orders={orders} versions={versions} deliveries={deliveries} open={shown?.id} pages={pages} />
       {shown && (
         <Waterfall
           version={shown}

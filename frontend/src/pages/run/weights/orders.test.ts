@@ -5,7 +5,8 @@ import { appliedOf, heldWords, isHeldBack, pinEffect, pinnable, whyNotOrder } fr
 const orders: WeightsOrders = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [] };
 const worker = (index: number, active: number, order: number, state = "running") =>
   ({ index, state, active_step: active, transfers: { order } }) as Parameters<typeof appliedOf>[1][number];
-const version = (step: number, fields: Partial<PolicyVersionRow> = {}) => ({ step, epoch: 1, has_file: true, ...fields }) as PolicyVersionRow;
+const version = (step: number, fields: Partial<PolicyVersionRow> = {}) =>
+  ({ step, epoch: 1, has_file: true, ...fields }) as PolicyVersionRow;
 
 test("an order is applied by a worker that acts under it, with the version that holds", () => {
   const { there, done, waiting } = appliedOf(orders, [worker(0, 5, 3), worker(1, 8, 2), worker(2, 5, 2), worker(3, 5, 1, "stopped")]);
@@ -20,8 +21,12 @@ test("what holds is said in a sentence", () => {
 });
 
 test("what a pin does to staleness is said before it is confirmed", () => {
-  expect(pinEffect({ step: 8, newest: 8, most: 2 })).toMatch(/^The trainer goes on publishing.*at most 2 versions behind: it is taken up to version 10;/);
-  expect(pinEffect({ step: 5, newest: 8, most: 1 })).toMatch(/^Version 5 is 3 behind already, and data may be at most 1 version behind: all that workers make would be dropped/);
+  expect(pinEffect({ step: 8, newest: 8, most: 2 })).toMatch(
+    /^The trainer goes on publishing.*at most 2 versions behind: it is taken up to version 10;/,
+  );
+  expect(pinEffect({ step: 5, newest: 8, most: 1 })).toMatch(
+    /^Version 5 is 3 behind already, and data may be at most 1 version behind: all that workers make would be dropped/,
+  );
   expect(pinEffect({ step: 5, newest: 8, most: null })).toMatch(/sets no limit of staleness/);
 });
 

@@ -50,6 +50,11 @@ export function isHeldBack(version: Pick<PolicyVersionRow, "epoch" | "step">, or
 }
 
 /** The versions that may be pinned: still kept, of this epoch, and for language runs none before what holds. */
-export function pinnable(versions: PolicyVersionRow[], { run, orders }: { run: Pick<RunSummary, "kind" | "epoch">; orders: WeightsOrders }): PolicyVersionRow[] {
-  return versions.filter(({ epoch, step, has_file }) => epoch === run.epoch && has_file && (run.kind !== "language" || step >= orders.acting_step));
+export function pinnable(
+  versions: PolicyVersionRow[],
+  { run, orders }: { run: Pick<RunSummary, "kind" | "epoch">; orders: WeightsOrders },
+): PolicyVersionRow[] {
+  return versions.filter(
+    ({ epoch, step, has_file }) => epoch === run.epoch && has_file && (run.kind !== "language" || step >= orders.acting_step),
+  );
 }

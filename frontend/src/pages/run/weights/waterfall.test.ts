@@ -9,7 +9,10 @@ const row = (worker: number, announced: number | null, staged: number | null, ac
 
 it("counts from when a version was published, and names the slowest worker", () => {
   const { bars, seconds, slowest, missing } = waterfallOf(version, [row(0, 1, 2, 3), row(1, 1, 4, 9), row(0, 0, 0, 0, 2)]);
-  expect(bars.map((bar) => [bar.worker, bar.announced, bar.staged, bar.active])).toEqual([[0, 1, 2, 3], [1, 1, 4, 9]]);
+  expect(bars.map((bar) => [bar.worker, bar.announced, bar.staged, bar.active])).toEqual([
+    [0, 1, 2, 3],
+    [1, 1, 4, 9],
+  ]);
   expect([seconds, slowest?.worker, missing]).toEqual([9, 1, 0]);
 });
 it("counts those who never acted with it", () => {

@@ -8,11 +8,14 @@ export const STAGES: Stage[] = ["announced", "staged", "active"];
 
 /** Seconds after the version was published; null for what never was reported. */
 export type Bar = { worker: number } & Record<Stage, number | null>;
-export type Waterfall = { bars: Bar[]; seconds: number; /** The worker that was last by more than a report's second. */
+export type Waterfall = {
+  bars: Bar[];
+  seconds: number /** The worker that was last by more than a report's second. */;
   slowest: Bar | null;
   /** The worker that was last at all. */
   last: Bar | null;
-  missing: number };
+  missing: number;
+};
 
 function secondsAfter(at: string | null, published: number): number | null {
   return at === null ? null : Math.max(0, (Date.parse(at) - published) / 1000);
