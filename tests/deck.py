@@ -131,12 +131,21 @@ class Deck:
         return sorted(pid for pid, line in found if all(word in line for word in words))
 
     def child(self, *words: str) -> int:
-        """Return the process that the supervisor itself started and whose line has all `words`."""
+        """Return the process that the supervisor itself started and whose line has all `words`.
+
+        Waits for it: the supervisor starts a killed process again after up to 30 s.
+        """
         pid = self.process.pid
-        listing = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-        started = {int(child) for child in listing.split()}
-        (found,) = started & set(self.children(*words))
-        return found
+        found: set[int] = set()
+
+        def is_there() -> bool:
+            listing = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+            found.clear()
+            found.update({int(child) for child in listing.split()} & set(self.children(*words)))
+            return len(found) == 1
+
+        wait_until(is_there, seconds=60, what=f"one process of {' '.join(words)}")
+        return found.pop()
 
     def trainer_log(self) -> str:
         return (self.var / "trainer.log").read_text(errors="replace")[-4000:]

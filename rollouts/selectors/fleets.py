@@ -16,16 +16,22 @@ from rollouts.selectors import machines, wanted
 from rollouts.wire import FleetLog, FleetState, SlotState, WorkerState
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
-from runs.selectors import weights_orders
+from runs.selectors import RunNotFound, weights_orders
 
 
 def control_of(run_id: int) -> FleetControl:
-    """Return what the platform wants of the fleet of a run."""
+    """Return what the platform wants of the fleet of a run.
+
+    Raises:
+        RunNotFound: If the run was deleted.
+    """
     logs, films = wanted.logs_wanted(run_id), wanted.films_wanted(run_id)
     restarts, cordons = wanted.restarts_wanted(run_id), wanted.cordons_wanted(run_id)
     stacks, closed = wanted.stacks_wanted(run_id), machines.machines_wanted()
     fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
-    run = Run.objects.only(*fields).get(pk=run_id)
+    run = Run.objects.only(*fields).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"run {run_id} was deleted")
     weights = weights_orders.newest_order(run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def heals(deck: Deck, pids: list[int], *, healed: Callable[[], bool] = lambda: T
     assert pids
     before, started = accepted(deck), time.monotonic()
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a process of the pool that ended by itself
+            os.kill(pid, signal.SIGKILL)
     wait_until(
         lambda: healed() and is_flowing(deck, since=before),
         seconds=HEALS_WITHIN_SECONDS,

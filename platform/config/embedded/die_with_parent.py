@@ -2,10 +2,14 @@
 
 Run as ``python -I -S die_with_parent.py SIGNAL PARENT_PID COMMAND…``. A small program of its own
 instead of a ``preexec_fn``: Python code between fork and exec may hang in a threaded parent.
+
+The program starts with the default action of SIGINT: a shell ignores that signal in the commands
+that it starts in the background (``make serve &``), and processes inherit this.
 """
 
 import ctypes
 import os
+import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
@@ -16,6 +20,7 @@ def become() -> None:
     signal_number, parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getppid() != int(parent):
         sys.exit(0)  # the parent died before it could be watched
     os.execvp(command[0], command)  # noqa: S606 no shell is wanted here

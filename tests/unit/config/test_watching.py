@@ -122,9 +122,19 @@ def test_a_child_that_ignores_the_signal_is_killed_with_its_own_children(tmp_pat
     wait_until_gone(int(child.logged()))
 
 
-def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param("", id="started in a terminal"),
+        pytest.param(
+            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);",
+            id="started in the background of a shell",
+        ),
+    ],
+)
+def test_a_child_dies_with_its_parent(begin: str, tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path;"
+        f"{begin}import sys, time; from pathlib import Path;"
         "from config.embedded.children import Child, Command;"
         "print(Child(Command(name='c', argv=('sleep', '60')), log_folder=Path(sys.argv[1])).pid,"
         " flush=True); time.sleep(60)"
