@@ -23,6 +23,7 @@ BATCH: Final = 4
 @pytest.fixture(scope="module")
 def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
     with running_deck(tmp_path_factory.mktemp("database-kills")) as deck:
+        wait_until(lambda: "Ready on" in deck.log(), seconds=300, what="every part is ready")
         yield deck
 
 
@@ -104,7 +105,7 @@ def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
         return len(producer.acknowledged), len(consumer.served), *fleet_counts(deck, fleet_run)
 
     try:
-        wait_until(lambda: min(counts()) > 0, seconds=90, what="all are under way")
+        wait_until(lambda: min(counts()) > 0, seconds=300, what="all are under way")
         for number in range(KILLS):
             before = counts()
             os.kill(deck.child("postgres", "-D"), signal.SIGKILL)
@@ -128,5 +129,10 @@ def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
     groups = deck.get(f"/api/runs/{run}/ledger")["groups"]
     assert (groups["accepted"], groups["balanced"]) == (len(producer.acknowledged), True)
     assert deck.get(f"/api/runs/{fleet_run}/ledger")["fragments"]["balanced"]
-    fleet = deck.get(f"/api/runs/{fleet_run}/fleet")
-    assert [worker["state"] for worker in fleet["workers"]] == ["running", "running"]
+
+    def states() -> list[str]:
+        fleet = deck.get(f"/api/runs/{fleet_run}/fleet")
+        return [worker["state"] for worker in fleet["workers"]]
+
+    # Workers are unknown until the first report after the last outage.
+    wait_until(lambda: states() == ["running", "running"], seconds=90, what="both workers run")

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 @pytest.fixture(scope="module")
 def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
     with running_deck(tmp_path_factory.mktemp("healing")) as deck:
+        wait_until(lambda: "Ready on" in deck.log(), seconds=300, what="every part is ready")
         yield deck
 
 
@@ -85,7 +86,7 @@ def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
     deck.post("/api/runs", {"name": deck.free_name("healing"), "preset": "cartpole", "start": True})
     trainer = deck.start_trainer("healing")
     try:
-        wait_until(lambda: is_flowing(deck, since=0), seconds=60, what="the first fragments")
+        wait_until(lambda: is_flowing(deck, since=0), seconds=300, what="the first fragments")
 
         env_worker = slot_pids(deck)[:1]
         heals(deck, env_worker, healed=lambda: len(set(slot_pids(deck)) - set(env_worker)) == 2)

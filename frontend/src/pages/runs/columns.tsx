@@ -103,7 +103,7 @@ export const COLUMNS: Column[] = [
     title: "Sequences or fragments that wait for a trainer",
     isNumber: true,
     isShown: true,
-    cell: (run) => <Queued run={run} />,
+    cell: (run) => <Queued run={run} isNarrow />,
   },
   {
     id: "rate",
