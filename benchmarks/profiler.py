@@ -21,7 +21,7 @@ IDLE: Final = (
     "get_message (redis/",
     "_read_from_socket (redis/",
     "select (selectors.py",
-    "_work (buffer/services/retries.py",
+    "_work (buffer/ingest/services/retries.py",
     "_publish_for_ever (runs/live/announcements.py",
 )
 Stacks = Counter[tuple[str, ...]]

@@ -15,18 +15,19 @@ class BufferConfig(AppConfig):
 
     def ready(self) -> None:
         """Offer the queue and the ledger to whoever watches a run."""
-        from buffer import selectors
-        from buffer.api.newest import newest_part
-        from buffer.selectors import conditions as seen
+        from buffer.batches.queries.outlooks import queue_outlooks
+        from buffer.items.api.newest import newest_part
+        from buffer.items.queries import conditions as seen
+        from buffer.items.queries.counts import ledger_part, queue_part
         from runs import live
         from runs.core.alerts import AlertKind
         from runs.services import conditions
 
-        live.register_part("queue", selectors.queue_part)
-        live.register_part("ledger", selectors.ledger_part)
+        live.register_part("queue", queue_part)
+        live.register_part("ledger", ledger_part)
         # Nobody announces it, and it opens payloads: it is read now and then, for all who watch.
         live.register_part("newest", newest_part, every_seconds=NEWEST_SECONDS)
-        live.register_outlook(selectors.queue_outlooks)
+        live.register_outlook(queue_outlooks)
         of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}
         conditions.register(of_flows, seen.flows)
         conditions.register({AlertKind.STALE_DROPS}, seen.stale_drops)

@@ -6,7 +6,18 @@ from celery import shared_task
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from buffer import services
+from buffer.archive.services import archive_jobs
+from buffer.archive.services.archive_jobs import expire_archives
+from buffer.batches.services.lease_expiry import quarantine_poison, return_lapsed_batches
+from buffer.capture.services import forget_captures
+from buffer.ingest.services.idempotency import forget_old_keys
+from buffer.ingest.services.retries import forget_old_pushes
+from buffer.inspect.services import digests
+from buffer.items.services import audits
+from buffer.payloads.services.cleanup import drop_other_epochs, settle_ended_runs
+from buffer.payloads.services.expiry import drop_expired
+from buffer.payloads.services.retention import apply_retention
+from buffer.payloads.services.segments import turn_segment
 
 logger = logging.getLogger(__name__)
 
@@ -16,14 +27,12 @@ def reclaim_lapsed_leases() -> dict[str, int]:
     """Return lapsed batches to the head of their queues and settle what nobody will train on."""
     now = timezone.now()
     return {
-        "returned": services.return_lapsed_batches(),
-        "quarantined": services.quarantine_poison(now=now),
-        "dropped": services.settle_ended_runs(now=now)
-        + services.drop_other_epochs()
-        + services.drop_expired(),
-        "forgotten": services.forget_old_keys(now=now)
-        + services.forget_old_pushes(now=now)
-        + services.forget_captures(now=now),
+        "returned": return_lapsed_batches(),
+        "quarantined": quarantine_poison(now=now),
+        "dropped": settle_ended_runs(now=now) + drop_other_epochs() + drop_expired(),
+        "forgotten": forget_old_keys(now=now)
+        + forget_old_pushes(now=now)
+        + forget_captures(now=now),
     }
 
 
@@ -31,8 +40,8 @@ def reclaim_lapsed_leases() -> dict[str, int]:
 def turn_segments() -> dict[str, int]:
     """Go on to the next segment when the open one is full, and drop those that are due."""
     now = timezone.now()
-    number = services.turn_segment(now=now)
-    report = services.apply_retention(now=now)
+    number = turn_segment(now=now)
+    report = apply_retention(now=now)
     return {"open": number, "dropped": len(report.dropped), "moved": report.moved_items}
 
 
@@ -40,8 +49,8 @@ def turn_segments() -> dict[str, int]:
 @shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
 def work_on_archives() -> int:
     """Write and restore the archives that were asked for, and let old files go."""
-    done = services.work_on_archives(clock=timezone.now)
-    services.expire_archives(now=timezone.now())
+    done = archive_jobs.work_on_archives(clock=timezone.now)
+    expire_archives(now=timezone.now())
     return done
 
 
@@ -56,10 +65,10 @@ def nudge_archives() -> None:
 @shared_task(name="buffer.jobs.audit_ledgers")
 def audit_ledgers() -> int:
     """Compare the counts of runs that have changed with their rows; return how many are wrong."""
-    return services.audit_ledgers(now=timezone.now())
+    return audits.audit_ledgers(now=timezone.now())
 
 
 @shared_task(name="buffer.jobs.digest_groups")
 def digest_groups() -> int:
     """Say what is in the groups that came in, for lists and searches; return how many."""
-    return services.digest_groups(now=timezone.now())
+    return digests.digest_groups(now=timezone.now())

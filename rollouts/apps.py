@@ -15,8 +15,8 @@ class RolloutsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what the live pages show, and look at a fleet when its run changes."""
-        from buffer import selectors as buffer_selectors
-        from buffer.selectors import token_text as buffer_token_text
+        from buffer.inspect.queries import token_text as buffer_token_text
+        from buffer.items.queries.counts import count_running_with
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
         from rollouts.selectors import rules, token_text
@@ -63,5 +63,5 @@ class RolloutsConfig(AppConfig):
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)
         config_checks.register(refuse_denied)
-        buffer_selectors.count_running_with(selectors.running_fragments)
+        count_running_with(selectors.running_fragments)
         buffer_token_text.read_tokens_with(token_text.token_pieces)

@@ -5,15 +5,11 @@ from uuid import UUID
 
 from django.db import models
 
-from buffer.models import (
-    ArchiveJob,
-    Batch,
-    CaptureSession,
-    Follower,
-    FragmentChunk,
-    GroupSet,
-    TrajectoryGroup,
-)
+from buffer.archive.models import ArchiveJob
+from buffer.capture.models import CaptureSession
+from buffer.inspect.models.marks import GroupSet
+from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.replay.models import Follower
 from rollouts.models import (
     Annotation,
     Curriculum,

@@ -8,8 +8,8 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from buffer.core.pacing import is_over, paced
-from buffer.core.status_env import EnvironmentShare, environment_status
+from buffer.batches.rules.pacing import is_over, paced
+from buffer.batches.rules.status_env import EnvironmentShare, environment_status
 from rolldeck.pacing import PauseRule
 
 

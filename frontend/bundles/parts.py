@@ -8,25 +8,31 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from buffer import selectors as buffer_selectors
-from buffer.core.conversations import Conversation, conversation
-from buffer.core.fates import ItemKind
-from buffer.core.group_filter import GroupFilter
-from buffer.core.ledger import Ledger
-from buffer.core.sequence_views import Pieces, SequenceSummary, SequenceWindow, summaries, window
-from buffer.selectors import (
+from buffer.inspect.queries import (
     group_contents,
     group_exports,
     group_provenance,
-    ledgers,
     marks,
     token_text,
 )
-from buffer.selectors.group_contents import GroupUnreadable
-from buffer.selectors.group_lists import GroupRow
-from buffer.selectors.marks import MarkRow
-from buffer.storage import PayloadMissing
-from buffer.wire.ledgers import KindLedger
+from buffer.inspect.queries.group_contents import GroupUnreadable
+from buffer.inspect.queries.group_lists import GroupRow
+from buffer.inspect.queries.marks import MarkRow
+from buffer.inspect.rules.conversations import Conversation, conversation
+from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.rules.sequence_views import (
+    Pieces,
+    SequenceSummary,
+    SequenceWindow,
+    summaries,
+    window,
+)
+from buffer.items.queries import ledgers
+from buffer.items.queries.counts import ledger
+from buffer.items.rules.ledger import Ledger
+from buffer.items.rules.states import ItemKind
+from buffer.items.schemas.ledgers import KindLedger
+from buffer.payloads.services.contents import PayloadMissing
 from frontend.bundles import page
 from rolldeck.groups import GroupArrays
 from rollouts import selectors as rollouts_selectors
@@ -174,7 +180,7 @@ def bundle(
 
 def about_run(run: Run, *, now: datetime) -> RunPart:
     """Return what is known of a run: state, configuration, ledger, events."""
-    whole = [(kind, "", buffer_selectors.ledger(run.pk, kind)) for kind in ItemKind]
+    whole = [(kind, "", ledger(run.pk, kind)) for kind in ItemKind]
     names = group_provenance.environment_names(run.pk)
     parts = [
         (one.kind, one.environment or _environment(one.env_id, names), one.ledger)

@@ -9,8 +9,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.api.group_lists import FILTERS, filter_of
-from buffer.api.streaming import streamed
+from buffer.inspect.api.group_lists import FILTERS, filter_of
+from buffer.items.api.streaming import streamed
 from frontend.bundles.comparisons import comparison_page
 from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
 from rollouts.selectors.comparisons import comparison as kept_comparison

@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
-from buffer.core.fates import BatchState
-from buffer.models import ArchiveJob, Batch
-from buffer.models.archives import ArchiveState
+from buffer.archive.models import ArchiveJob, ArchiveState
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import BatchState
 from runs.core.alerts import AlertState
 from runs.core.lifecycle import RunStatus
 from runs.models import Alert, AlertDelivery, Run

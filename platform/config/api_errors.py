@@ -11,24 +11,35 @@ from django.http import Http404, HttpResponse
 from rest_framework import exceptions
 from rest_framework.views import set_rollback
 
-from buffer import services as buffer_services
-from buffer.api.batches import NoBatchSize, WrongKind
-from buffer.core.archive_window import InvalidWindow
-from buffer.core.fragment_views import FragmentUnreadable, NoSuchStep
-from buffer.core.group_filter import InvalidFilter
-from buffer.core.marks import InvalidMark
-from buffer.core.sequence_views import NoSuchSequence
-from buffer.core.shards import RankOutsideWorld
-from buffer.core.stream_cursor import InvalidCursor
-from buffer.selectors.captures import CaptureNotFound
-from buffer.selectors.followers import FollowerNotFound
-from buffer.selectors.fragment_lists import FragmentNotFound
-from buffer.selectors.group_contents import GroupUnreadable
-from buffer.selectors.group_lists import GroupNotFound, SearchTooSlow
-from buffer.selectors.marks import SetNotFound
-from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
-from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
-from buffer.wire import InvalidGroups
+from buffer.archive.rules import InvalidWindow
+from buffer.archive.services.archive_jobs import ArchiveNotFound, ArchiveNotReady, TooManyArchives
+from buffer.archive.services.parquet import ArchiveUnavailable, ArchiveUnreadable
+from buffer.archive.services.restore import WrongRunForArchive
+from buffer.batches.api.batches import NoBatchSize, WrongKind
+from buffer.batches.rules.shards import RankOutsideWorld
+from buffer.batches.services.lease_expiry import NotQuarantined
+from buffer.batches.services.leases import BatchNotFound, LeaseLost, TrainerNotRegistered
+from buffer.capture.queries import CaptureNotFound
+from buffer.capture.services import InvalidCapture, NothingCaptured, SessionFull, SessionOver
+from buffer.followers.queries import FollowerNotFound
+from buffer.followers.rules import InvalidCursor
+from buffer.followers.services import CursorBehind, FollowerExists
+from buffer.ingest.schemas.groups_msgpack import InvalidGroups
+from buffer.ingest.services.backpressure import DiskFull, QueueFull
+from buffer.ingest.services.fragments import InvalidFragments
+from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
+from buffer.inspect.queries.fragment_lists import FragmentNotFound
+from buffer.inspect.queries.group_contents import GroupUnreadable
+from buffer.inspect.queries.group_lists import GroupNotFound, SearchTooSlow
+from buffer.inspect.queries.marks import SetNotFound
+from buffer.inspect.rules.fragment_views import FragmentUnreadable, NoSuchStep
+from buffer.inspect.rules.group_filter import InvalidFilter
+from buffer.inspect.rules.marks import InvalidMark
+from buffer.inspect.rules.sequence_views import NoSuchSequence
+from buffer.inspect.services.group_sets import SetFull
+from buffer.payloads.services.contents import PayloadExpired, PayloadMissing
+from buffer.payloads.services.objects import PayloadStorageDown
 from config.decompression import BodyBroken, BodyTooLarge, UnknownEncoding
 from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
@@ -178,12 +189,12 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         422, "manifest_mismatch", "The file is not what the manifest says"
     ),
     # Buffer.
-    buffer_services.InvalidKey: ApiError(400, "invalid", "Invalid request"),
-    buffer_services.BatchNotFound: ApiError(404, "not_found", "Not found"),
+    InvalidKey: ApiError(400, "invalid", "Invalid request"),
+    BatchNotFound: ApiError(404, "not_found", "Not found"),
     InvalidFilter: ApiError(400, "invalid", "Invalid request"),
     InvalidMark: ApiError(400, "invalid", "Invalid request"),
     SetNotFound: ApiError(404, "not_found", "Not found"),
-    buffer_services.SetFull: ApiError(409, "set_full", "The set is full"),
+    SetFull: ApiError(409, "set_full", "The set is full"),
     GroupNotFound: ApiError(404, "not_found", "Not found"),
     NoSuchSequence: ApiError(404, "not_found", "Not found"),
     FragmentNotFound: ApiError(404, "not_found", "Not found"),
@@ -192,10 +203,10 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     GroupUnreadable: ApiError(422, "invalid_data", "Invalid data"),
     SearchTooSlow: ApiError(503, "search_too_slow", "The search takes too long"),
     InvalidWindow: ApiError(400, "invalid", "Invalid request"),
-    buffer_services.ArchiveNotFound: ApiError(404, "not_found", "Not found"),
-    buffer_services.ArchiveNotReady: ApiError(409, "archive_not_ready", "No file yet"),
-    buffer_services.WrongRunForArchive: ApiError(409, "wrong_kind", "Not what this run takes"),
-    buffer_services.TooManyArchives: ApiError(429, "too_many_requests", "Too many archives wait"),
+    ArchiveNotFound: ApiError(404, "not_found", "Not found"),
+    ArchiveNotReady: ApiError(409, "archive_not_ready", "No file yet"),
+    WrongRunForArchive: ApiError(409, "wrong_kind", "Not what this run takes"),
+    TooManyArchives: ApiError(429, "too_many_requests", "Too many archives wait"),
     ArchiveUnreadable: ApiError(422, "invalid_data", "Invalid data"),
     ArchiveUnavailable: ApiError(501, "archives_unavailable", "This deck cannot keep archives"),
     PayloadStorageDown: ApiError(503, "storage_down", "The storage of payloads is away"),
@@ -204,26 +215,26 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     InvalidCursor: ApiError(400, "invalid", "Invalid request"),
     CaptureNotFound: ApiError(404, "not_found", "Not found"),
     FollowerNotFound: ApiError(404, "not_found", "Not found"),
-    buffer_services.FollowerExists: ApiError(409, "follower_exists", "Name taken"),
-    buffer_services.CursorBehind: ApiError(409, "cursor_behind", "A later place is confirmed"),
-    buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
-    buffer_services.NotQuarantined: ApiError(409, "not_quarantined", "Not in quarantine"),
-    buffer_services.TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
-    buffer_services.RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),
+    FollowerExists: ApiError(409, "follower_exists", "Name taken"),
+    CursorBehind: ApiError(409, "cursor_behind", "A later place is confirmed"),
+    LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
+    NotQuarantined: ApiError(409, "not_quarantined", "Not in quarantine"),
+    TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
+    RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),
     NoBatchSize: ApiError(409, "no_batch_size", "The run has no batch size"),
     WrongKind: ApiError(409, "wrong_kind", "Not what this run hands out"),
-    buffer_services.KeyInFlight: ApiError(
+    KeyInFlight: ApiError(
         409, "in_flight", "The first push is not answered yet", retry_after_seconds=1
     ),
-    buffer_services.KeyReused: ApiError(422, "idempotency_conflict", "Key used for another body"),
-    buffer_services.InvalidCapture: ApiError(422, "invalid_data", "Invalid data"),
-    buffer_services.NothingCaptured: ApiError(409, "nothing_captured", "Nothing was captured"),
-    buffer_services.SessionFull: ApiError(413, "session_full", "The session is full"),
-    buffer_services.SessionOver: ApiError(409, "session_over", "The session is over"),
-    buffer_services.InvalidFragments: ApiError(422, "invalid_data", "Invalid data"),
+    KeyReused: ApiError(422, "idempotency_conflict", "Key used for another body"),
+    InvalidCapture: ApiError(422, "invalid_data", "Invalid data"),
+    NothingCaptured: ApiError(409, "nothing_captured", "Nothing was captured"),
+    SessionFull: ApiError(413, "session_full", "The session is full"),
+    SessionOver: ApiError(409, "session_over", "The session is over"),
+    InvalidFragments: ApiError(422, "invalid_data", "Invalid data"),
     InvalidGroups: ApiError(422, "invalid_data", "Invalid data"),
-    buffer_services.QueueFull: ApiError(503, "over_quota", "The queue is full"),
-    buffer_services.DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
+    QueueFull: ApiError(503, "over_quota", "The queue is full"),
+    DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
     # Rollouts.
     InvalidReport: ApiError(400, "invalid", "Invalid request"),
     rollout_services.InvalidRecording: ApiError(400, "invalid", "Invalid request"),

@@ -9,7 +9,7 @@ from channels.sessions import CookieMiddleware
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
 
-from buffer.api.delivery import Deliveries  # noqa: E402
+from buffer.items.api.delivery import Deliveries  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compression import CompressedAnswers  # noqa: E402

@@ -9,7 +9,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
+from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from runs.api.refusals import refused_push_of
 from runs.core.call_digest import Call
 from runs.live.calls import book

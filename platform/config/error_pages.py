@@ -12,8 +12,8 @@ from django.http.response import HttpResponseBase
 from django.template import loader
 from django.views import defaults
 
-from buffer.api import atropos_view
-from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
+from buffer.atropos.api import view as atropos_view
+from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from config.api_errors import NOT_FOUND, OUTAGE, ApiError, respond
 from frontend.pages import index
 from runs import outages

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from buffer.api.delivery import HUNG_UP, WHEN_READ
+from buffer.items.api.delivery import HUNG_UP, WHEN_READ
 from config.answer_receipts import AnswerReceipts, Note
 from config.large_writes import LargeWrites
 

@@ -24,8 +24,8 @@ from django.http import HttpResponse, HttpResponseBadRequest
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
-from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
-from buffer.api.sending import NotedAnswer, StoredAnswer
+from buffer.atropos.urls import NAMES as ATROPOS_NAMES
+from buffer.batches.api.sending import NotedAnswer, StoredAnswer
 from config.body_limits import App, Receive, Scope, Send
 from config.packed_requests import PackedRequest
 from runs.api.waiting import Waiting

@@ -11,9 +11,10 @@ from django.db import connection
 from django.db.models import Count
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from buffer import selectors
-from buffer.core.fates import ItemKind
-from buffer.services.backpressure import free_disk_bytes
+from buffer.ingest.services.backpressure import free_disk_bytes
+from buffer.items.queries import counts as queries_counts
+from buffer.items.queries.counts import queue_depth
+from buffer.items.rules.states import ItemKind
 from rollouts import selectors as fleet_selectors
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
@@ -109,7 +110,7 @@ def _count_alerts(registry: CollectorRegistry) -> None:
 
 def _fill(sheet: _Sheet, run: Run) -> None:
     kind = ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
-    depth, ledger = selectors.queue_depth(run.pk), selectors.ledger(run.pk, kind)
+    depth, ledger = queue_depth(run.pk), queries_counts.ledger(run.pk, kind)
     values = {
         "queued_items": depth.queued,
         "queued_sequences": depth.queued_sequences,

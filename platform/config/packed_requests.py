@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 
-from buffer.api.delivery import HUNG_UP
+from buffer.items.api.delivery import HUNG_UP
 from config.decompression import Bounds, UnknownEncoding, check_encoding, decompress
 
 # Sign-in and the admin's forms read their bodies before they know who sends them.

@@ -3,7 +3,7 @@
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from buffer.api.atropos import RootView
+from buffer.atropos.api.routes import RootView
 from frontend.pages import index
 
 

@@ -33,13 +33,13 @@ urlpatterns = [
     path("api/deck/licences", LicencesView.as_view()),
     path("api/deck/kept", KeptView.as_view()),
     path("api/", include("runs.api.urls")),
-    path("api/", include("buffer.api.urls")),
+    path("api/", include("buffer.urls")),
     path("api/", include("rollouts.api.urls")),
     path("api/", include("frontend.api_urls")),
     # The routes of the Atropos trajectory API: at the root for the default run, and by name.
-    path("atropos/<slug:run>/", include("buffer.api.atropos_urls")),
+    path("atropos/<slug:run>/", include("buffer.atropos.urls")),
     path("", root),
-    path("", include("buffer.api.atropos_urls")),
+    path("", include("buffer.atropos.urls")),
     # The dashboard takes every other path.
     path("", include("frontend.urls")),
 ]

@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer import services as buffer_services
+from buffer.ingest.services.idempotency import PushKey, once
 from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of
 from rollouts.core.series import X_AT_MOST
@@ -90,13 +90,13 @@ class MetricsView(APIView):
         All or none.
         """
         push = bodies.read(request, MetricsPush)
-        key = buffer_services.PushKey.of(request.headers.get("Idempotency-Key"), request.body)
+        key = PushKey.of(request.headers.get("Idempotency-Key"), request.body)
         run_id, now = run_named(run).pk, timezone.now()
 
         def store() -> dict[str, Any]:
             return {"stored": services.record_metrics(run_id=run_id, push=push, now=now)}
 
-        answer = buffer_services.once(run_id=run_id, key=key, now=now, push=store)
+        answer = once(run_id=run_id, key=key, now=now, push=store)
         response = bodies.answer(Receipt(**answer.content), status=201)
         if answer.replayed:
             response["Idempotent-Replayed"] = "true"

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from buffer import storage
+from buffer.payloads.services import database
 from rollouts.models import Annotation, MetricSeries
 from rollouts.selectors.metrics import EPOCH
 from rollouts.wire.annotations import AnnotationRow, Annotations, ChartEvent
@@ -97,7 +97,7 @@ def places_of(run_id: int, moments: Sequence[datetime]) -> list[Place]:
         return [Place(None, None) for _ in moments]
     micros = [(at - EPOCH) // timedelta(microseconds=1) for at in moments]
     asked = {"series": series_id, "at": list(moments), "micros": micros}
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         rows = cursor.execute(_PLACES, asked, binary=True).fetchall()
     return [_place(row, at) for row, at in zip(rows, micros, strict=True)]
 

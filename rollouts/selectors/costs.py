@@ -7,10 +7,10 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Count, Sum
 
-from buffer import selectors as buffer_selectors
-from buffer.core.fates import BatchState, ItemKind
-from buffer.models import Batch
-from buffer.wire.ledgers import KindLedger
+from buffer.items.models.items import Batch
+from buffer.items.queries import counts as queries_counts
+from buffer.items.rules.states import BatchState, ItemKind
+from buffer.items.schemas.ledgers import KindLedger
 from rollouts.wire.costs import RunCost
 from runs.models import Run
 
@@ -42,7 +42,7 @@ def run_costs(runs: Sequence[Run]) -> list[RunCost]:
 def _cost(run: Run, served: dict[str, Any], worker_seconds: float | None) -> RunCost:
     is_groups = run.takes_groups
     kind = ItemKind.GROUPS if is_groups else ItemKind.FRAGMENTS
-    ledger = buffer_selectors.ledger(run.pk, kind)
+    ledger = queries_counts.ledger(run.pk, kind)
     gpus = gpus_per_worker(run.config)
     return RunCost(
         run=run.name,

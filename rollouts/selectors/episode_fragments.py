@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from buffer.selectors.episode_search import EpisodeSearch
+from buffer.inspect.queries.episode_search import EpisodeSearch
 from rollouts.models import EpisodeWindow
 from rollouts.wire.episodes import EpisodeFragments, EpisodePlace
 

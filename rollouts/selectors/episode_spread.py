@@ -6,8 +6,8 @@ from typing import Any, Final, Literal
 
 from django.db import connection
 
-from buffer.core.stretches import stretches
-from buffer.selectors.group_spread import sampled_groups
+from buffer.inspect.queries.group_spread import sampled_groups
+from buffer.inspect.rules.id_ranges import stretches
 from rollouts.core import episode_spread as rules
 from rollouts.core.episode_spread import Sample
 from rollouts.core.episode_workers import WorkerEpisodes, deviations

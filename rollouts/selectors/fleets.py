@@ -6,7 +6,8 @@ from typing import Any
 
 from django.db.models import Sum
 
-from buffer import selectors as buffer_selectors
+from buffer.items.queries.admission import admission_remaining
+from buffer.items.queries.counts import is_drained
 from rolldeck.wire import FleetControl
 from rollouts.core import control
 from rollouts.core.proof import UNKNOWN_AFTER, Heard
@@ -37,7 +38,7 @@ def control_of(run_id: int) -> FleetControl:
         "desired": desired_of(_status_of(run)),
         "epoch": run.epoch,
         "policy_step": weights_orders.acting_step(run, weights),
-        "admission_remaining": buffer_selectors.admission_remaining(run_id),
+        "admission_remaining": admission_remaining(run_id),
         "num_workers": run.num_workers or 0,
         "weights_order": weights.number if weights else 0,
     }
@@ -101,7 +102,7 @@ def fleet_view(run_id: int) -> FleetView:
         launched_at=fleet.launched_at,
         observed_at=fleet.observed_at,
         recent_launches_at=tuple(fleet.recent_launches_at),
-        buffer_is_drained=status is RunStatus.DRAINING and buffer_selectors.is_drained(run_id),
+        buffer_is_drained=status is RunStatus.DRAINING and is_drained(run_id),
         drain_deadline_at=run.drain_deadline_at,
     )
 

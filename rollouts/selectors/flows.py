@@ -6,8 +6,8 @@ from typing import Final
 
 from django.db.models import F, Q
 
-from buffer import selectors as buffer_selectors
-from buffer import storage
+from buffer.batches.queries.flows import RunCounts, run_counts
+from buffer.payloads.services import database
 from rollouts.core import pipeline
 from rollouts.models import FleetWorker, MeasureCursor
 from runs.core.lifecycle import ACTIVE
@@ -47,7 +47,7 @@ class EpisodeFlow:
 
 def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
     """Return what ended in a run behind window `after`; of very many windows, in the newest."""
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         row = cursor.execute(_EPISODES, [run_id, after, WINDOWS_AT_MOST]).fetchone()
     if row is None or row[0] is None:
         return EpisodeFlow(last=after)
@@ -75,8 +75,8 @@ def fleet_waited(run_id: int) -> float | None:
 
 def counts_of(runs: Sequence[Run]) -> dict[int, dict[str, int]]:
     """Return what each of some runs has come to: the counts that a `MeasureCursor` keeps."""
-    found = buffer_selectors.run_counts([run.pk for run in runs])
-    nothing = buffer_selectors.RunCounts()
+    found = run_counts([run.pk for run in runs])
+    nothing = RunCounts()
     return {run.pk: found.get(run.pk, nothing)._asdict() | _progress_of(run) for run in runs}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models import F, Max
 from numpy.typing import NDArray
 
-from buffer import storage
+from buffer.payloads.services import database
 from rollouts.core.figures import written
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.models import MetricSample, MetricSeries
@@ -124,14 +124,14 @@ def metric_names(run_id: int) -> MetricNames:
 
 def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:
     """Return the newest sample by name, names in their order."""
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
     return {name: Sample(*sample) for _, name, *sample in rows if sample[0] is not None}
 
 
 def newest_samples(series_ids: Sequence[int]) -> dict[int, Sample]:
     """Return the newest sample of each series that has one, by the series."""
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
     return {pk: Sample(*sample) for pk, _, *sample in rows if sample[0] is not None}
 
@@ -148,7 +148,7 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
         raise NoSuchMetric(f"there are no samples of {name!r}")
     asked = {"series": series_id, "first": after // CHUNK_SAMPLES}
     asked["last"] = (after + limit) // CHUNK_SAMPLES
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         # One statement, one look: what is packed meanwhile is neither missed nor seen twice.
         rows = cursor.execute(_SAMPLES, asked, binary=True).fetchall()
     parts = [_Columns.read(row) for row in rows]

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from buffer import selectors as buffer_selectors
-from buffer import storage
-from buffer.models import Batch
+from buffer.batches.queries.batches_around import batches_around
+from buffer.items.models.items import Batch
+from buffer.payloads.services import database
 from rollouts.models import MetricSeries
 from rollouts.selectors.metrics import NoSuchMetric
 from rollouts.selectors.series import Asked, as_kept
@@ -47,7 +47,7 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
         raise NoSuchMetric(f"the run has no sample of {name!r} in this stretch")
     last = max(found)
     began_at, ended_at = min(found).at, last.at
-    around = buffer_selectors.batches_around(run.pk, began_at=began_at, ended_at=ended_at)
+    around = batches_around(run.pk, began_at=began_at, ended_at=ended_at)
     published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
     version = published.order_by("-id").only("epoch", "step", "published_at").first()
     return Moment(
@@ -88,7 +88,7 @@ def _samples(run: Run, name: str, asked: Asked) -> list[_At]:
         "chunks": _CHUNKS_LOOKED_AT,
     }
     ends = [{**texts, "order": order} for order in ("ASC", "DESC")]
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         packed_ends = " UNION ALL ".join(_CHUNK.format(**end) for end in ends)
         chunks = cursor.execute(packed_ends, bounds, binary=True).fetchall()
         tails = [cursor.execute(_TAIL.format(**end), bounds).fetchone() for end in ends]

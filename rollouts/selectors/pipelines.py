@@ -5,7 +5,9 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from buffer import selectors as buffer_selectors
+from buffer.batches.queries.rates import Rates, rates_of
+from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
+from buffer.items.queries.counts import queue_depth
 from rolldeck.wire import StageTiming
 from rollouts.core import bottleneck, flow
 from rollouts.core.pipeline import mean_shares, timing_of
@@ -29,8 +31,8 @@ _COMING: Final = frozenset({"starting", "respawning"})
 
 def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
     """Return how data flowed through a run within the last minute, from a bounded few rows."""
-    rates = buffer_selectors.rates_of(run, now=now)
-    pace = buffer_selectors.trainer_pace(run.pk, now=now)
+    rates = rates_of(run, now=now)
+    pace = trainer_pace(run.pk, now=now)
     facts = _facts(run, rates=rates, pace=pace, now=now)
     return Pipeline(
         unit="sequences" if run.takes_groups else "fragments",
@@ -67,8 +69,8 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
     """Return what is known of a run's last minute."""
     return _facts(
         run,
-        rates=buffer_selectors.rates_of(run, now=now),
-        pace=buffer_selectors.trainer_pace(run.pk, now=now),
+        rates=rates_of(run, now=now),
+        pace=trainer_pace(run.pk, now=now),
         now=now,
     )
 
@@ -80,11 +82,11 @@ def _judged(run: Run, facts: flow.Facts) -> PipelineVerdict:
 def _facts(
     run: Run,
     *,
-    rates: buffer_selectors.Rates,
-    pace: buffer_selectors.TrainerPace | None,
+    rates: Rates,
+    pace: TrainerPace | None,
     now: datetime,
 ) -> flow.Facts:
-    depth = buffer_selectors.queue_depth(run.pk)
+    depth = queue_depth(run.pk)
     return flow.Facts(
         kind=run.kind,  # type: ignore[arg-type]
         status="stopped" if run.archived_at else run.status,

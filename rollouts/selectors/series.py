@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from django.db.models.functions import Coalesce
 
-from buffer import storage
+from buffer.payloads.services import database
 from rollouts.core.series import (
     BLOCK,
     BLOCK_SAMPLES,
@@ -130,7 +130,7 @@ def _blocks_of(origins: dict[int, int], asked: Asked) -> dict[int, Blocks]:
         "first": [shifted.first for shifted in ranges],
         "last": [shifted.last for shifted in ranges],
     }
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         counts = dict(cursor.execute(_COUNT.format(**texts), bounds).fetchall())
         # With fewer samples, blocks would be wider than buckets.
         fine = min(asked.at_most * BLOCK_SAMPLES // 2, SAMPLES_READ // len(origins))

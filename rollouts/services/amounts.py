@@ -1,6 +1,6 @@
 """Say how much data a run has come through, which is an axis of its charts."""
 
-from buffer import selectors as buffer_selectors
+from buffer.batches.queries.tokens import tokens_handed_out
 from rollouts.models import Fleet, TokenTally
 from runs.models import Run
 
@@ -17,7 +17,7 @@ def advance_amount(run_id: int) -> int:
         return made.first() or 0
     TokenTally.objects.bulk_create([TokenTally(run_id=run_id)], ignore_conflicts=True)
     tally = TokenTally.objects.select_for_update().get(run_id=run_id)
-    later = buffer_selectors.tokens_handed_out(run_id, after_ordinal=tally.ordinal)
+    later = tokens_handed_out(run_id, after_ordinal=tally.ordinal)
     if later.ordinal > tally.ordinal:
         tally.ordinal, tally.tokens = later.ordinal, tally.tokens + later.tokens
         tally.save(update_fields=["ordinal", "tokens"])

@@ -8,7 +8,7 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Count
 
-from buffer import storage
+from buffer.payloads.services import database
 from rollouts.core.series import CHUNK_SAMPLES, summarised
 from rollouts.models import MetricChunk, MetricSample, MetricSeries
 from rollouts.selectors.metrics import moment
@@ -91,7 +91,7 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
         "steps": [figure.step for figure in figures],
         "values": [float(figure.value) for figure in figures],
     }
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         where = {"run": run_id, "at": now, "amount": advance_amount(run_id)}
         cursor.execute(_INSERT, columns | where, prepare=True)
     announce(run_id, "metrics")
@@ -148,7 +148,7 @@ def _locked(series_id: int) -> MetricSeries | None:
 
 
 def _pack_one(series: MetricSeries) -> None:
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         taken = cursor.execute(_TAKE, [series.pk, CHUNK_SAMPLES], binary=True).fetchone()
     assert taken is not None and len(taken[0]) == 8 * CHUNK_SAMPLES  # noqa: S101, PT018 only packers delete, and we hold the series
     MetricChunk.objects.create(series=series, number=series.chunks, **chunk_fields(*taken))

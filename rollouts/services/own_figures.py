@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from buffer import selectors as buffer_selectors
-from buffer.selectors import BatchFlow, GroupFlow, Place
+from buffer.batches.queries.flows import (
+    BatchFlow,
+    GroupFlow,
+    Place,
+    batch_flow,
+    cut_flow,
+    group_flow,
+)
+from buffer.batches.queries.trainer_pace import trainers_waited
+from buffer.items.queries.counts import pause_rule
 from rollouts import selectors
 from rollouts.core.measures import at_rank
 from rollouts.models import MeasureCursor
@@ -42,9 +50,9 @@ class Look:
             run=run,
             before=before,
             counts=counts,
-            groups=buffer_selectors.group_flow(run.pk, after=group),
-            digested=buffer_selectors.cut_flow(run.pk, after=digest),
-            batches=buffer_selectors.batch_flow(run.pk, after=before.batch),
+            groups=group_flow(run.pk, after=group),
+            digested=cut_flow(run.pk, after=digest),
+            batches=batch_flow(run.pk, after=before.batch),
             episodes=selectors.episode_flow(run.pk, after=before.episode_window),
         )
 
@@ -57,7 +65,7 @@ class Look:
 
 def levels(look: Look) -> Found:
     """Return what is so at the moment, or of all that is new, however long that took."""
-    rule = buffer_selectors.pause_rule(look.run)
+    rule = pause_rule(look.run)
     staleness = look.batches.staleness
     return {
         "queue/depth": look.counts["queued"],
@@ -116,6 +124,6 @@ def rates(look: Look, *, amount: int, seconds: float) -> dict[str, float]:
 def waits(run: Run, *, since: datetime, now: datetime) -> Found:
     """Return which part of the time trainers waited for data, and workers for room."""
     return {
-        "trainer/waiting_share": buffer_selectors.trainers_waited(run.pk, since=since, until=now),
+        "trainer/waiting_share": trainers_waited(run.pk, since=since, until=now),
         "fleet/waiting_share": selectors.fleet_waited(run.pk) if run.has_fleet else None,
     }

@@ -13,8 +13,8 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from buffer import services as buffer_services
-from buffer.core.fates import DropReason
+from buffer.items.rules.states import DropReason
+from buffer.payloads.services.cleanup import drop_open
 from rollouts import selectors
 from rollouts.cluster import Cluster, ClusterUnreachable, LaunchRefused
 from rollouts.core.reconcile import Action, Decision, after_check, decide
@@ -145,7 +145,7 @@ def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
     if run.status != RunStatus.DRAINING:
         return
     # The buffer's lock before the run's row: the order in which batches are formed.
-    buffer_services.drop_open(run_id=run_id, reason=ENDS_DRAIN[decision.action], now=now)
+    drop_open(run_id=run_id, reason=ENDS_DRAIN[decision.action], now=now)
     run_services.move(
         run_id=run_id,
         target=RunStatus(run.drain_target),
@@ -161,4 +161,4 @@ def _drop_leftovers(run_id: int, *, now: datetime) -> None:
     The buffer sweeps ended runs by itself, so whoever dies before this line loses nothing.
     """
     if Run.objects.filter(pk=run_id, status__in=_FORCED).exists():
-        buffer_services.drop_open(run_id=run_id, reason=DropReason.KILLED, now=now)
+        drop_open(run_id=run_id, reason=DropReason.KILLED, now=now)

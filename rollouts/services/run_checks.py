@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from buffer.services.backpressure import free_disk_bytes
+from buffer.ingest.services.backpressure import free_disk_bytes
 from rollouts import trials
 from rollouts.core import findings as rules
 from rollouts.core.findings import Cluster, DiskRoom, Finding

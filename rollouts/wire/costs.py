@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from buffer.wire.ledgers import KindLedger
+from buffer.items.schemas.ledgers import KindLedger
 
 
 class RunCost(Struct, frozen=True, kw_only=True):

@@ -22,10 +22,11 @@ import openai
 import pytest
 import uvicorn
 
-from buffer import services as buffer_services
-from buffer.core.fates import ItemKind
-from buffer.models import CaptureSession, TrajectoryGroup
-from buffer.storage import content_head
+from buffer.capture.models import CaptureSession
+from buffer.capture.services import assembled, score_sessions
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import content_head
 from rolldeck.http import Connection
 from rollouts.fleet.capture.keeping import PlatformKeeper
 from rollouts.fleet.capture.proxy import CaptureProxy
@@ -74,7 +75,7 @@ class Stand:
         return openai.OpenAI(base_url=base, api_key=key, max_retries=0)
 
     def score(self, **scores: float) -> Any:
-        return buffer_services.score_sessions(
+        return score_sessions(
             run=Run.objects.get(pk=self.run.pk), scores=scores, producer="judge", now=NOON
         )
 
@@ -167,7 +168,7 @@ def test_an_agent_that_hangs_up_leaves_a_gap(stand: Stand) -> None:
     while not CaptureSession.objects.filter(name="four").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert "hung up" in buffer_services.assembled(CaptureSession.objects.get()).gaps[0]
+    assert "hung up" in assembled(CaptureSession.objects.get()).gaps[0]
 
 
 def test_an_answer_that_the_platform_refuses_does_not_reach_the_agent(stand: Stand) -> None:

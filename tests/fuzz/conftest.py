@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from schemathesis.pytest.plugin import SchemathesisFunction
 
-from buffer import services
+from buffer.archive.services.archive_jobs import work_on_archives
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.database import delete_rows
@@ -90,7 +90,7 @@ def _populated(web: WebProcess) -> Platform:
 def _archived(http: httpx.Client) -> int:
     """Return an archive that is written."""
     asked = _post(http, "/api/runs/leased/archives", {})
-    assert services.work_on_archives(clock=lambda: datetime.now(UTC)) == 1
+    assert work_on_archives(clock=lambda: datetime.now(UTC)) == 1
     return int(asked["id"])
 
 

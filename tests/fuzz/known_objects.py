@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from buffer.models import FragmentChunk, GroupSet, TrajectoryGroup
+from buffer.inspect.models.marks import GroupSet
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from rollouts.models import (
     Annotation,
     Comparison,

@@ -15,10 +15,10 @@ import httpx
 import msgspec
 import pytest
 
-from buffer.core.batch_bytes import GroupForm, groups_as
-from buffer.core.fates import ItemKind
-from buffer.models import TrajectoryGroup
-from buffer.storage import Place, read_contents
+from buffer.batches.rules.batch_bytes import GroupForm, groups_as
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import Place, read_contents
 from rolldeck.groups import read
 from tests.fuzz.conftest import Platform
 from tests.fuzz.mutators import MUTATORS

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from buffer.core.fragment_rules import real_steps
+from buffer.ingest.rules.fragments import real_steps
 from rolldeck.wire import FleetReport, WorkerReport, unpack_array
 from rollouts.cluster import leave_ray
 from rollouts.fleet.settings import FleetSettings

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from buffer import storage
+from buffer.payloads.services import database
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.selectors import AXES, Asked, lines, metric_keys, metric_part
 from rollouts.wire import MetricLines
@@ -31,7 +31,7 @@ RUNS = 20
 
 def measured_scan() -> float:
     """Return the seconds that the machine takes now for a scan of a million plain rows."""
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         cursor.execute(
             "CREATE TEMP TABLE IF NOT EXISTS plain AS "
             "SELECT i::bigint AS step, random() AS value FROM generate_series(1, %s) i",

@@ -24,8 +24,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Close
 from websockets.sync.client import connect
 
-from buffer.api.atropos import RootView
-from buffer.api.atropos_view import AtroposView
+from buffer.atropos.api.routes import RootView
+from buffer.atropos.api.view import AtroposView
 from config.root import root
 from config.settings.connections import POOL_CONNECTIONS  # noqa: TID251 under test
 from frontend.pages import index

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer import services
-from buffer.core.archive_window import InvalidWindow, window
-from buffer.storage.parquet import ArchiveUnavailable
+from buffer.archive.rules import InvalidWindow, window
+from buffer.archive.services.export import ExportReport, export_run
+from buffer.archive.services.parquet import ArchiveUnavailable
 from runs import selectors
 
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
                 steps=options["steps"],
                 env_ids=options["env"],
             )
-            report = services.export_run(
+            report = export_run(
                 run=selectors.run_named(options["run"]),
                 window=wanted,
                 path=options["out"],
@@ -55,6 +55,6 @@ class Command(BaseCommand):
             if count:
                 self.stdout.write(f"left out: {count} items {what}")
 
-    def _show(self, report: services.ExportReport) -> None:
+    def _show(self, report: ExportReport) -> None:
         if self.stderr.isatty():
             self.stderr.write(f"\r{report.items} items", ending="")

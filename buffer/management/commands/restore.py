@@ -6,9 +6,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer import services
-from buffer.core.archive_window import InvalidWindow, window
-from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
+from buffer.archive.rules import InvalidWindow, window
+from buffer.archive.services.parquet import ArchiveUnavailable, ArchiveUnreadable
+from buffer.archive.services.restore import RestoreReport, WrongRunForArchive, restore_archive
+from buffer.ingest.services.groups import RunNotAccepting
 from runs.services.lifecycle import InvalidRunName
 
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Check the file whole, then store it."""
         try:
-            report = services.restore_archive(
+            report = restore_archive(
                 path=options["file"],
                 run_name=options["run"],
                 window=window(
@@ -45,8 +46,8 @@ class Command(BaseCommand):
             ArchiveUnreadable,
             InvalidRunName,
             InvalidWindow,
-            services.RunNotAccepting,
-            services.WrongRunForArchive,
+            RunNotAccepting,
+            WrongRunForArchive,
         ) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
@@ -54,6 +55,6 @@ class Command(BaseCommand):
             f" {report.known} were there already, {report.left_out} left out"
         )
 
-    def _show(self, report: services.RestoreReport) -> None:
+    def _show(self, report: RestoreReport) -> None:
         if self.stderr.isatty():
             self.stderr.write(f"\r{report.stored + report.known} items", ending="")

@@ -5,7 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from buffer import services
+from buffer.payloads.services.retention import apply_retention, retention_limits, segments_due
+from buffer.payloads.services.segments import turn_segment
 
 
 class Command(BaseCommand):
@@ -21,11 +22,11 @@ class Command(BaseCommand):
         """Do it."""
         now = timezone.now()
         if dry_run:
-            numbers = services.segments_due(now=now, limits=services.retention_limits())
+            numbers = segments_due(now=now, limits=retention_limits())
             self.stdout.write(f"due: {', '.join(map(str, numbers)) or 'none'}")
             return
-        services.turn_segment(now=now)
-        report = services.apply_retention(now=now)
+        turn_segment(now=now)
+        report = apply_retention(now=now)
         self.stdout.write(
             f"dropped {len(report.dropped)} segments ({report.freed_bytes} bytes),"
             f" moved {report.moved_items} open items,"

@@ -1,6 +1,6 @@
 """Let followers go on in a cluster that counts its transactions anew.
 
-Items stand in the order of the transactions that wrote them (buffer.services.followers), and those
+Items stand in the order of the transactions that wrote them (buffer.followers.services), and those
 numbers belong to one cluster. In another one, what comes in after a restore may have smaller
 numbers than what was restored: so all of that is taken as written by one early transaction, in the
 order of ids. Whoever was reading begins with the first item that it had not read; some behind it

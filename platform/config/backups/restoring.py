@@ -18,7 +18,7 @@ import psycopg
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-from buffer.selectors.ledgers import ledger_problems
+from buffer.items.queries.ledgers import ledger_problems
 from config.backups import files, manifest, programs, renumbering, server_versions
 from config.backups.making import DUMP
 from config.backups.progress import Progress

@@ -13,7 +13,8 @@ from msgspec import Struct
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.models import CaptureSession, Segment
+from buffer.capture.models import CaptureSession
+from buffer.payloads.models import Segment
 from rollouts.models import Recording
 from runs.api.bodies import answer
 from runs.api.permissions import Readers

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db.models import Sum
 from django.utils import timezone
 
-from buffer.models import Segment
+from buffer.payloads.models import Segment
 from config import pulse
 from config.cluster import looks
 from config.cluster.lookout import Lookout, Sight

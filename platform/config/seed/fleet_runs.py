@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from django.core.files.base import ContentFile
 
-from buffer import services as buffer_services
-from buffer.core.fates import DropReason
-from buffer.models import Batch
+from buffer.batches.services import leases
+from buffer.batches.services.leases import take
+from buffer.ingest.services.fragments import accept_fragments
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import DropReason
+from buffer.payloads.services.cleanup import drop_open
 from config.seed import curves
 from config.seed.fragments import SPEC, Slot
 from config.seed.people import owner
@@ -93,13 +96,13 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
         )
         push(run, slots, policy_step=version, now=at)
         if version < many - 1:
-            lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
+            lease = take(run_id=run.pk, identity=TRAINER)
             if lease is not None:
                 train_on(
                     run, lease.batch, at=at + step * 0.1, lasts=step * random.uniform(0.4, 0.8)
                 )
             services.measure_run(run_id=run.pk, now=at + step * 0.95)
-    buffer_services.take(run_id=run.pk, identity=TRAINER)
+    take(run_id=run.pk, identity=TRAINER)
     date_batches(run, story)
     measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
     return fleet
@@ -117,12 +120,12 @@ def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> Non
     """Push one fragment of each slot."""
     run.refresh_from_db()
     fragments = [slot.next(policy_step=policy_step) for slot in slots]
-    buffer_services.accept_fragments(run=run, fragments=fragments, now=now)
+    accept_fragments(run=run, fragments=fragments, now=now)
 
 
 def confirm(run: Run, batch: Batch) -> None:
     """Train on a batch."""
-    buffer_services.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
+    leases.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
 
 
 def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:
@@ -201,7 +204,7 @@ def complete(run: Run, story: Story) -> None:
     run_services.ask(
         run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99)
     )
-    buffer_services.drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=story.ends_at)
+    drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=story.ends_at)
     run_services.move(
         run_id=run.pk,
         target=RunStatus.COMPLETED,
@@ -245,7 +248,7 @@ def fail(run: Run, story: Story) -> None:
         reason=error,
         now=story.ends_at,
     )
-    buffer_services.drop_open(run_id=run.pk, reason=DropReason.KILLED, now=story.ends_at)
+    drop_open(run_id=run.pk, reason=DropReason.KILLED, now=story.ends_at)
     _end_fleet(run, error, now=story.ends_at)
     rest(run, at=story.ends_at)
 

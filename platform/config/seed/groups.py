@@ -7,7 +7,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from buffer import wire
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group
 from config.seed.texts import Messages, Problem
 from rolldeck.groups import IGNORED
 
@@ -27,7 +28,7 @@ def scored(
     has_advantages: bool = False,
     more: dict[str, Any] | None = None,
     ended_at: datetime | None = None,
-) -> wire.Group:
+) -> Group:
     """Return a group of all answers to a problem, in Atropos' JSON.
 
     Each byte of the conversation is a token. Those that the policy wrote have log probabilities
@@ -53,7 +54,7 @@ def scored(
         content["spans"] = _spans(rows, ended_at.timestamp() - PUSH_SECONDS)
     if has_advantages:
         content["advantages"] = _advantages(rows, problem.scores)
-    return wire.decode_group(msgspec.json.encode(content))
+    return decode_group(msgspec.json.encode(content))
 
 
 def _tokens(messages: Messages) -> list[tuple[int, bool]]:

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from numpy.random import default_rng
 
-from buffer import services as buffer_services
+from buffer.batches.services.leases import take
+from buffer.ingest.services.groups import accept_groups
 from config.seed import curves
 from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
 from config.seed.groups import scored
@@ -57,7 +58,7 @@ def write(story: Story) -> Run:
         _evaluate(run, version * 5, done=done, now=at)
         _look(run, version * 5, done=done, now=at)
         _roll_out(run, story, version * 5, done=done, now=at)
-        lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
+        lease = take(run_id=run.pk, identity=TRAINER)
         if lease is not None:
             train_on(run, lease.batch, at=at + step * 0.2, lasts=step * random.uniform(0.5, 0.7))
         services.measure_run(run_id=run.pk, now=at + step * 0.95)
@@ -161,7 +162,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
             for place, problem in enumerate(problems)
         ]
         run.refresh_from_db()
-        buffer_services.accept_groups(run=run, groups=groups, producer=WORKER, now=now)
+        accept_groups(run=run, groups=groups, producer=WORKER, now=now)
         successes = [score > 0 for problem in problems for score in problem.scores]
         outcome = _outcome(
             f"{name}-train-{step}", successes, step=step, generations=GROUP, tokens=64, seconds=0.8

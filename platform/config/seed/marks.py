@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from buffer import services
-from buffer.models import TrajectoryGroup
+from buffer.inspect.services.group_sets import change_set
+from buffer.inspect.services.marks import mark_groups, name_label
+from buffer.items.models.items import TrajectoryGroup
 from config.seed.scale import ACTOR, Story
 from runs.models import Run
 
@@ -20,16 +21,14 @@ def write(run: Run, story: Story) -> None:
     )
     at = story.at(0.97)
     for label, name in NAMES.items():
-        services.name_label(run_id=run.pk, label=label, name=name, actor=ACTOR, now=at)
+        name_label(run_id=run.pk, label=label, name=name, actor=ACTOR, now=at)
     for label, some in ((1, groups[1:3]), (3, groups[4:8]), (4, groups[9:10])):
-        services.mark_groups(
-            run_id=run.pk, group_ids=some, changes={"label": label}, actor=ACTOR, now=at
-        )
-    services.mark_groups(
+        mark_groups(run_id=run.pk, group_ids=some, changes={"label": label}, actor=ACTOR, now=at)
+    mark_groups(
         run_id=run.pk,
         group_ids=groups[4:5],
         changes={"is_pinned": True, "note": NOTE},
         actor=ACTOR,
         now=at,
     )
-    services.change_set(run_id=run.pk, name="reward-hacks", add=groups[4:8], actor=ACTOR, now=at)
+    change_set(run_id=run.pk, name="reward-hacks", add=groups[4:8], actor=ACTOR, now=at)

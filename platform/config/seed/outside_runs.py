@@ -5,10 +5,12 @@ from typing import Final
 
 import numpy as np
 
-from buffer import services as buffer_services
-from buffer.core.fates import LAPSES_BEFORE_QUARANTINE
-from buffer.models import Batch
-from buffer.services import Filter
+from buffer.batches.services.lease_expiry import discard, quarantine_poison, return_lapsed_batches
+from buffer.batches.services.leases import take
+from buffer.followers.services import Filter, follow
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE
 from config.seed import marks, texts
 from config.seed.curves import grpo_metrics
 from config.seed.fleet_runs import date_batches, measure, publish, train_on
@@ -97,9 +99,7 @@ def write_mixed(story: Story) -> Run:
     marks.write(run, story)
     measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))
     for name in ("archive", "dashboards"):
-        buffer_services.follow(
-            run=run, name=name, start="earliest", only=Filter(), now=story.at(0.5)
-        )
+        follow(run=run, name=name, start="earliest", only=Filter(), now=story.at(0.5))
     return run
 
 
@@ -111,9 +111,7 @@ def write_hostile(story: Story) -> Run:
     groups = [scored(one, random=story.random, env_id=0) for one in problems]
     groups = [group for group in groups if group.sequences]
     run.refresh_from_db()
-    buffer_services.accept_groups(
-        run=run, groups=groups, producer=f"env:{texts.MARKUP}"[:200], now=story.at(0.5)
-    )
+    accept_groups(run=run, groups=groups, producer=f"env:{texts.MARKUP}"[:200], now=story.at(0.5))
     for place, text in enumerate((texts.MARKUP, texts.DECEIT, texts.LONG[:2000])):
         run_services.record_event(
             run_id=run.pk,
@@ -159,11 +157,11 @@ def _push(
     ]
     run.refresh_from_db()
     producer = f"env:{ENVIRONMENTS[env_id][0]}_0"
-    buffer_services.accept_groups(run=run, groups=groups, producer=producer, now=story.at(part))
+    accept_groups(run=run, groups=groups, producer=producer, now=story.at(part))
 
 
 def _take_and_train(run: Run, *, at: datetime, lasts: timedelta) -> None:
-    lease = buffer_services.take(run_id=run.pk, identity=FIRST)
+    lease = take(run_id=run.pk, identity=FIRST)
     if lease is not None:
         train_on(run, lease.batch, at=at, lasts=lasts)
 
@@ -172,10 +170,10 @@ def _every_state(run: Run, story: Story) -> None:
     """Leave batches discarded, quarantined, leased and returned; confirmed ones are there."""
     _poison(run, story)
     dropped = Batch.objects.filter(run=run, state="quarantined").get()
-    buffer_services.discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
+    discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
     _poison(run, story)
-    buffer_services.take(run_id=run.pk, identity=FIRST)
-    buffer_services.take(run_id=run.pk, identity=SECOND)
+    take(run_id=run.pk, identity=FIRST)
+    take(run_id=run.pk, identity=SECOND)
     _lapse(run, SECOND)
     date_batches(run, story)
     Batch.objects.filter(run=run, state="leased").update(
@@ -186,12 +184,12 @@ def _every_state(run: Run, story: Story) -> None:
 def _poison(run: Run, story: Story) -> None:
     """Let the lease of one batch lapse until the platform takes it out of circulation."""
     for _ in range(LAPSES_BEFORE_QUARANTINE):
-        buffer_services.take(run_id=run.pk, identity=SECOND)
+        take(run_id=run.pk, identity=SECOND)
         _lapse(run, SECOND)
-    buffer_services.quarantine_poison(now=story.at(0.88))
+    quarantine_poison(now=story.at(0.88))
 
 
 def _lapse(run: Run, identity: str) -> None:
     held = Batch.objects.filter(run=run, state="leased", trainer__identity=identity)
     held.update(lease_expires_at=run.created_at)
-    buffer_services.return_lapsed_batches()
+    return_lapsed_batches()

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from buffer.core.limits import DEFAULTS
+from buffer.items.rules.limits import DEFAULTS
 from config import env
 from config.settings import admin_theme
 from config.settings.connections import (
@@ -191,7 +191,7 @@ CHANNEL_LAYERS = {
 # spooling them to disk first and from refusing them at 2.5 MB.
 FILE_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
-# What each one means, and its default: buffer.core.limits.
+# What each one means, and its default: buffer.items.rules.limits.
 ROLLDECK_MAX_BODY_BYTES = env.integer("ROLLDECK_MAX_BODY_BYTES", DEFAULTS.body_bytes, at_least=1024)
 ROLLDECK_MAX_DECOMPRESSED_BYTES = env.integer(
     "ROLLDECK_MAX_DECOMPRESSED_BYTES", DEFAULTS.decompressed_bytes, at_least=1024

@@ -113,7 +113,7 @@ def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
     """
     if not url:
         return {
-            "BACKEND": "buffer.storage.files.DurableFiles",
+            "BACKEND": "buffer.payloads.services.files.DurableFiles",
             "OPTIONS": {"location": str(folder)},
         }
     parts = urlsplit(url)
@@ -124,7 +124,7 @@ def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
     if unknown:
         raise InvalidSetting(f"ROLLDECK_PAYLOAD_STORAGE: {unknown[0]!r} is no option of s3://")
     return {
-        "BACKEND": "buffer.storage.s3.S3Payloads",
+        "BACKEND": "buffer.payloads.services.s3.S3Payloads",
         "OPTIONS": {
             "bucket_name": parts.netloc,
             "location": parts.path.strip("/"),

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer import selectors
-from buffer.models import Payload, TrajectoryGroup
-from buffer.wire.ledgers import KindLedger
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.schemas.ledgers import KindLedger
+from buffer.payloads.models import Payload
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import read
@@ -79,8 +80,8 @@ class Deck:
         return msgspec.msgpack.decode(answer.content, type=BatchAnswer).items
 
     def ledger(self) -> KindLedger:
-        assert selectors.miscounts(self.run.pk) == []
-        return selectors.ledger_part(self.run.pk).groups
+        assert miscounts(self.run.pk) == []
+        return ledger_part(self.run.pk).groups
 
 
 @pytest.fixture

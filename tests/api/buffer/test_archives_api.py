@@ -7,9 +7,11 @@ import pytest
 from django.db.models.functions import Now
 from django.test import Client
 
-from buffer import jobs, storage
-from buffer.models import ArchiveJob, TrajectoryGroup
-from buffer.services import archive_file
+from buffer import jobs
+from buffer.archive.models import ArchiveJob
+from buffer.archive.services.archive_jobs import archive_file
+from buffer.items.models.items import TrajectoryGroup
+from buffer.payloads.services.partitions import forget_current_segment
 from runs.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer, make_run
@@ -45,7 +47,7 @@ class Api:
 
 @pytest.fixture
 def api() -> Api:
-    storage.forget_current_segment()
+    forget_current_segment()
     make_run(name="words", kind="outside")
     client = Client()
     base = "/atropos/words"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from buffer.models import TrajectoryGroup
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run, RunEvent
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import REGISTRATION, body, group

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from buffer import selectors
-from buffer.models import Batch, TrajectoryGroup
+from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.queries.counts import ledger_part, miscounts
 from runs.models import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import body, group
@@ -65,9 +65,9 @@ def test_asking_again_confirms_what_was_delivered(server: Server) -> None:
 
     assert Batch.objects.get().state == "confirmed"
     run = Run.objects.get()
-    ledger = selectors.ledger_part(run.pk).groups
+    ledger = ledger_part(run.pk).groups
     assert (ledger.accepted, ledger.served, ledger.balanced) == (2, 2, True)
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_a_cut_answer_comes_again_with_the_same_bytes(server: Server) -> None:
@@ -176,7 +176,7 @@ def test_smaller_groups_wait_until_they_complete_one_another(server: Server) -> 
         "buffered": 1,
         "last_buffer_size": 0,
     }
-    assert selectors.miscounts(Run.objects.get().pk) == []
+    assert miscounts(Run.objects.get().pk) == []
 
 
 def test_one_odd_group_never_blocks_the_others(server: Server) -> None:

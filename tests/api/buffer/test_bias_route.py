@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from buffer import services
-from buffer.wire import decode_group
+from buffer.batches.services.leases import confirm, take
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
 from runs import services as runs_services
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, body, group
@@ -28,15 +29,15 @@ def run() -> Run:
 
 def push(run: Run, count: int, *, tokens: int, at: datetime = LATELY, **fields: int) -> None:
     content = decode_group(body(group(tokens=tokens, **fields)))
-    services.accept_groups(run=run, groups=[content] * count, producer="tests", now=at)
+    accept_groups(run=run, groups=[content] * count, producer="tests", now=at)
 
 
 def test_long_groups_that_came_too_late_show(run: Run) -> None:
     push(run, 24, tokens=10, env_id=0)
     push(run, 24, tokens=40, policy_step=99)
     push(run, 5, tokens=1000, policy_step=99, at=NOON)
-    while lease := services.take(run_id=run.pk, identity="alice"):
-        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    while lease := take(run_id=run.pk, identity="alice"):
+        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
     answer = Client(headers=bearer("read")).get("/api/runs/words/bias?window=3600").json()
 

@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from buffer.models import Tally
-from buffer.services import backpressure
+from buffer.ingest.services import backpressure
+from buffer.items.models.items import Tally
 from runs.models import Alert, Run
 from runs.services import conditions
 from tests.api.buffer.words_deck import Deck, make_deck

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from buffer import selectors
-from buffer.models import TrajectoryGroup
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.queries.counts import miscounts
 from runs.models import RunEvent
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import ENVIRONMENT, body
@@ -53,7 +53,7 @@ def test_a_queued_group_is_discarded_once_and_nobody_gets_it(deck: Deck) -> None
     batch = deck.next()
     assert [item["tokens"][0][0] for item in batch["items"]] == [2, 3]
     assert deck.get("ledger")["groups"]["dropped"] == {"discarded": 1}
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
     event = RunEvent.objects.get(kind="groups_discarded")
     assert (event.actor, event.reason) == ("user:olga", "its prompt is broken")
 
@@ -80,7 +80,7 @@ def test_a_group_that_waits_for_others_can_be_discarded(deck: Deck) -> None:
     deck.push(mark=2, env_id=0, sequences=1)
 
     assert deck.get("queue")["environments"][0]["waiting"] == 1
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_a_muted_environment_pushes_is_counted_and_not_served(deck: Deck) -
     assert [item["tokens"][0][0] for item in batch["items"]] == [1, 3]
     ledger = deck.get("ledger")["groups"]
     assert (ledger["accepted"], ledger["dropped"]) == (3, {"muted": 1})
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
     event = RunEvent.objects.get(kind="environment_changed")
     assert (event.actor, event.reason) == ("user:olga", "it rewards nonsense")
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.api.newest import newest_part
-from buffer.models import FragmentChunk, Payload
+from buffer.items.api.newest import newest_part
+from buffer.items.models.items import FragmentChunk
+from buffer.payloads.models import Payload
 from rolldeck import wire
 from runs.models import Run
 from tests.buffer_factories import arrays, fragment, push

@@ -7,8 +7,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from buffer import jobs, selectors, services
-from buffer.models import Batch, FragmentChunk
+from buffer import jobs
+from buffer.batches.services.leases import note_delivered
+from buffer.items.models.items import Batch, FragmentChunk
+from buffer.items.queries.admission import admission_remaining
+from buffer.items.queries.counts import miscounts
 from rolldeck import wire
 from rolldeck.batches import Batch as Received
 from runs.models import Run
@@ -46,7 +49,7 @@ def test_a_batch_of_fragments_is_leased_served_and_confirmed(api: Api, run: Run)
     assert api.next() is None
     ledger = api.ledger()
     assert (ledger["accepted"], ledger["served"], ledger["queued"]) == (3, 2, 1)
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
     row = Batch.objects.get()
     assert (row.composition, row.staleness) == ({"gymnasium:CartPole-v1": 2}, {"0": 2})
 
@@ -95,7 +98,7 @@ def test_a_note_that_comes_after_the_confirmation_says_no_later_time(api: Api) -
     assert answer is not None
     api.post(f"/batches/{answer.batch.id}/ack", {"fence": answer.batch.fence})
 
-    services.note_delivered(batch_id=UUID(answer.batch.id), fence=answer.batch.fence)
+    note_delivered(batch_id=UUID(answer.batch.id), fence=answer.batch.fence)
 
     late = Batch.objects.get()
     assert late.delivered_at == late.settled_at
@@ -172,7 +175,7 @@ def test_what_cannot_train_the_policy_any_more_is_counted_by_reason(api: Api, ru
 
     assert receipt["accepted"] == 1
     assert receipt["dropped"] == {"stale_epoch": 1, "stale_version": 1, "future": 1}
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_fragments_that_grew_stale_in_the_queue_are_not_served(api: Api, run: Run) -> None:
@@ -183,7 +186,7 @@ def test_fragments_that_grew_stale_in_the_queue_are_not_served(api: Api, run: Ru
     assert api.next() is None
 
     assert api.ledger()["dropped"] == {"stale_version": 2}
-    assert selectors.admission_remaining(run.pk) == 8
+    assert admission_remaining(run.pk) == 8
 
 
 def test_a_new_epoch_drops_what_the_old_one_left(api: Api, run: Run) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.models import TrajectoryGroup
+from buffer.items.models.items import TrajectoryGroup
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE

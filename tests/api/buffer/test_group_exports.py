@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from django.test import Client
 
-from buffer.models import TrajectoryGroup
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run
 from tests.buffer_factories import group
 from tests.factories import bearer, make_run

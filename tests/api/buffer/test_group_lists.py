@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from django.test import Client
 
-from buffer import services
-from buffer.api.newest import newest_part
-from buffer.models import DigestCursor, GroupDigest, TrajectoryGroup
+from buffer.inspect.models.digests import DigestCursor, GroupDigest
+from buffer.inspect.services.digests import digest_groups
+from buffer.items.api.newest import newest_part
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_run, make_token
@@ -44,7 +45,7 @@ class Deck:
         return sorted(set(TrajectoryGroup.objects.values_list("id", flat=True)) - before)
 
     def digest(self) -> int:
-        return services.digest_groups(now=NOON, seconds=60)
+        return digest_groups(now=NOON, seconds=60)
 
     def batch(self) -> None:
         answer = self.http.get("/atropos/demo/batch", headers={"Authorization": self.token})

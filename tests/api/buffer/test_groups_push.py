@@ -12,10 +12,10 @@ import pytest
 import zstandard
 from django.test import Client
 
-from buffer import selectors
-from buffer.models import TrajectoryGroup
-from buffer.selectors import previews
-from buffer.wire import decode_push
+from buffer.batches.queries import previews
+from buffer.ingest.schemas.groups_msgpack import decode_push
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.queries.counts import miscounts
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import ATROPOS_FIELDS
@@ -94,7 +94,7 @@ def test_a_push_is_stored_byte_for_byte_and_served_untouched(deck: Deck) -> None
     assert found.items == contents
     row = TrajectoryGroup.objects.order_by("id")[0]
     assert (row.codec, row.sequences, row.tokens, row.score_mean) == ("msgpack", 2, 6, 0.5)
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 def test_a_push_may_be_a_json_list(deck: Deck) -> None:
@@ -295,7 +295,7 @@ def test_groups_of_a_version_that_is_not_out_yet_are_dropped_and_counted(deck: D
 
     assert (answer["received"], answer["dropped"]) == (1, {"future": 1})
     assert list(TrajectoryGroup.objects.values_list("policy_step", flat=True)) == [9, 0]
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 def test_a_fleet_run_takes_no_groups(deck: Deck) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from buffer.core.limits import DEFAULTS, Limits
+from buffer.items.rules.limits import DEFAULTS, Limits
 from tests.buffer_factories import REGISTRATION
 from tests.factories import bearer, make_run
 

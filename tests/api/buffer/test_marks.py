@@ -9,9 +9,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from buffer import services
-from buffer.core.marks import MOST_AT_ONCE
-from buffer.models import GroupMark, GroupSet, SetMember, TrajectoryGroup
+from buffer.inspect.models.marks import GroupMark, GroupSet, SetMember
+from buffer.inspect.rules.marks import MOST_AT_ONCE
+from buffer.inspect.services.group_sets import change_set
+from buffer.inspect.services.marks import mark_groups
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import RunEvent
 from tests.api.buffer.test_group_lists import Deck, said, scored
 from tests.factories import NOON, make_run, make_user
@@ -211,7 +213,7 @@ def test_a_filter_that_makes_no_sense_names_its_field(deck: Marking, query: dict
 
 def test_groups_of_another_run_are_nobodys_to_mark(deck: Marking, groups: list[int]) -> None:
     other = make_run(name="other", kind="outside", status="running")
-    services.change_set(run_id=other.pk, name="kept", actor="user:bob", now=NOON)
+    change_set(run_id=other.pk, name="kept", actor="user:bob", now=NOON)
 
     assert deck.send("/marks", {"groups": [groups[0], 999_999], "label": 1}).status_code == 404
     assert deck.send("/sets/mine", {"add": [999_999]}).status_code == 404
@@ -230,9 +232,7 @@ def test_who_may_look_reads_marks_and_changes_none(deck: Marking, groups: list[i
 
 def test_two_people_at_once_lose_nothing_of_each_other(deck: Marking, groups: list[int]) -> None:
     def change(changes: dict[str, Any]) -> None:
-        services.mark_groups(
-            run_id=deck.run.pk, group_ids=groups, changes=changes, actor="user:x", now=NOON
-        )
+        mark_groups(run_id=deck.run.pk, group_ids=groups, changes=changes, actor="user:x", now=NOON)
         connection.close()
 
     with ThreadPoolExecutor(max_workers=3) as people:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from buffer.models import MixingShare
+from buffer.items.models.items import MixingShare
 from runs import services as runs_services
 from runs.models import Run, RunEvent
 from tests.api.buffer.words_deck import Deck, make_deck

@@ -10,8 +10,9 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 
-from buffer import jobs, selectors
-from buffer.models import Batch, TrajectoryGroup
+from buffer import jobs
+from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.queries.counts import ledger_part, miscounts
 from rolldeck import wire
 from runs.models import RunEvent
 from tests.api.buffer.words_deck import Deck, make_deck
@@ -57,7 +58,7 @@ def test_a_batch_that_lapses_three_times_is_quarantined_with_an_alert(deck: Deck
     assert (row["state"], row["lapses"], row["id"]) == ("quarantined", 3, batch["batch"]["id"])
     ledger = deck.get("ledger")["groups"]
     assert (ledger["quarantined"], ledger["leased"], ledger["balanced"]) == (2, 0, True)
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
     alert = RunEvent.objects.get(kind="batch_quarantined")
     assert (alert.level, alert.details["items"]) == ("error", 2)
 
@@ -87,7 +88,7 @@ def test_a_released_batch_goes_back_to_the_head_of_the_queue(deck: Deck) -> None
     assert [item["tokens"][0][0] for item in again["items"]] == [1, 2]
     assert again["batch"]["id"] != batch["batch"]["id"]
     assert deck.ack(again).status_code == 200
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
     assert deck.get("ledger")["groups"]["served"] == 2
 
 
@@ -102,7 +103,7 @@ def test_a_discarded_batch_is_dropped_as_poison(deck: Deck) -> None:
     ledger = deck.get("ledger")["groups"]
     assert (ledger["dropped"], ledger["quarantined"]) == ({"poison": 2}, 0)
     assert deck.next() is None
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_who_trained_on_a_quarantined_batch_after_all_may_still_say_so(deck: Dec
     assert deck.ack(batch).status_code == 200
 
     assert deck.get("ledger")["groups"]["served"] == 2
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 def test_fragments_are_quarantined_and_released_as_well() -> None:
@@ -178,7 +179,7 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
         assert answer.status_code == 200
         Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
         jobs.reclaim_lapsed_leases()
-    assert selectors.ledger_part(run.pk).fragments.quarantined == 1
+    assert ledger_part(run.pk).fragments.quarantined == 1
     head = msgspec.msgpack.decode(answer.content, type=wire.BatchAnswer).batch
 
     released = client.post(
@@ -190,7 +191,7 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
     assert released.status_code == 200
     answer = client.post(next_url, content_type="application/json", headers=trainer)
     assert answer.status_code == 200
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 @pytest.mark.parametrize("stock", [False, True], ids=["by id", "stock"])
@@ -210,7 +211,7 @@ def test_corrupt_bytes_are_never_served(deck: Deck, stock: bool) -> None:
     first.refresh_from_db()
     assert (first.state, first.drop_reason) == ("dropped", "corrupt")
     assert RunEvent.objects.get(kind="items_corrupt").level == "error"
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
     assert deck.get("mixing")["environments"][0]["sequences"] == 4
 
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django.db.models.functions import Now
 
-from buffer import selectors
-from buffer.models import Batch
+from buffer.items.models.items import Batch
+from buffer.items.queries.counts import miscounts
 from runs.models import Run, RunEvent
 from tests.api.buffer.words_deck import Deck, make_deck
 from tests.buffer_factories import ENVIRONMENT, arrays, body, fragment, push
@@ -152,7 +152,7 @@ def test_a_lapsed_batch_may_be_queued_again(deck: Deck, swept: bool) -> None:
     assert deck.get("ledger")["groups"]["queued"] == 2
     event = RunEvent.objects.get(kind="batch_released")
     assert (event.actor, event.reason) == ("user:olga", "the trainer is gone")
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 def test_a_lapsed_batch_may_be_discarded(deck: Deck) -> None:
@@ -162,7 +162,7 @@ def test_a_lapsed_batch_may_be_discarded(deck: Deck) -> None:
 
     assert deck.get("ledger")["groups"]["dropped"] == {"discarded": 2}
     assert RunEvent.objects.get(kind="batch_discarded").reason == "bad rewards"
-    assert selectors.miscounts(deck.run.pk) == []
+    assert miscounts(deck.run.pk) == []
 
 
 @pytest.mark.parametrize("verb", ["release", "discard"])

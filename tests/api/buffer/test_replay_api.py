@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from django.test import Client
 
-from buffer.models import FragmentChunk
+from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
 from runs.models import Run
 from tests.buffer_factories import body, fragment, push

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from buffer import jobs
-from buffer.models import Batch
+from buffer.items.models.items import Batch
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import bearer, make_run, make_user

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from buffer.models import TrajectoryGroup
+from buffer.items.models.items import TrajectoryGroup
 from runs import services
 from runs.models import ApiToken
 from tests.factories import NOON

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from buffer.models import TrajectoryGroup
+from buffer.items.models.items import TrajectoryGroup
 from rolldeck.errors import InvalidRequest, RunNotAccepting
 from rolldeck.groups import InvalidGroup
 from rolldeck.handler import EnvironmentOffer, Pace, RolloutHandler

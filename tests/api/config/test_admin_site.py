@@ -15,7 +15,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
 
-from buffer.models import ArchiveJob, Batch, TrajectoryGroup
+from buffer.archive.models import ArchiveJob
+from buffer.items.models.items import Batch, TrajectoryGroup
 from runs.admin import read_only
 from runs.models import ApiToken, Run
 from tests.e2e import pages

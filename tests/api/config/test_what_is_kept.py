@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from buffer.models import Segment
+from buffer.payloads.models import Segment
 from runs import services
 from runs.models import PolicyVersion
 from tests.factories import NOON, make_run, make_user

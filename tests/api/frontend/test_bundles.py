@@ -11,8 +11,8 @@ import httpx
 import pytest
 from django.test import Client
 
-from buffer.core.group_filter import GroupFilter
-from buffer.models import TrajectoryGroup
+from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.items.models.items import TrajectoryGroup
 from frontend.bundles import parts
 from runs.models import Run
 from tests.buffer_factories import group

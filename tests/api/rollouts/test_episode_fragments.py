@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.models import FragmentChunk
+from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
 from rollouts.models import EpisodeWindow
 from runs.models import Run

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from buffer.models import Batch
+from buffer.items.models.items import Batch
 from rollouts import services
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.services.metrics import SAMPLES_KEPT, Figure, store_figures

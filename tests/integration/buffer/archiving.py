@@ -3,10 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from buffer import services, storage
-from buffer.core.archive_window import Window, window
-from buffer.core.fates import ItemKind
-from buffer.wire import decode_group
+from buffer.archive.rules import Window, window
+from buffer.archive.services.export import ExportReport, export_run
+from buffer.archive.services.restore import RestoreReport, restore_archive
+from buffer.batches.services.leases import confirm, take
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import batch_contents
 from runs import services as runs_services
 from runs.core.registration import Registration
 from runs.models import Run
@@ -43,26 +47,24 @@ def register(run: Run) -> None:
 
 def push_groups(run: Run, count: int, *, tokens: int = 5, **fields: Any) -> None:
     groups = [decode_group(body(group(mark=m, tokens=tokens, **fields))) for m in range(count)]
-    services.accept_groups(run=run, groups=groups, producer="bob", now=NOON)
+    accept_groups(run=run, groups=groups, producer="bob", now=NOON)
 
 
 def train(run: Run, steps: int = 1) -> list[bytes]:
     """Train on batches; return the bytes of their items in order."""
     seen = []
     for _ in range(steps):
-        lease = services.take(run_id=run.pk, identity="alice")
+        lease = take(run_id=run.pk, identity="alice")
         assert lease is not None
         kind = ItemKind(lease.batch.kind)
-        seen += [one.content for one in storage.batch_contents(kind, lease.batch.pk)]
-        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+        seen += [one.content for one in batch_contents(kind, lease.batch.pk)]
+        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     return seen
 
 
-def export(run: Run, path: Path, wanted: Window = EVERYTHING) -> services.ExportReport:
-    return services.export_run(run=run, window=wanted, path=path, now=NOON)
+def export(run: Run, path: Path, wanted: Window = EVERYTHING) -> ExportReport:
+    return export_run(run=run, window=wanted, path=path, now=NOON)
 
 
-def restore(path: Path, name: str, wanted: Window = EVERYTHING) -> services.RestoreReport:
-    return services.restore_archive(
-        path=path, run_name=name, window=wanted, actor="carol", now=NOON
-    )
+def restore(path: Path, name: str, wanted: Window = EVERYTHING) -> RestoreReport:
+    return restore_archive(path=path, run_name=name, window=wanted, actor="carol", now=NOON)

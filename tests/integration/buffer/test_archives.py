@@ -13,14 +13,20 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from buffer import selectors, services, storage
-from buffer.core.archive_window import Window, window
-from buffer.core.fates import ItemKind
-from buffer.core.retention import GRACE, RetentionLimits
-from buffer.models import FragmentChunk, TrajectoryGroup
-from buffer.services.fragments import decode_push
-from buffer.wire import decode_group
-from buffer.wire import decode_push as decode_group_push
+from buffer.archive.rules import Window, window
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_push
+from buffer.ingest.services.fragments import accept_fragments, decode_push
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.queries.counts import miscounts
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.rules import GRACE, RetentionLimits
+from buffer.payloads.services.cleanup import drop_open
+from buffer.payloads.services.contents import readable_contents
+from buffer.payloads.services.partitions import current_segment, forget_current_segment
+from buffer.payloads.services.retention import apply_retention
+from buffer.payloads.services.segments import seal, turn_segment
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from runs import services as runs_services
@@ -64,14 +70,14 @@ def test_groups_come_back_as_a_run_that_replays_them_byte_for_byte(
         None,
     }
     assert set(again.environments.values_list("desired_name", flat=True)) == {"math", "code"}
-    assert selectors.miscounts(again.pk) == []
+    assert miscounts(again.pk) == []
     assert RunEvent.objects.get(run=again, kind="archive_restored").details["from"] == "words"
 
 
 def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> None:
     sent = [wire.encode(pack_group(group(mark=mark, tokens=40))) for mark in (1, 2)]
     groups = decode_group_push(wire.encode(wire.GroupPush(groups=sent)))
-    services.accept_groups(run=run, groups=groups, producer="bob", now=NOON)
+    accept_groups(run=run, groups=groups, producer="bob", now=NOON)
     train(run, steps=2)
     export(run, tmp_path / "words.parquet")
 
@@ -79,7 +85,7 @@ def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> N
 
     ids = TrajectoryGroup.objects.filter(run__name="again").order_by("id")
     items = list(ids.values_list("id", flat=True))
-    found = storage.readable_contents(ItemKind.GROUPS, items).values()
+    found = readable_contents(ItemKind.GROUPS, items).values()
     assert [(one.codec, one.content) for one in found] == [("msgpack", part) for part in sent]
 
 
@@ -87,7 +93,7 @@ def test_fragments_come_back_byte_for_byte(tmp_path: Path) -> None:
     run = make_run(name="carts", epoch=1, policy_step=0, batch_size=2)
     register_fleet_trainer(run)
     sent = decode_push(push(*(fragment(number=n) for n in range(4)), fragment(number=4, epoch=0)))
-    services.accept_fragments(run=run, fragments=sent, now=NOON)
+    accept_fragments(run=run, fragments=sent, now=NOON)
     served = train(run, steps=2)
     report = export(run, tmp_path / "carts.parquet")
 
@@ -101,7 +107,7 @@ def test_fragments_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert [(number, contiguous) for _, number, contiguous in slots.order_by("id")] == [
         *((0, False), (1, True), (2, True), (3, True))
     ]
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def register_fleet_trainer(run: Run) -> None:
@@ -118,9 +124,7 @@ def test_a_fleet_run_that_is_not_there_is_drafted_with_its_configuration(tmp_pat
         name="carts", config={"policy": {"hidden_sizes": [8]}}, epoch=1, policy_step=0, batch_size=2
     )
     register_fleet_trainer(run)
-    services.accept_fragments(
-        run=run, fragments=decode_push(push(fragment(), fragment(number=1))), now=NOON
-    )
+    accept_fragments(run=run, fragments=decode_push(push(fragment(), fragment(number=1))), now=NOON)
     train(run)
     export(run, tmp_path / "carts.parquet")
 
@@ -177,7 +181,7 @@ def test_windows_choose_by_step_and_state(
     push_groups(run, 2, env_id=1)
     train(run, steps=4)
     push_groups(run, 1)
-    services.drop_open(run_id=run.pk, reason="killed", now=NOON)
+    drop_open(run_id=run.pk, reason="killed", now=NOON)
 
     export(run, tmp_path / "some.parquet", wanted)
 
@@ -214,12 +218,12 @@ def test_the_file_says_what_it_is_to_anybody(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: Path) -> None:
-    storage.forget_current_segment()
+    forget_current_segment()
     push_groups(run, 1)
     train(run)
-    number = storage.current_segment()
-    services.turn_segment(now=NOON)
-    services.seal(number, now=NOON)
+    number = current_segment()
+    turn_segment(now=NOON)
+    seal(number, now=NOON)
     push_groups(run, 1, tokens=40_000)
     push_groups(run, 1, tokens=50_000)
     push_groups(run, 1)
@@ -228,14 +232,14 @@ def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: 
     files = Path(os.environ["ROLLDECK_VAR"]) / "payloads"
     (files / lost.object).unlink()
     (files / damaged.object).write_bytes(b"!" * damaged.size_bytes)
-    services.apply_retention(
+    apply_retention(
         now=NOON + GRACE, limits=RetentionLimits(seconds=1, size_bytes=None, items=None)
     )
 
     report = export(run, tmp_path / "words.parquet")
 
     assert (report.items, report.expired, report.lost, report.corrupt) == (1, 1, 1, 1)
-    storage.forget_current_segment()
+    forget_current_segment()
 
 
 def test_an_empty_window_is_a_whole_file(run: Run, tmp_path: Path) -> None:
@@ -268,8 +272,8 @@ OURS = [str(ROOT), str(ROOT / "platform"), str(ROOT / "client")]
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyarrow'] = None; import django; django.setup()\n"
-        "from pathlib import Path; from buffer import services\n"
-        "from buffer.storage.parquet import ArchiveReader, ArchiveUnavailable\n"
+        "from pathlib import Path\n"
+        "from buffer.archive.services.parquet import ArchiveReader, ArchiveUnavailable\n"
         "try: ArchiveReader(Path('x'))\n"
         "except ArchiveUnavailable as error: print(error)\n"
     )
@@ -302,7 +306,7 @@ def test_memory_stays_flat_while_hundreds_of_megabytes_pass(run: Run, tmp_path: 
     content = decode_group(body(group(tokens=60_000, inference_logprobs=[[-0.5] * 60_000] * 2)))
     assert len(content.content) > 2**20
     for _ in range(wanted // 8):
-        services.accept_groups(run=run, groups=[content] * 8, producer="bob", now=NOON)
+        accept_groups(run=run, groups=[content] * 8, producer="bob", now=NOON)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE buffer_trajectorygroup SET state = 'dropped', drop_reason = 'reset'")
     file = tmp_path / "large.parquet"

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from buffer import services
-from buffer.models import TrajectoryGroup
-from buffer.storage.parquet import ArchiveUnreadable
+from buffer.archive.services.export import export_run
+from buffer.archive.services.parquet import ArchiveUnreadable
+from buffer.archive.services.restore import WrongRunForArchive
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run
 from tests.factories import NOON, make_run
 from tests.integration.buffer.archiving import (
@@ -112,7 +113,7 @@ def test_an_archive_fits_only_runs_that_take_its_kind(run: Run, tmp_path: Path) 
     make_run(name="carts")
     export(run, tmp_path / "words.parquet")
 
-    with pytest.raises(services.WrongRunForArchive, match="carts takes no groups"):
+    with pytest.raises(WrongRunForArchive, match="carts takes no groups"):
         restore(tmp_path / "words.parquet", "carts")
 
 
@@ -124,8 +125,6 @@ def test_an_export_that_fails_leaves_no_file(run: Run, tmp_path: Path) -> None:
         raise RuntimeError("the disk is gone")
 
     with pytest.raises(RuntimeError):
-        services.export_run(
-            run=run, window=EVERYTHING, path=tmp_path / "x", now=NOON, on_progress=fail
-        )
+        export_run(run=run, window=EVERYTHING, path=tmp_path / "x", now=NOON, on_progress=fail)
 
     assert list(tmp_path.iterdir()) == []

@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from buffer import services
-from buffer.models import TrajectoryGroup
-from buffer.services.entrances import NEWEST_ENVIRONMENTS
-from buffer.wire import Group, decode_group
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.arrivals import Receipt
+from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.push_context import NEWEST_ENVIRONMENTS, Entrance, entrance_for_one
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import Environment, Run
 from tests.buffer_factories import body, group
 from tests.factories import make_run
@@ -22,9 +24,9 @@ def join(run: Run, *, env_id: int, group_size: int) -> None:
     )
 
 
-def pushed(entrance: services.Entrance | None, arrived: Group) -> list[services.Receipt]:
+def pushed(entrance: Entrance | None, arrived: Group) -> list[Receipt]:
     assert entrance is not None
-    return services.accept_groups(
+    return accept_groups(
         run=entrance.run, groups=[arrived], producer="tests", now=NOON, entrance=entrance
     )
 
@@ -33,9 +35,9 @@ def test_it_knows_the_run_its_room_and_its_environments() -> None:
     run = make_run(name="math", kind="outside", lenient=True)
     join(run, env_id=0, group_size=4)
     arrived = decode_group(body(group(sequences=4, env_id=0)))
-    pushed(services.entrance_for_one("math"), arrived)
+    pushed(entrance_for_one("math"), arrived)
 
-    found = services.entrance_for_one("math")
+    found = entrance_for_one("math")
 
     assert found is not None
     assert (found.run, found.run.lenient, found.run.epoch) == (run, True, run.epoch)
@@ -49,28 +51,28 @@ def test_it_knows_the_run_its_room_and_its_environments() -> None:
 def test_there_is_none_into_a_run_that_takes_no_groups(fields: dict[str, object]) -> None:
     make_run(**({"name": "math", "kind": "outside"} | fields))
 
-    assert services.entrance_for_one("math") is None
+    assert entrance_for_one("math") is None
 
 
 def test_an_environment_among_very_many_is_asked_for_by_its_id() -> None:
     run = make_run(name="math", kind="outside")
     for env_id in range(NEWEST_ENVIRONMENTS + 1):
         join(run, env_id=env_id, group_size=4)
-    entrance = services.entrance_for_one("math")
+    entrance = entrance_for_one("math")
     assert entrance is not None
     oldest = decode_group(body(group(sequences=2, env_id=0)))
     assert not entrance.suffices([oldest])
 
     receipts = pushed(entrance, oldest)
 
-    assert receipts == [services.Receipt(waiting_sequences=2)]
+    assert receipts == [Receipt(waiting_sequences=2)]
 
 
 def test_an_id_that_a_refused_push_was_given_is_never_given_again() -> None:
     run = make_run(name="math", kind="outside")
-    unused = services.entrance_for_one("math")
+    unused = entrance_for_one("math")
     assert unused is not None
 
-    pushed(services.entrance_for_one("math"), decode_group(body(group())))
+    pushed(entrance_for_one("math"), decode_group(body(group())))
 
     assert TrajectoryGroup.objects.get(run=run).pk not in unused.ids

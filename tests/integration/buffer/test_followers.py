@@ -9,11 +9,24 @@ import msgspec
 import pytest
 from django.db import connection, transaction
 
-from buffer import services, storage
-from buffer.core.stream_cursor import InvalidCursor
-from buffer.models import Follower, FragmentChunk, Segment
-from buffer.selectors import followers
-from buffer.services.tallies import SHARDS
+from buffer.followers import queries as followers
+from buffer.followers import services
+from buffer.followers.rules import InvalidCursor
+from buffer.followers.services import (
+    CursorBehind,
+    Filter,
+    FollowerExists,
+    Start,
+    confirm_read,
+    unfollow,
+)
+from buffer.ingest.services.fragments import accept_fragments
+from buffer.items.models.items import FragmentChunk
+from buffer.items.services.tallies import SHARDS
+from buffer.payloads.models import Segment
+from buffer.payloads.services.cleanup import drop_open
+from buffer.payloads.services.partitions import current_segment, forget_current_segment
+from buffer.replay.models import Follower
 from rolldeck import wire
 from runs.models import Run
 from tests.buffer_factories import fragment
@@ -25,8 +38,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def run() -> Run:
     # The segment of an earlier test is gone. One transaction opens the next, and others wait.
-    storage.forget_current_segment()
-    storage.current_segment()
+    forget_current_segment()
+    current_segment()
     run = make_run()
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
     return Run.objects.get(pk=run.pk)
@@ -34,15 +47,11 @@ def run() -> Run:
 
 def add(run: Run, *numbers: int, **fields: Any) -> None:
     fragments = [fragment(number=number, **fields) for number in numbers]
-    services.accept_fragments(
-        run=run, fragments=[(one, wire.encode(one)) for one in fragments], now=NOON
-    )
+    accept_fragments(run=run, fragments=[(one, wire.encode(one)) for one in fragments], now=NOON)
 
 
-def follow(
-    run: Run, name: str = "eve", *, start: services.Start = "earliest", **only: Any
-) -> Follower:
-    return services.follow(run=run, name=name, start=start, only=services.Filter(**only), now=NOON)
+def follow(run: Run, name: str = "eve", *, start: Start = "earliest", **only: Any) -> Follower:
+    return services.follow(run=run, name=name, start=start, only=Filter(**only), now=NOON)
 
 
 def read(run: Run, name: str = "eve", *, count: int = 100) -> list[int]:
@@ -50,7 +59,7 @@ def read(run: Run, name: str = "eve", *, count: int = 100) -> list[int]:
     stretch = followers.read_on(run, followers.named(run, name), count=count)
     if stretch is None:
         return []
-    services.confirm_read(run=run, name=name, cursor=stretch.cursor.token(), now=NOON)
+    confirm_read(run=run, name=name, cursor=stretch.cursor.token(), now=NOON)
     return [
         msgspec.msgpack.decode(one.content, type=wire.Fragment).number for one in stretch.contents
     ]
@@ -196,14 +205,14 @@ def test_a_follower_that_is_made_again_keeps_its_place(run: Run) -> None:
     follow(run)
 
     assert read(run) == [1]
-    with pytest.raises(services.FollowerExists):
+    with pytest.raises(FollowerExists):
         follow(run, environment="other")
 
 
 def test_items_of_every_fate_are_read_but_those_that_came_too_late(run: Run) -> None:
     add(run, 0)
     add(run, 1, epoch=0)
-    services.drop_open(run_id=run.pk, reason="killed", now=NOON)
+    drop_open(run_id=run.pk, reason="killed", now=NOON)
     follow(run)
 
     assert read(run) == [0]
@@ -238,9 +247,9 @@ def test_an_older_place_is_refused_and_the_same_one_is_fine(run: Run) -> None:
     assert both is not None
 
     for _ in range(2):
-        services.confirm_read(run=run, name="eve", cursor=both.cursor.token(), now=NOON)
-    with pytest.raises(services.CursorBehind):
-        services.confirm_read(run=run, name="eve", cursor=first.cursor.token(), now=NOON)
+        confirm_read(run=run, name="eve", cursor=both.cursor.token(), now=NOON)
+    with pytest.raises(CursorBehind):
+        confirm_read(run=run, name="eve", cursor=first.cursor.token(), now=NOON)
 
 
 @pytest.mark.parametrize(
@@ -250,14 +259,14 @@ def test_a_cursor_that_names_no_item_is_refused(run: Run, cursor: str) -> None:
     follow(run)
 
     with pytest.raises(InvalidCursor):
-        services.confirm_read(run=run, name="eve", cursor=cursor, now=NOON)
+        confirm_read(run=run, name="eve", cursor=cursor, now=NOON)
 
 
 def test_a_follower_that_is_gone_is_not_found(run: Run) -> None:
     follow(run)
-    services.unfollow(run=run, name="eve")
+    unfollow(run=run, name="eve")
 
     with pytest.raises(followers.FollowerNotFound):
         followers.named(run, "eve")
     with pytest.raises(followers.FollowerNotFound):
-        services.unfollow(run=run, name="eve")
+        unfollow(run=run, name="eve")

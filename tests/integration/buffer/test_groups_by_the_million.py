@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 from django.db import connection
 
-from buffer.core.group_filter import GroupFilter, parse_filter
-from buffer.selectors import group_facets, group_lists
+from buffer.inspect.queries import group_facets, group_lists
+from buffer.inspect.rules.group_filter import GroupFilter, parse_filter
 from runs.models import Run
 from tests.factories import make_run
 

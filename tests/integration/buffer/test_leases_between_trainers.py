@@ -5,10 +5,16 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from buffer import jobs, selectors, services
-from buffer.models import Batch
-from buffer.services import Lease
-from buffer.wire import decode_group
+from buffer import jobs
+from buffer.batches.services import leases
+from buffer.batches.services.lease_expiry import NotQuarantined, release
+from buffer.batches.services.leases import Lease, LeaseLost, held_by
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import Batch
+from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.payloads.services.cleanup import drop_open
+from buffer.payloads.services.corruption import contents_of
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
@@ -25,23 +31,23 @@ def run() -> Run:
 
 def push(run: Run, *, groups: int) -> None:
     made = [decode_group(body(group(mark=mark))) for mark in range(groups)]
-    services.accept_groups(run=run, groups=made, producer="tests", now=NOON)
+    accept_groups(run=run, groups=made, producer="tests", now=NOON)
 
 
 def take(run: Run, identity: str) -> Lease:
-    lease = services.take(run_id=run.pk, identity=identity)
+    lease = leases.take(run_id=run.pk, identity=identity)
     assert lease is not None
     return lease
 
 
 def confirm(run: Run, lease: Lease, *, fence: int | None = None) -> None:
-    services.confirm(
+    leases.confirm(
         run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence if fence is None else fence
     )
 
 
 def content(lease: Lease) -> list[bytes]:
-    return [stored.content for stored in services.contents_of(lease, now=NOON)]
+    return [stored.content for stored in contents_of(lease, now=NOON)]
 
 
 def lapse(lease: Lease) -> None:
@@ -72,17 +78,17 @@ def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(ru
     bob = take(run, "bob")
 
     assert (bob.batch.pk, content(bob)) == (alice.batch.pk, before)
-    with pytest.raises(services.LeaseLost):
+    with pytest.raises(LeaseLost):
         confirm(run, alice, fence=alice_fence)
-    with pytest.raises(services.LeaseLost):
-        services.held_by(run_id=run.pk, batch_id=alice.batch.pk, identity="alice")
-    assert services.take(run_id=run.pk, identity="alice") is None
+    with pytest.raises(LeaseLost):
+        held_by(run_id=run.pk, batch_id=alice.batch.pk, identity="alice")
+    assert leases.take(run_id=run.pk, identity="alice") is None
     confirm(run, bob)
     confirm(run, bob)  # its first answer was lost
-    with pytest.raises(services.LeaseLost):
+    with pytest.raises(LeaseLost):
         confirm(run, alice, fence=alice_fence)
-    assert selectors.ledger_part(run.pk).groups.served == 2
-    assert selectors.miscounts(run.pk) == []
+    assert ledger_part(run.pk).groups.served == 2
+    assert miscounts(run.pk) == []
 
 
 def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) -> None:
@@ -99,14 +105,14 @@ def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) 
     assert fourth.batch.ordinal == 2
     assert RunEvent.objects.filter(kind="batch_quarantined").count() == 1
     for fence in fences[:2]:
-        with pytest.raises(services.LeaseLost):
+        with pytest.raises(LeaseLost):
             confirm(run, lease, fence=fence)
     # The last holder was slow, not dead.
     confirm(run, lease, fence=fences[2])
     confirm(run, fourth)
-    ledger = selectors.ledger_part(run.pk).groups
+    ledger = ledger_part(run.pk).groups
     assert (ledger.served, ledger.quarantined) == (4, 0)
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
@@ -117,7 +123,7 @@ def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
     lapse(lease)
 
     assert Batch.objects.get().state == "confirmed"
-    assert services.take(run_id=run.pk, identity="bob") is None
+    assert leases.take(run_id=run.pk, identity="bob") is None
 
 
 def test_what_ends_with_its_run_leaves_the_quarantine_too(run: Run) -> None:
@@ -125,9 +131,9 @@ def test_what_ends_with_its_run_leaves_the_quarantine_too(run: Run) -> None:
     for _ in range(3):
         lapse(take(run, "alice"))
 
-    assert services.drop_open(run_id=run.pk, reason="killed", now=NOON) == 2
+    assert drop_open(run_id=run.pk, reason="killed", now=NOON) == 2
 
     assert Batch.objects.get().state == "dropped"
-    assert selectors.miscounts(run.pk) == []
-    with pytest.raises(services.NotQuarantined):
-        services.release(run_id=run.pk, batch_id=Batch.objects.get().pk, actor="tests", now=NOON)
+    assert miscounts(run.pk) == []
+    with pytest.raises(NotQuarantined):
+        release(run_id=run.pk, batch_id=Batch.objects.get().pk, actor="tests", now=NOON)

@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from buffer import jobs, selectors, services
-from buffer.core.ledger import Ledger, discrepancies
-from buffer.models import LedgerAudit, Tally, TrajectoryGroup
-from buffer.selectors import ledgers
-from buffer.services.audits import audit_ledgers
-from buffer.wire import decode_group
+from buffer import jobs
+from buffer.batches.services.leases import confirm, take
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.fragments import accept_fragments, decode_push
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.audits import LedgerAudit
+from buffer.items.models.items import Tally, TrajectoryGroup
+from buffer.items.queries import ledgers
+from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.rules.ledger import Ledger, discrepancies
+from buffer.items.services.audits import audit_ledgers
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, fragment, group
 from tests.buffer_factories import push as push_body
@@ -29,7 +34,7 @@ def run() -> Run:
 
 def push(run: Run, *, count: int = 1, **fields: Any) -> None:
     content = decode_group(body(group(**fields)))
-    services.accept_groups(run=run, groups=[content] * count, producer="tests", now=NOON)
+    accept_groups(run=run, groups=[content] * count, producer="tests", now=NOON)
 
 
 def alarms(run: Run) -> list[tuple[str, str]]:
@@ -41,9 +46,9 @@ def test_the_ledger_tells_environments_apart_and_they_add_up(run: Run) -> None:
     push(run, count=3, env_id=0)
     push(run, count=2, env_id=1)
     push(run)
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
-    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
     answer = Client(headers=bearer("read")).get("/api/runs/words/ledger").json()
 
@@ -62,8 +67,8 @@ def test_the_ledger_tells_environments_of_fragments_apart() -> None:
         fragment(slot="other", number=0, environment="gymnasium:Acrobot-v1"),
         fragment(slot="late", number=0, epoch=0),
     ]
-    encoded = services.decode_push(push_body(*sent))
-    services.accept_fragments(run=run, fragments=encoded, now=NOON)
+    encoded = decode_push(push_body(*sent))
+    accept_fragments(run=run, fragments=encoded, now=NOON)
 
     found = ledgers.ledgers_by_environment(run.pk)
 
@@ -112,7 +117,7 @@ def test_a_row_that_nobody_counted_raises_one_alarm_until_it_is_mended(run: Run)
     assert "dropped (killed) is counted as 0, and 1 rows say so" in run.ledger_problem
     client = Client(headers=bearer("read"))
     assert client.get("/api/runs/words").json()["ledger_problem"] == run.ledger_problem
-    assert selectors.ledger_part(run.pk).problem == run.ledger_problem
+    assert ledger_part(run.pk).problem == run.ledger_problem
     scraped = Client(headers=bearer("metrics")).get("/metrics").content.decode()
     assert 'rolldeck_ledger_balanced{run="words"} 0.0' in scraped
 
@@ -145,9 +150,9 @@ def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
 
     def train() -> None:
         for _ in range(30):
-            lease = services.take(run_id=run.pk, identity="alice")
+            lease = take(run_id=run.pk, identity="alice")
             if lease is not None:
-                services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+                confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
     def audit() -> None:
         for _ in range(30):
@@ -156,7 +161,7 @@ def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
     in_threads(*(partial(push_some, mark) for mark in range(3)), train, audit)
 
     assert wrong == []
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
     parts = ledgers.ledgers_by_environment(run.pk)
     assert all(part.ledger.balanced for part in parts)
     assert sum(part.ledger.accepted for part in parts) == 36
@@ -164,7 +169,7 @@ def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
 
 def test_metrics_say_how_a_run_is(run: Run) -> None:
     push(run, count=5)
-    services.take(run_id=run.pk, identity="alice")
+    take(run_id=run.pk, identity="alice")
 
     text = Client(headers=bearer("metrics")).get("/metrics").content.decode()
 

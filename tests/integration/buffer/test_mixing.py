@@ -9,10 +9,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from buffer import selectors, services
-from buffer.models import Batch, MixingShare, TrajectoryGroup
-from buffer.services import planning
-from buffer.wire import decode_group
+from buffer.batches.services import leases, planning
+from buffer.batches.services.leases import confirm
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import Batch, MixingShare, TrajectoryGroup
+from buffer.items.queries.counts import miscounts
 from runs import services as runs_services
 from runs.models import Run
 from tests.buffer_factories import body, group
@@ -43,15 +45,15 @@ def environment(
 def push(run: Run, env_id: int | None, *, count: int = 1, sequences: int = 1) -> None:
     fields: dict[str, Any] = {} if env_id is None else {"env_id": env_id}
     content = decode_group(body(group(sequences=sequences, **fields)))
-    services.accept_groups(run=run, groups=[content] * count, producer="tests", now=NOON)
+    accept_groups(run=run, groups=[content] * count, producer="tests", now=NOON)
 
 
 def take(run: Run) -> Batch | None:
     """Lease a batch and confirm it."""
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = leases.take(run_id=run.pk, identity="alice")
     if lease is None:
         return None
-    return services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    return confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
@@ -70,12 +72,12 @@ def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
     assert served == {str(heavy): 12, str(light): 4}
     rows = MixingShare.objects.filter(run=run).values_list("env_id", "sequences", "debt")
     assert set(rows) == {(heavy, 12, 0.0), (light, 4, 0.0)}
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_a_batch_is_oldest_first_and_says_how_much_of_it_is_padding(run: Run) -> None:
     push(run, None, count=2)
-    services.accept_groups(
+    accept_groups(
         run=run,
         groups=[decode_group(body(group(sequences=2, tokens=9)))],
         producer="tests",
@@ -151,7 +153,7 @@ def test_an_odd_group_behind_what_is_weighed_completes_a_batch(run: Run) -> None
     batches = [take(run) for _ in range(4)]
 
     assert [batch is not None for batch in batches] == [True, True, True, False]
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def queue_many(run: Run, count: int, *, environments: int) -> None:
@@ -214,7 +216,7 @@ def test_a_batch_takes_as_many_statements_from_a_long_queue_as_from_a_short_one(
         queue_many(other, count, environments=4)
         take(other)
         with CaptureQueriesContext(connection) as found:
-            lease = services.take(run_id=other.pk, identity="alice")
+            lease = leases.take(run_id=other.pk, identity="alice")
         assert lease is not None
         statements[count] = [query["sql"].split()[0] for query in found.captured_queries]
 

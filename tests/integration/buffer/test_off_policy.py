@@ -6,10 +6,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from buffer import jobs, selectors, services
-from buffer.models import Batch, TrajectoryGroup
-from buffer.services import backpressure
-from buffer.wire import decode_group
+from buffer import jobs
+from buffer.batches.services.leases import confirm, take, take_for_stock
+from buffer.batches.services.previews import preview
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services import backpressure
+from buffer.ingest.services.arrivals import Receipt
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.queries.admission import admission_remaining
+from buffer.items.queries.counts import counts, ledger_part, miscounts, queue_depth
+from buffer.payloads.services.cleanup import drop_open
 from runs import services as runs_services
 from runs.models import PolicyVersion, Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
@@ -31,9 +38,9 @@ def set_up(run: Run, **fields: Any) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def push(run: Run, *, count: int = 1, at: Any = None, **fields: Any) -> list[services.Receipt]:
+def push(run: Run, *, count: int = 1, at: Any = None, **fields: Any) -> list[Receipt]:
     content = decode_group(body(group(sequences=2, **fields)))
-    return services.accept_groups(
+    return accept_groups(
         run=Run.objects.get(pk=run.pk),
         groups=[content] * count,
         producer="tests",
@@ -50,8 +57,8 @@ def publish(run: Run, step: int, *, epoch: int = 1) -> None:
 
 
 def dropped(run: Run) -> dict[str, int]:
-    counted = selectors.ledger_part(run.pk).groups.dropped
-    assert selectors.miscounts(run.pk) == []
+    counted = ledger_part(run.pk).groups.dropped
+    assert miscounts(run.pk) == []
     return counted
 
 
@@ -118,7 +125,7 @@ def test_a_stale_group_hidden_behind_a_fresh_one_is_dropped_before_a_batch_is_fo
     push(run, policy_step=5)
     publish(run, 7)
 
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
 
     assert dropped(run) == {"stale_version": 1}
     assert lease is not None
@@ -130,7 +137,7 @@ def test_groups_have_no_limit_unless_the_run_sets_one(run: Run) -> None:
     push(run, count=2)
     publish(run, 50)
 
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
 
     assert lease is not None
     assert lease.batch.staleness == {"50": 2}
@@ -139,11 +146,11 @@ def test_groups_have_no_limit_unless_the_run_sets_one(run: Run) -> None:
 def test_without_published_weights_batches_count_as_versions(run: Run) -> None:
     set_up(run, max_staleness=0)
     push(run, count=4)
-    first = services.take(run_id=run.pk, identity="alice")
+    first = take(run_id=run.pk, identity="alice")
     assert first is not None
-    services.confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
+    confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
 
-    assert services.take(run_id=run.pk, identity="alice") is None
+    assert take(run_id=run.pk, identity="alice") is None
 
     assert first.batch.staleness == {"0": 2}
     assert dropped(run) == {"stale_version": 2}
@@ -154,7 +161,7 @@ def test_what_waited_too_long_is_dropped_when_a_batch_is_asked_for(run: Run) -> 
     push(run, count=2, at=LONG_AGO)
     push(run, count=2)
 
-    lease = services.take_for_stock(run_id=run.pk, identity="alice", sender="", now=NOON)
+    lease = take_for_stock(run_id=run.pk, identity="alice", sender="", now=NOON)
 
     assert lease is not None
     newest = TrajectoryGroup.objects.order_by("-id").values_list("id", flat=True)[:2]
@@ -180,33 +187,33 @@ def test_what_waited_too_long_is_dropped_in_the_background_if_nobody_asks(run: R
 def test_a_restored_trainer_opens_no_flood(run: Run) -> None:
     set_up(run, max_staleness=1)
     publish(run, 500)
-    assert selectors.admission_remaining(run.pk) == 2 * 4
+    assert admission_remaining(run.pk) == 2 * 4
     push(run, count=3)
-    assert selectors.admission_remaining(run.pk) == 2 * 4 - 6
+    assert admission_remaining(run.pk) == 2 * 4 - 6
     publish(run, 501)
-    assert selectors.admission_remaining(run.pk) == 3 * 4 - 6
+    assert admission_remaining(run.pk) == 3 * 4 - 6
 
 
 def test_without_a_staleness_limit_the_tolerance_bounds_admission(run: Run) -> None:
     push(run, count=5)
-    depth = selectors.queue_depth(run.pk)
+    depth = queue_depth(run.pk)
     assert (depth.admission_remaining, depth.running, depth.admission_capacity) == (2, 0, 2)
-    services.take(run_id=run.pk, identity="alice")
-    assert selectors.queue_depth(run.pk).admission_capacity == 6
+    take(run_id=run.pk, identity="alice")
+    assert queue_depth(run.pk).admission_capacity == 6
 
 
 def test_bytes_are_counted_wherever_an_item_goes(run: Run) -> None:
     push(run, count=4)
     size = TrajectoryGroup.objects.values_list("size_bytes", flat=True)[0]
-    assert selectors.queue_depth(run.pk).size_bytes == 4 * size
-    lease = services.take(run_id=run.pk, identity="alice")
+    assert queue_depth(run.pk).size_bytes == 4 * size
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
-    assert selectors.queue_depth(run.pk).size_bytes == 4 * size
-    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
-    assert selectors.queue_depth(run.pk).size_bytes == 2 * size
-    services.drop_open(run_id=run.pk, reason="killed", now=NOON)
-    assert selectors.queue_depth(run.pk).size_bytes == 0
-    by_fate = {row.fate: row.size_bytes for row in selectors.counts(run.pk, "groups")}
+    assert queue_depth(run.pk).size_bytes == 4 * size
+    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    assert queue_depth(run.pk).size_bytes == 2 * size
+    drop_open(run_id=run.pk, reason="killed", now=NOON)
+    assert queue_depth(run.pk).size_bytes == 0
+    by_fate = {row.fate: row.size_bytes for row in counts(run.pk, "groups")}
     assert by_fate["accepted"] == 4 * size
 
 
@@ -279,10 +286,10 @@ def test_a_preview_leaves_out_what_the_next_request_would_drop(run: Run) -> None
     fresh = TrajectoryGroup.objects.get(policy_step=8)
     run = set_up(run, max_staleness=1)
 
-    seen = services.preview(run)
+    seen = preview(run)
     assert (seen.reason, seen.queued_sequences) == ("too_few", fresh.sequences)
     assert dropped(run) == {}
 
     push(run, policy_step=9)
-    assert services.preview(run).composition == {"": 4}
+    assert preview(run).composition == {"": 4}
     assert TrajectoryGroup.objects.filter(state="queued").count() == 4

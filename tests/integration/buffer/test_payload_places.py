@@ -10,12 +10,31 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from buffer import selectors, services, storage
-from buffer.core.fates import ItemKind
-from buffer.models import FragmentChunk, Payload, Segment, TrajectoryGroup
-from buffer.services.fragments import decode_push
-from buffer.storage.files import DurableFiles
-from buffer.wire import decode_group
+from buffer.batches.services.leases import take
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.backpressure import QueueFull
+from buffer.ingest.services.fragments import accept_fragments, decode_push
+from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.push_context import UnknownEnvironment
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.queries.counts import queued_groups
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.models import Payload, Segment
+from buffer.payloads.services.contents import (
+    PayloadMissing,
+    Place,
+    batch_contents,
+    content_head,
+    read_contents,
+)
+from buffer.payloads.services.files import DurableFiles
+from buffer.payloads.services.objects import PayloadStorageDown
+from buffer.payloads.services.partitions import (
+    current_segment,
+    forget_current_segment,
+    make_partition,
+    open_segment,
+)
 from runs.models import Run
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_outside_run, make_run
@@ -25,9 +44,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
-    storage.forget_current_segment()
+    forget_current_segment()
     yield
-    storage.forget_current_segment()
+    forget_current_segment()
 
 
 @pytest.fixture
@@ -38,14 +57,14 @@ def run() -> Run:
 def push_groups(run: Run, *tokens: int) -> list[bytes]:
     """Push groups of two sequences of so many tokens at once; return their bytes."""
     groups = [decode_group(body(group(mark=m, tokens=t))) for m, t in enumerate(tokens)]
-    services.accept_groups(run=run, groups=groups, producer="tests", now=NOON)
+    accept_groups(run=run, groups=groups, producer="tests", now=NOON)
     return [content.content for content in groups]
 
 
 def served(run: Run) -> list[bytes]:
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
-    return [one.content for one in storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)]
+    return [one.content for one in batch_contents(ItemKind.GROUPS, lease.batch.pk)]
 
 
 def object_of(item: TrajectoryGroup) -> Path:
@@ -80,28 +99,28 @@ def test_fragments_lie_where_groups_do(settings: Any) -> None:
     settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 0
     sent = decode_push(push(fragment(), fragment(number=1), fragment(number=1), fragment(epoch=0)))
 
-    services.accept_fragments(run=run, fragments=sent, now=NOON)
+    accept_fragments(run=run, fragments=sent, now=NOON)
 
     kept = FragmentChunk.objects.order_by("id")
     items = [(row.pk, place_of(row)) for row in kept]
-    assert [one.content for one in storage.read_contents(ItemKind.FRAGMENTS, items)] == [
+    assert [one.content for one in read_contents(ItemKind.FRAGMENTS, items)] == [
         content for _, content in sent[:2]
     ]
-    assert all(one.is_intact() for one in storage.read_contents(ItemKind.FRAGMENTS, items))
+    assert all(one.is_intact() for one in read_contents(ItemKind.FRAGMENTS, items))
 
 
-def place_of(row: FragmentChunk) -> storage.Place:
-    return storage.Place(row.codec, row.crc32, row.segment, row.object, row.offset, row.size_bytes)
+def place_of(row: FragmentChunk) -> Place:
+    return Place(row.codec, row.crc32, row.segment, row.object, row.offset, row.size_bytes)
 
 
 def test_a_dropped_fragment_says_that_nothing_was_kept() -> None:
     run = make_run(name="carts", epoch=2, policy_step=0)
 
-    services.accept_fragments(run=run, fragments=decode_push(push(fragment(epoch=1))), now=NOON)
+    accept_fragments(run=run, fragments=decode_push(push(fragment(epoch=1))), now=NOON)
 
     assert FragmentChunk.objects.get().segment is None
     assert not Payload.objects.exists()
-    assert storage.content_head(ItemKind.FRAGMENTS, FragmentChunk.objects.get().pk, 10) == b""
+    assert content_head(ItemKind.FRAGMENTS, FragmentChunk.objects.get().pk, 10) == b""
 
 
 @pytest.mark.parametrize("tokens", [3, 20_000], ids=["inline", "object"])
@@ -113,7 +132,7 @@ def test_bytes_that_are_gone_are_named(run: Run, tokens: int) -> None:
     else:
         Payload.objects.filter(item_id=item.pk).delete()
 
-    with pytest.raises(storage.PayloadMissing, match=f"item {item.pk} of the groups") as caught:
+    with pytest.raises(PayloadMissing, match=f"item {item.pk} of the groups") as caught:
         served(run)
 
     assert caught.value.item_id == item.pk
@@ -124,9 +143,9 @@ def test_an_object_that_was_cut_is_noticed(run: Run) -> None:
     first, second = TrajectoryGroup.objects.order_by("id")
     os.truncate(object_of(second), second.offset + 1)
 
-    with pytest.raises(storage.PayloadMissing, match=f"item {second.pk}.*1 of {second.size_bytes}"):
+    with pytest.raises(PayloadMissing, match=f"item {second.pk}.*1 of {second.size_bytes}"):
         served(run)
-    assert len(storage.content_head(ItemKind.GROUPS, first.pk, 10)) == 10
+    assert len(content_head(ItemKind.GROUPS, first.pk, 10)) == 10
 
 
 def test_a_checksum_tells_whether_bytes_are_those_that_came(run: Run) -> None:
@@ -134,10 +153,10 @@ def test_a_checksum_tells_whether_bytes_are_those_that_came(run: Run) -> None:
     first = TrajectoryGroup.objects.order_by("id")[0]
     with object_of(first).open("r+b") as file:
         file.write(b"!")
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
 
-    found = storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
 
     assert [one.is_intact() for one in found] == [False, True]
 
@@ -180,8 +199,8 @@ def test_a_push_that_is_refused_leaves_no_object(run: Run) -> None:
     before = objects()
     stranger = decode_group(body(group(tokens=20_000) | {"env_id": 7}))
 
-    with pytest.raises(services.UnknownEnvironment):
-        services.accept_groups(run=run, groups=[stranger], producer="tests", now=NOON)
+    with pytest.raises(UnknownEnvironment):
+        accept_groups(run=run, groups=[stranger], producer="tests", now=NOON)
 
     assert objects() == before
 
@@ -192,7 +211,7 @@ def test_a_full_run_refuses_before_anything_is_written(run: Run, settings: Any) 
     folder = settings.ROLLDECK_VAR / "payloads"
     before = objects(), {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
-    with pytest.raises(services.QueueFull):
+    with pytest.raises(QueueFull):
         push_groups(run, 20_000)
 
     assert before == (objects(), {path: path.stat().st_mtime_ns for path in folder.rglob("*")})
@@ -208,11 +227,11 @@ def test_a_push_that_the_disk_refuses_leaves_no_row(
 
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", fsync)
-        with pytest.raises(storage.PayloadStorageDown):
+        with pytest.raises(PayloadStorageDown):
             push_groups(run, 20_000)
 
     assert not TrajectoryGroup.objects.exists()
-    assert selectors.queued_groups(run.pk) == 0
+    assert queued_groups(run.pk) == 0
 
 
 def test_files_are_written_whole_however_many_parts_they_have(tmp_path: Path) -> None:
@@ -232,7 +251,7 @@ def test_a_deck_without_an_open_segment_opens_one_once() -> None:
     numbers: list[int] = []
 
     def ask() -> None:
-        numbers.append(storage.open_segment())
+        numbers.append(open_segment())
         connection.close()
 
     threads = [threading.Thread(target=ask) for _ in range(6)]
@@ -247,16 +266,16 @@ def test_a_deck_without_an_open_segment_opens_one_once() -> None:
 def test_a_segment_that_was_rolled_back_is_not_remembered() -> None:
     Segment.objects.all().delete()
     with transaction.atomic():
-        storage.current_segment()
+        current_segment()
         transaction.set_rollback(True)
 
-    assert storage.current_segment() == 1
+    assert current_segment() == 1
     assert Segment.objects.count() == 1
 
 
 def test_partitions_are_made_ahead_and_keep_bytes_uncompressed() -> None:
-    storage.make_partition(77)
-    storage.make_partition(77)
+    make_partition(77)
+    make_partition(77)
 
     with connection.cursor() as cursor:
         cursor.execute(

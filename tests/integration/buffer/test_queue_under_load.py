@@ -9,10 +9,16 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from buffer import jobs, selectors, services
-from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.services.senders import is_alive, this_process
-from buffer.wire import decode_group
+from buffer import jobs
+from buffer.batches.services.leases import LeaseLost, confirm, note_delivered, take, take_for_stock
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.idempotency import KeyInFlight, PushKey, once
+from buffer.ingest.services.push_context import UnknownEnvironment
+from buffer.ingest.services.senders import is_alive, this_process
+from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
+from buffer.items.queries.counts import batch_in_sight, is_drained, ledger_part, miscounts
+from buffer.payloads.services.cleanup import drop_open
 from runs import services as runs_services
 from runs.models import Run
 from tests.buffer_factories import body, group
@@ -28,7 +34,7 @@ def run() -> Run:
 
 def push(run: Run, *, sequences: int = 2, mark: int = 1) -> None:
     content = decode_group(body(group(sequences=sequences, mark=mark)))
-    services.accept_groups(run=run, groups=[content], producer="tests", now=NOON)
+    accept_groups(run=run, groups=[content], producer="tests", now=NOON)
 
 
 def members(batch: Batch) -> list[int]:
@@ -71,14 +77,14 @@ def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
     def train(identity: str) -> None:
         ended = False
         while True:
-            lease = services.take(run_id=run.pk, identity=identity)
+            lease = take(run_id=run.pk, identity=identity)
             if lease is None and ended:
                 return
             if lease is None:
                 ended = done.is_set()
                 continue
             ids = members(lease.batch)
-            services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+            confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
             served.extend(ids)
 
     def push_all() -> None:
@@ -95,35 +101,35 @@ def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
     assert set(Batch.objects.values_list("sequences", flat=True)) == {4}
     batches = Batch.objects.order_by("ordinal").values_list("ordinal", flat=True)
     assert list(batches) == list(range(1, len(batches) + 1))
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_a_lapsed_lease_goes_to_the_next_trainer_whole_and_fences_the_first(run: Run) -> None:
     for mark in range(4):
         push(run, mark=mark)
-    first = services.take(run_id=run.pk, identity="alice")
+    first = take(run_id=run.pk, identity="alice")
     assert first is not None
     lapse(first.batch)
 
-    second = services.take(run_id=run.pk, identity="bob")
+    second = take(run_id=run.pk, identity="bob")
 
     assert second is not None
     assert second.batch.pk == first.batch.pk
     assert second.batch.ordinal == 1
     assert second.batch.fence > first.batch.fence
-    with pytest.raises(services.LeaseLost):
-        services.confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
-    services.confirm(run_id=run.pk, batch_id=second.batch.pk, fence=second.batch.fence)
-    assert selectors.miscounts(run.pk) == []
+    with pytest.raises(LeaseLost):
+        confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
+    confirm(run_id=run.pk, batch_id=second.batch.pk, fence=second.batch.fence)
+    assert miscounts(run.pk) == []
 
 
 def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) -> None:
     def sees(identity: str, *, count: int | None = None) -> bool:
-        return selectors.batch_in_sight(run.pk, identity=identity, count=count)
+        return batch_in_sight(run.pk, identity=identity, count=count)
 
     assert sees("alice")  # its first question is noted: environments wait for it
     for trainer in ("alice", "bob"):
-        assert services.take(run_id=run.pk, identity=trainer) is None
+        assert take(run_id=run.pk, identity=trainer) is None
     assert sees("a stranger")  # who is told so when it asks
     assert not sees("alice")
     push(run)
@@ -132,44 +138,40 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
     push(run)
     assert sees("alice")
 
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
     assert sees("alice")
     assert not sees("bob")
     lapse(lease.batch)
     assert sees("bob")
 
-    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     assert not sees("alice")
 
 
 def test_a_late_confirmation_counts_while_nobody_else_has_the_batch(run: Run) -> None:
     for mark in range(2):
         push(run, mark=mark)
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
     lapse(lease.batch)
-    assert not selectors.is_drained(run.pk)
+    assert not is_drained(run.pk)
 
-    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
-    assert services.take(run_id=run.pk, identity="bob") is None
-    assert selectors.is_drained(run.pk)
+    assert take(run_id=run.pk, identity="bob") is None
+    assert is_drained(run.pk)
 
 
 def test_a_stock_trainer_that_is_slower_than_its_lease_trains_nothing_twice(run: Run) -> None:
     for mark in range(4):
         push(run, mark=mark)
-    first = services.take_for_stock(
-        run_id=run.pk, identity="alice", sender=this_process(), now=NOON
-    )
+    first = take_for_stock(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
     assert first is not None
-    services.note_delivered(batch_id=first.batch.pk, fence=first.batch.fence)
+    note_delivered(batch_id=first.batch.pk, fence=first.batch.fence)
     lapse(first.batch)
 
-    second = services.take_for_stock(
-        run_id=run.pk, identity="alice", sender=this_process(), now=NOON
-    )
+    second = take_for_stock(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
 
     assert second is not None
     assert second.batch.pk != first.batch.pk
@@ -183,12 +185,10 @@ def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
     assert is_alive(this_process())
     assert is_alive(dead) is False
     assert is_alive("elsewhere:1:2") is None
-    first = services.take_for_stock(run_id=run.pk, identity="alice", sender=dead, now=NOON)
+    first = take_for_stock(run_id=run.pk, identity="alice", sender=dead, now=NOON)
     assert first is not None
 
-    again = services.take_for_stock(
-        run_id=run.pk, identity="alice", sender=this_process(), now=NOON
-    )
+    again = take_for_stock(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
 
     assert again is not None
     assert again.batch.pk == first.batch.pk
@@ -197,16 +197,16 @@ def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
 def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
     for mark in range(5):
         push(run, mark=mark)
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
 
-    assert services.drop_open(run_id=run.pk, reason="killed", now=NOON) == 5
+    assert drop_open(run_id=run.pk, reason="killed", now=NOON) == 5
 
-    ledger = selectors.ledger_part(run.pk).groups
+    ledger = ledger_part(run.pk).groups
     assert (ledger.accepted, ledger.dropped) == (5, {"killed": 5})
-    assert selectors.miscounts(run.pk) == []
-    with pytest.raises(services.LeaseLost):
-        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    assert miscounts(run.pk) == []
+    with pytest.raises(LeaseLost):
+        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
@@ -216,7 +216,7 @@ def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
     assert jobs.reclaim_lapsed_leases()["dropped"] == 1
 
     assert set(jobs.reclaim_lapsed_leases().values()) == {0}
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_two_halves_that_arrive_at_once_complete_each_other(run: Run) -> None:
@@ -232,26 +232,26 @@ def test_two_halves_that_arrive_at_once_complete_each_other(run: Run) -> None:
     half = decode_group(body(group(sequences=2, env_id=0)))
 
     def push_half() -> None:
-        services.accept_groups(run=run, groups=[half], producer="tests", now=NOON)
+        accept_groups(run=run, groups=[half], producer="tests", now=NOON)
 
     in_threads(*[push_half] * 8)
 
     assert set(TrajectoryGroup.objects.values_list("state", flat=True)) == {"queued"}
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_a_push_that_fails_leaves_nothing_behind(run: Run) -> None:
     good = decode_group(body(group()))
     stray = decode_group(body(group(env_id=3)))
 
-    with pytest.raises(services.UnknownEnvironment):
-        services.accept_groups(run=run, groups=[good, stray], producer="tests", now=NOON)
+    with pytest.raises(UnknownEnvironment):
+        accept_groups(run=run, groups=[good, stray], producer="tests", now=NOON)
 
     assert TrajectoryGroup.objects.count() == Tally.objects.count() == 0
 
 
 def test_the_same_key_in_flight_is_refused(run: Run) -> None:
-    key = services.PushKey.of("k", b"body")
+    key = PushKey.of("k", b"body")
     inside, finish = threading.Event(), threading.Event()
 
     def slow() -> dict[str, str]:
@@ -260,13 +260,13 @@ def test_the_same_key_in_flight_is_refused(run: Run) -> None:
         return {"a": "b"}
 
     def first() -> None:
-        services.once(run_id=run.pk, key=key, now=NOON, push=slow)
+        once(run_id=run.pk, key=key, now=NOON, push=slow)
 
     def second() -> None:
         inside.wait(10)
         try:
-            with pytest.raises(services.KeyInFlight):
-                services.once(run_id=run.pk, key=key, now=NOON, push=dict)
+            with pytest.raises(KeyInFlight):
+                once(run_id=run.pk, key=key, now=NOON, push=dict)
         finally:
             finish.set()
 
@@ -276,7 +276,7 @@ def test_the_same_key_in_flight_is_refused(run: Run) -> None:
 def test_deleting_a_run_deletes_its_data(run: Run) -> None:
     push(run)
     push(run)
-    services.take(run_id=run.pk, identity="alice")
+    take(run_id=run.pk, identity="alice")
 
     run.delete()
 

@@ -13,9 +13,17 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from buffer import selectors, services, storage
-from buffer.core.fates import Fate, ItemKind
-from buffer.models import Batch, BatchUse, FragmentChunk
+from buffer.batches.services import leases
+from buffer.batches.services.lease_expiry import return_lapsed_batches
+from buffer.batches.services.leases import BatchNotFound, Lease, LeaseLost
+from buffer.ingest.services.fragments import accept_fragments
+from buffer.items.models.items import Batch, FragmentChunk
+from buffer.items.queries.counts import miscounts, queued_fragments, uses_of
+from buffer.items.rules.states import Fate, ItemKind
+from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
+from buffer.payloads.services.contents import batch_contents
+from buffer.replay.models import BatchUse
+from buffer.replay.services.priorities import update_priorities
 from rolldeck import wire
 from runs import services as runs_services
 from runs.models import Run
@@ -36,7 +44,7 @@ def make_replay_run(*, batch_size: int = 2, max_staleness: int = 2, **replay: An
 
 
 def add(run: Run, *fragments: wire.Fragment) -> wire.FragmentReceipt:
-    return services.accept_fragments(
+    return accept_fragments(
         run=run, fragments=[(one, wire.encode(one)) for one in fragments], now=NOON
     )
 
@@ -46,29 +54,29 @@ def of_version(number: int, version: int, **fields: Any) -> wire.Fragment:
     return fragment(number=number, version_min=version, version_max=version, arrays=acted, **fields)
 
 
-def take(run: Run, identity: str = "a", count: int | None = None) -> services.Lease:
-    lease = services.take(run_id=run.pk, identity=identity, count=count)
+def take(run: Run, identity: str = "a", count: int | None = None) -> Lease:
+    lease = leases.take(run_id=run.pk, identity=identity, count=count)
     assert lease is not None
     return lease
 
 
-def decoded(lease: services.Lease) -> list[wire.Fragment]:
-    contents = storage.batch_contents(ItemKind.FRAGMENTS, lease.batch.pk)
+def decoded(lease: Lease) -> list[wire.Fragment]:
+    contents = batch_contents(ItemKind.FRAGMENTS, lease.batch.pk)
     return [msgspec.msgpack.decode(one.content, type=wire.Fragment) for one in contents]
 
 
-def numbers(lease: services.Lease) -> list[int]:
+def numbers(lease: Lease) -> list[int]:
     """Return the numbers of a batch's fragments, read from its bytes."""
     return [one.number for one in decoded(lease)]
 
 
-def confirm(run: Run, lease: services.Lease) -> None:
-    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+def confirm(run: Run, lease: Lease) -> None:
+    leases.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
-def lapse(lease: services.Lease) -> None:
+def lapse(lease: Lease) -> None:
     Batch.objects.filter(pk=lease.batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
-    services.return_lapsed_batches()
+    return_lapsed_batches()
 
 
 def states(run: Run) -> dict[int, str]:
@@ -78,7 +86,7 @@ def states(run: Run) -> dict[int, str]:
 
 def assert_exact(run: Run) -> None:
     """Check counts against rows, and every fragment's uses against the batches that list it."""
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
     used, confirmed = Counter[int](), Counter[int]()
     for item, state in BatchUse.objects.filter(batch__run=run).values_list(
         "item_id", "batch__state"
@@ -102,7 +110,7 @@ def test_a_chunk_is_sampled_until_it_was_used_as_often_as_it_may_be() -> None:
 
     assert sorted(numbers(first)) == sorted(numbers(second)) == [0, 1]
     assert states(run) == {0: "served", 1: "served"}
-    assert services.take(run_id=run.pk, identity="a") is None
+    assert leases.take(run_id=run.pk, identity="a") is None
     assert_exact(run)
 
 
@@ -127,13 +135,13 @@ def test_a_batch_whose_lease_lapsed_comes_again_with_the_same_bytes() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=3)
     add(run, *[fragment(number=number) for number in range(6)])
     first = take(run)
-    before = storage.batch_contents(ItemKind.FRAGMENTS, first.batch.pk)
+    before = batch_contents(ItemKind.FRAGMENTS, first.batch.pk)
     lapse(first)
 
     second = take(run, "b")
 
     assert second.batch.pk == first.batch.pk
-    assert storage.batch_contents(ItemKind.FRAGMENTS, second.batch.pk) == before
+    assert batch_contents(ItemKind.FRAGMENTS, second.batch.pk) == before
     assert_exact(run)
 
 
@@ -168,7 +176,7 @@ def test_what_grows_stale_under_a_lease_stays_until_the_lease_is_settled() -> No
     lease = take(run, "a")
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    assert services.take(run_id=run.pk, identity="b") is None
+    assert leases.take(run_id=run.pk, identity="b") is None
 
     assert states(run) == {0: "leased", 1: "leased"}
     assert sorted(numbers(lease)) == [0, 1]
@@ -185,7 +193,7 @@ def test_a_stale_batch_that_comes_back_gives_its_uses_back() -> None:
     lapse(take(run, "a", count=4))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    assert services.take(run_id=run.pk, identity="b") is None
+    assert leases.take(run_id=run.pk, identity="b") is None
 
     # The first two were trained on once; the others never.
     assert states(run) == {
@@ -276,7 +284,7 @@ def test_a_chunk_goes_as_a_whole_when_one_of_its_fragments_is_too_old() -> None:
     add(run, of_version(0, 0), of_version(1, 1))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    assert services.take(run_id=run.pk, identity="a") is None
+    assert leases.take(run_id=run.pk, identity="a") is None
 
     assert set(states(run).values()) == {"dropped: stale_version"}
     assert_exact(run)
@@ -287,7 +295,7 @@ def test_a_fragment_that_waits_for_the_rest_of_its_chunk_grows_stale_too() -> No
     add(run, fragment(number=0))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    services.take(run_id=run.pk, identity="a")
+    leases.take(run_id=run.pk, identity="a")
 
     assert states(run) == {0: "dropped: stale_version"}
     assert_exact(run)
@@ -298,19 +306,17 @@ def test_priorities_decide_what_is_sampled_and_weights_undo_it() -> None:
     add(run, *[fragment(number=number) for number in range(3)])
     ids = list(FragmentChunk.objects.order_by("number").values_list("id", flat=True))
 
-    updated = services.update_priorities(
-        run_id=run.pk, priorities={ids[0]: 1.0, ids[1]: 1e9, ids[2]: 1e-9}
-    )
+    updated = update_priorities(run_id=run.pk, priorities={ids[0]: 1.0, ids[1]: 1e9, ids[2]: 1e-9})
 
     assert updated == 3
     for _ in range(4):
         lease = take(run)
         assert numbers(lease) == [1]
         confirm(run, lease)
-    ((_, weight),) = selectors.uses_of(lease.batch)
+    ((_, weight),) = uses_of(lease.batch)
     assert weight == 1
     pair = take(run, count=2)
-    weights = dict(zip(numbers(pair), [w for _, w in selectors.uses_of(pair.batch)], strict=True))
+    weights = dict(zip(numbers(pair), [w for _, w in uses_of(pair.batch)], strict=True))
     assert weights == pytest.approx({0: 1, 1: 1e-9})
 
 
@@ -318,7 +324,7 @@ def test_a_new_chunk_comes_before_one_that_was_found_dull() -> None:
     run = make_replay_run(sampler="prioritized", alpha=4, max_reuse=9, batch_size=1)
     add(run, fragment(number=0), fragment(number=1))
     dull, urgent = FragmentChunk.objects.order_by("number").values_list("id", flat=True)
-    services.update_priorities(run_id=run.pk, priorities={dull: 1e-6, urgent: 100})
+    update_priorities(run_id=run.pk, priorities={dull: 1e-6, urgent: 100})
     add(run, fragment(number=2))
 
     assert {*numbers(take(run, "a")), *numbers(take(run, "b"))} <= {1, 2}
@@ -330,15 +336,15 @@ def test_priorities_of_a_batch_touch_nothing_else() -> None:
     lease = take(run)
     ids = FragmentChunk.objects.values_list("id", flat=True)
 
-    updated = services.update_priorities(
+    updated = update_priorities(
         run_id=run.pk, priorities=dict.fromkeys(ids, 5.0), batch_id=lease.batch.pk
     )
 
     assert updated == 1
     (touched,) = FragmentChunk.objects.filter(priority=5).values_list("number", flat=True)
     assert [touched] == numbers(lease)
-    with pytest.raises(services.BatchNotFound):
-        services.update_priorities(run_id=run.pk, priorities={1: 1}, batch_id=UUID(int=1))
+    with pytest.raises(BatchNotFound):
+        update_priorities(run_id=run.pk, priorities={1: 1}, batch_id=UUID(int=1))
 
 
 def test_priorities_of_another_run_are_not_touched() -> None:
@@ -348,14 +354,14 @@ def test_priorities_of_another_run_are_not_touched() -> None:
 
     ids = FragmentChunk.objects.values_list("id", flat=True)
 
-    assert services.update_priorities(run_id=other.pk, priorities=dict.fromkeys(ids, 2.0)) == 0
+    assert update_priorities(run_id=other.pk, priorities=dict.fromkeys(ids, 2.0)) == 0
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        lambda run: services.drop_open(run_id=run.pk, reason="killed", now=NOON),
-        lambda run: Run.objects.filter(pk=run.pk).update(epoch=2) and services.drop_other_epochs(),
+        lambda run: drop_open(run_id=run.pk, reason="killed", now=NOON),
+        lambda run: Run.objects.filter(pk=run.pk).update(epoch=2) and drop_other_epochs(),
     ],
     ids=["killed", "another epoch"],
 )
@@ -373,7 +379,7 @@ def test_at_the_end_what_was_trained_on_is_served_and_the_rest_dropped(
     found = states(run)
     assert (found[0], found[1]) == ("served", "served")
     assert found[2] == found[3] in {"dropped: killed", "dropped: stale_epoch"}
-    with pytest.raises(services.LeaseLost):
+    with pytest.raises(LeaseLost):
         confirm(run, lease)
     assert_exact(run)
 
@@ -390,11 +396,11 @@ def test_uses_stay_exact_while_trainers_sample_and_workers_push_at_once() -> Non
 
     def train(identity: str) -> None:
         for _ in range(25):
-            lease = services.take(run_id=run.pk, identity=identity)
+            lease = leases.take(run_id=run.pk, identity=identity)
             if lease is not None:
-                ids = [item_id for item_id, _ in selectors.uses_of(lease.batch)]
+                ids = [item_id for item_id, _ in uses_of(lease.batch)]
                 assert len(set(ids)) == 4
-                services.update_priorities(
+                update_priorities(
                     run_id=run.pk, priorities={one: float(one % 7 + 1) for one in ids}
                 )
                 confirm(run, lease)
@@ -408,4 +414,4 @@ def test_uses_stay_exact_while_trainers_sample_and_workers_push_at_once() -> Non
 
     assert_exact(run)
     assert max(FragmentChunk.objects.values_list("uses", flat=True)) <= 3
-    assert selectors.queued_fragments(run.pk, 1) <= 40
+    assert queued_fragments(run.pk, 1) <= 40

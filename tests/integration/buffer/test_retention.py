@@ -12,12 +12,31 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client
 
-from buffer import jobs, selectors, services, storage
-from buffer.core.fates import ItemKind
-from buffer.core.retention import GRACE, RetentionLimits
-from buffer.models import Payload, Segment, TrajectoryGroup
-from buffer.selectors import previews
-from buffer.wire import decode_group
+from buffer import jobs
+from buffer.batches.queries import previews
+from buffer.batches.services.leases import confirm, take
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.queries.counts import miscounts
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.models import Payload, Segment
+from buffer.payloads.rules import GRACE, RetentionLimits
+from buffer.payloads.services import segments
+from buffer.payloads.services.contents import (
+    PayloadExpired,
+    batch_contents,
+    content_head,
+    readable_contents,
+)
+from buffer.payloads.services.partitions import (
+    current_segment,
+    forget_current_segment,
+    make_partition,
+    remove_segment,
+)
+from buffer.payloads.services.retention import apply_retention
+from buffer.payloads.services.segments import turn_segment
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, group
 from tests.factories import NOON, bearer, make_outside_run
@@ -31,7 +50,7 @@ LATER = NOON + GRACE
 @pytest.fixture(autouse=True)
 def nothing_is_deleted() -> Iterator[None]:
     """Fail when anybody deletes rows of payloads, and leave only the first segment behind."""
-    storage.forget_current_segment()
+    forget_current_segment()
     with connection.cursor() as cursor:
         cursor.execute("""
             CREATE FUNCTION no_deletes() RETURNS trigger LANGUAGE plpgsql AS
@@ -42,9 +61,9 @@ def nothing_is_deleted() -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute("DROP TRIGGER no_deletes ON buffer_payload; DROP FUNCTION no_deletes")
     for number in partitions():
-        storage.remove_segment(number)
-    storage.make_partition(1)
-    storage.forget_current_segment()
+        remove_segment(number)
+    make_partition(1)
+    forget_current_segment()
 
 
 @pytest.fixture
@@ -54,23 +73,23 @@ def run() -> Run:
 
 def push(run: Run, *, tokens: int = 3, mark: int = 1) -> TrajectoryGroup:
     content = decode_group(body(group(mark=mark, tokens=tokens)))
-    services.accept_groups(run=run, groups=[content], producer="tests", now=NOON)
+    accept_groups(run=run, groups=[content], producer="tests", now=NOON)
     return TrajectoryGroup.objects.order_by("-id")[0]
 
 
 def train(run: Run) -> list[bytes]:
-    lease = services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
-    found = storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)
-    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     return [one.content for one in found]
 
 
 def seal(*, now: datetime = NOON) -> int:
     """Seal the open segment, its size noted; return its number."""
-    number = storage.current_segment()
-    services.turn_segment(now=now - timedelta(days=30))
-    services.seal(number, now=now)
+    number = current_segment()
+    turn_segment(now=now - timedelta(days=30))
+    segments.seal(number, now=now)
     return number
 
 
@@ -107,7 +126,7 @@ def test_twenty_segments_pass_through_and_the_disk_stays_flat(run: Run) -> None:
             train(run)
             train(run)
         seal(now=NOON + turn * GRACE)
-        report = services.apply_retention(now=NOON + (turn + 1) * GRACE, limits=limits)
+        report = apply_retention(now=NOON + (turn + 1) * GRACE, limits=limits)
         assert report.kept_open == []
         sizes.append(bytes_on_disk())
 
@@ -123,7 +142,7 @@ def test_items_of_a_dropped_segment_are_known_and_say_that_their_bytes_expired(r
     batch = train(run)
     number = seal()
 
-    report = services.apply_retention(now=LATER, limits=EVERYTHING)
+    report = apply_retention(now=LATER, limits=EVERYTHING)
 
     assert batch
     assert report.dropped == [number]
@@ -132,8 +151,8 @@ def test_items_of_a_dropped_segment_are_known_and_say_that_their_bytes_expired(r
     for item in (small, large):
         item.refresh_from_db()
         assert (item.state, item.segment) == ("served", number)
-        with pytest.raises(storage.PayloadExpired, match=f"item {item.pk} .*retention"):
-            storage.content_head(ItemKind.GROUPS, item.pk, 10)
+        with pytest.raises(PayloadExpired, match=f"item {item.pk} .*retention"):
+            content_head(ItemKind.GROUPS, item.pk, 10)
     assert "retention" in previews.group_preview(small.pk)
     event = RunEvent.objects.get(kind="payloads_expired")
     assert event.details == {"segment": number, "items": 2}
@@ -146,19 +165,17 @@ def test_what_is_still_open_moves_and_is_served_as_it_came(run: Run) -> None:
     left = [push(run, mark=7), push(run, mark=8)]
     sent = [
         content.content
-        for content in storage.readable_contents(
-            ItemKind.GROUPS, [item.pk for item in left]
-        ).values()
+        for content in readable_contents(ItemKind.GROUPS, [item.pk for item in left]).values()
     ]
     number = seal()
 
-    report = services.apply_retention(now=LATER, limits=EVERYTHING)
+    report = apply_retention(now=LATER, limits=EVERYTHING)
 
     assert (report.moved_items, report.dropped) == (2, [number])
     assert [train(run)[0], train(run)[0]] == sent
     left[0].refresh_from_db()
     assert left[0].segment == number + 1
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_large_open_items_move_into_one_object_and_keep_their_checksums(run: Run) -> None:
@@ -168,12 +185,12 @@ def test_large_open_items_move_into_one_object_and_keep_their_checksums(run: Run
     left = push(run, tokens=60_000, mark=7)
     seal()
 
-    services.apply_retention(now=LATER, limits=EVERYTHING)
+    apply_retention(now=LATER, limits=EVERYTHING)
 
     moved = TrajectoryGroup.objects.get(pk=left.pk)
     assert moved.object != left.object
     assert moved.crc32 == left.crc32
-    (found,) = storage.readable_contents(ItemKind.GROUPS, [left.pk]).values()
+    (found,) = readable_contents(ItemKind.GROUPS, [left.pk]).values()
     assert found.is_intact()
 
 
@@ -182,7 +199,7 @@ def test_a_segment_that_is_mostly_open_stays(run: Run) -> None:
     train(run)
     number = seal()
 
-    report = services.apply_retention(now=LATER, limits=EVERYTHING)
+    report = apply_retention(now=LATER, limits=EVERYTHING)
 
     assert (report.kept_open, report.dropped) == ([number], [])
     items[2].refresh_from_db()
@@ -197,7 +214,7 @@ def test_an_open_item_whose_bytes_are_lost_does_not_hold_its_segment(run: Run) -
     (folder(lost.segment or 0) / lost.object.partition("/")[2]).unlink()
     number = seal()
 
-    assert services.apply_retention(now=LATER, limits=EVERYTHING).dropped == [number]
+    assert apply_retention(now=LATER, limits=EVERYTHING).dropped == [number]
 
 
 def test_a_pass_that_died_is_finished_by_the_next(run: Run) -> None:
@@ -206,7 +223,7 @@ def test_a_pass_that_died_is_finished_by_the_next(run: Run) -> None:
     number = seal()
     Segment.objects.filter(number=number).update(dropped_at=LATER)
 
-    services.apply_retention(now=LATER, limits=EVERYTHING)
+    apply_retention(now=LATER, limits=EVERYTHING)
 
     assert number not in partitions()
     assert not folder(number).exists()
@@ -217,26 +234,26 @@ def test_a_partition_that_was_half_detached_goes_too() -> None:
     number = seal()
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE buffer_payload DETACH PARTITION buffer_payload_{number}")
-    storage.remove_segment(number)
-    storage.remove_segment(number)
+    remove_segment(number)
+    remove_segment(number)
 
     assert number not in partitions()
 
 
 def test_partitions_do_not_go_inside_a_transaction() -> None:
     with pytest.raises(transaction.TransactionManagementError), transaction.atomic():
-        storage.remove_segment(1)
+        remove_segment(1)
 
 
 def test_readers_and_writers_do_not_wait_while_partitions_come_and_go(run: Run) -> None:
     push(run)
     number = seal()
-    storage.make_partition(number + 1)
+    make_partition(number + 1)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         (pid,) = cursor.fetchone()
     with transaction.atomic():
-        storage.make_partition(number + 5)
+        make_partition(number + 5)
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT mode FROM pg_locks WHERE pid = %s AND"
@@ -251,14 +268,14 @@ def test_readers_and_writers_do_not_wait_while_partitions_come_and_go(run: Run) 
 
 def test_the_job_goes_on_to_the_next_segment_when_one_is_full(run: Run, settings: Any) -> None:
     settings.ROLLDECK_SEGMENT_BYTES = 10
-    first = storage.current_segment()
+    first = current_segment()
     jobs.turn_segments()
-    assert storage.current_segment() == first
+    assert current_segment() == first
     push(run)
 
     jobs.turn_segments()
 
-    assert storage.current_segment() == first + 1
+    assert current_segment() == first + 1
     assert {first, first + 1} <= partitions()
     sealed = Segment.objects.get(number=first)
     assert sealed.items == 1

@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from buffer import services
-from buffer.models import TrajectoryGroup, UnansweredPush
+from buffer.ingest.models import UnansweredPush
+from buffer.ingest.services.retries import forget_old_pushes
+from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer
@@ -189,8 +190,8 @@ def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> Non
     hold.touch()
     send_and_hang_up(web)
 
-    assert services.forget_old_pushes(now=datetime.now(UTC)) == 0
-    assert services.forget_old_pushes(now=datetime.now(UTC) + timedelta(minutes=11)) == 1
+    assert forget_old_pushes(now=datetime.now(UTC)) == 0
+    assert forget_old_pushes(now=datetime.now(UTC) + timedelta(minutes=11)) == 1
 
 
 KEYED = {"Idempotency-Key": "one push"}

@@ -9,11 +9,22 @@ import pytest
 from django.test import Client
 from moto.server import ThreadedMotoServer
 
-from buffer import services, storage
-from buffer.core.fates import ItemKind
-from buffer.core.retention import GRACE, RetentionLimits
-from buffer.models import Payload, TrajectoryGroup
-from buffer.wire import decode_group
+from buffer.batches.services import leases
+from buffer.batches.services.leases import Lease, confirm
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.models import Payload
+from buffer.payloads.rules import GRACE, RetentionLimits
+from buffer.payloads.services.contents import PayloadMissing, batch_contents, readable_contents
+from buffer.payloads.services.partitions import (
+    current_segment,
+    forget_current_segment,
+    make_partition,
+)
+from buffer.payloads.services.retention import apply_retention
+from buffer.payloads.services.segments import seal, turn_segment
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.models import Run
 from tests.buffer_factories import body, group
@@ -43,12 +54,12 @@ def bucket(
     url = f"s3://rolldeck-tests/deck?endpoint={endpoint}&region=us-east-1"
     settings.STORAGES = settings.STORAGES | {"payloads": payload_storage(url, folder=tmp_path)}
     settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 1_000
-    storage.forget_current_segment()
+    forget_current_segment()
     yield bucket
     bucket.create()  # a test may have deleted it
     bucket.objects.delete()
     bucket.delete()
-    storage.forget_current_segment()
+    forget_current_segment()
 
 
 @pytest.fixture
@@ -58,18 +69,18 @@ def run(bucket: Any) -> Run:
 
 def push(run: Run, *tokens: int) -> list[bytes]:
     groups = [decode_group(body(group(mark=m, tokens=t))) for m, t in enumerate(tokens)]
-    services.accept_groups(run=run, groups=groups, producer="tests", now=NOON)
+    accept_groups(run=run, groups=groups, producer="tests", now=NOON)
     return [content.content for content in groups]
 
 
-def take(run: Run) -> services.Lease:
-    lease = services.take(run_id=run.pk, identity="alice")
+def take(run: Run) -> Lease:
+    lease = leases.take(run_id=run.pk, identity="alice")
     assert lease is not None
     return lease
 
 
-def read(lease: services.Lease) -> list[bytes]:
-    found = storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)
+def read(lease: Lease) -> list[bytes]:
+    found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
     return [bytes(one.content) for one in found]
 
 
@@ -98,7 +109,7 @@ def test_a_part_of_an_object_is_read_for_itself(run: Run, bucket: Any) -> None:
     push(run, 900, 5_000, 900, 700, 700, 700)
     first, _, third, *_ = TrajectoryGroup.objects.order_by("id")
 
-    found = storage.readable_contents(ItemKind.GROUPS, [first.pk, third.pk])
+    found = readable_contents(ItemKind.GROUPS, [first.pk, third.pk])
 
     assert [one.is_intact() for one in found.values()] == [True, True]
 
@@ -118,12 +129,10 @@ def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> 
 
     whole = bucket.Object(key).get()["Body"].read()
     bucket.Object(key).put(Body=whole[: second.offset + 5])
-    with pytest.raises(
-        storage.PayloadMissing, match=f"item {second.pk} .*5 of {second.size_bytes}"
-    ):
+    with pytest.raises(PayloadMissing, match=f"item {second.pk} .*5 of {second.size_bytes}"):
         read(lease)
     bucket.Object(key).delete()
-    with pytest.raises(storage.PayloadMissing, match=f"item {first.pk} .*does not hold"):
+    with pytest.raises(PayloadMissing, match=f"item {first.pk} .*does not hold"):
         read(lease)
 
 
@@ -133,22 +142,22 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
     for _ in range(3):
         push(run, 900, 900)
         lease = take(run)
-        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     (left,) = push(run, 900)
-    number = storage.current_segment()
-    services.turn_segment(now=NOON - timedelta(days=9))
-    services.seal(number, now=NOON)
+    number = current_segment()
+    turn_segment(now=NOON - timedelta(days=9))
+    seal(number, now=NOON)
 
-    report = services.apply_retention(
+    report = apply_retention(
         now=NOON + GRACE, limits=RetentionLimits(seconds=1, size_bytes=None, items=None)
     )
 
     assert (report.dropped, report.moved_items) == ([number], 1)
     assert [key.split("/")[:2] for key in keys(bucket)] == [["deck", str(number + 1)]]
     moved = TrajectoryGroup.objects.get(state="queued")
-    (found,) = storage.readable_contents(ItemKind.GROUPS, [moved.pk]).values()
+    (found,) = readable_contents(ItemKind.GROUPS, [moved.pk]).values()
     assert found.content == left
-    storage.make_partition(1)
+    make_partition(1)
 
 
 def test_a_bucket_that_does_not_answer_asks_for_patience_and_stores_nothing(

@@ -7,9 +7,14 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from buffer import jobs, selectors, services
-from buffer.models import Batch, FragmentChunk
-from buffer.services import Lease
+from buffer import jobs
+from buffer.batches.services import leases
+from buffer.batches.services.lease_expiry import discard, release
+from buffer.batches.services.leases import Lease
+from buffer.ingest.services.fragments import accept_fragments
+from buffer.items.models.items import Batch, FragmentChunk
+from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.payloads.services.corruption import BatchCorrupt, contents_of
 from rolldeck import wire
 from runs import services as runs_services
 from runs.models import Run
@@ -29,14 +34,12 @@ def run() -> Run:
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
     run.refresh_from_db()
     sent = [fragment(number=number) for number in range(4)]
-    services.accept_fragments(
-        run=run, fragments=[(one, wire.encode(one)) for one in sent], now=NOON
-    )
+    accept_fragments(run=run, fragments=[(one, wire.encode(one)) for one in sent], now=NOON)
     return run
 
 
 def take(run: Run, identity: str = "alice") -> Lease:
-    lease = services.take(run_id=run.pk, identity=identity)
+    lease = leases.take(run_id=run.pk, identity=identity)
     assert lease is not None
     return lease
 
@@ -59,25 +62,25 @@ def test_a_sample_in_quarantine_keeps_its_uses_until_it_is_released(run: Run) ->
     assert batch.state == "quarantined"
     assert uses(run) == [0, 0, 0, 1]
 
-    services.release(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
+    release(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
 
     assert uses(run) == [0, 0, 0, 0]
     assert Counter(FragmentChunk.objects.values_list("state", flat=True)) == {"queued": 4}
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
     take(run)
 
 
 def test_a_discarded_sample_is_never_sampled_again(run: Run) -> None:
     batch = poison(run)
 
-    services.discard(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
+    discard(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
 
-    assert selectors.ledger_part(run.pk).fragments.dropped == {"poison": 1}
+    assert ledger_part(run.pk).fragments.dropped == {"poison": 1}
     assert Counter(FragmentChunk.objects.values_list("state", flat=True)) == {
         "queued": 3,
         "dropped": 1,
     }
-    assert selectors.miscounts(run.pk) == []
+    assert miscounts(run.pk) == []
 
 
 def test_a_corrupt_sample_is_dropped_and_another_one_drawn(run: Run) -> None:
@@ -91,10 +94,10 @@ def test_a_corrupt_sample_is_dropped_and_another_one_drawn(run: Run) -> None:
             [bad.pk],
         )
 
-    with pytest.raises(services.BatchCorrupt):
-        services.contents_of(lease, now=NOON)
+    with pytest.raises(BatchCorrupt):
+        contents_of(lease, now=NOON)
 
     bad.refresh_from_db()
     assert (bad.state, bad.drop_reason) == ("dropped", "corrupt")
-    assert services.contents_of(take(run), now=NOON)
-    assert selectors.miscounts(run.pk) == []
+    assert contents_of(take(run), now=NOON)
+    assert miscounts(run.pk) == []

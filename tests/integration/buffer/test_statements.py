@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from buffer import storage
-from buffer.services import uses
+from buffer.batches.services import sample_counts as uses
+from buffer.payloads.services import database
 from runs.models import Run
 from tests.factories import make_run
 
@@ -18,7 +18,7 @@ ROWS = 3_000
 
 
 def test_what_is_said_to_be_prepared_is_prepared() -> None:
-    with storage.cursor() as cursor:
+    with database.cursor() as cursor:
         cursor.execute("SELECT 1 + %s::int", [1], prepare=True)
         cursor.execute("SELECT 2 + %s::int", [1])
         cursor.execute("SELECT statement FROM pg_prepared_statements")

@@ -16,8 +16,8 @@ import pytest
 import requests
 from django.db import connection
 
-from buffer import selectors
-from buffer.models import Batch
+from buffer.items.models.items import Batch
+from buffer.items.queries.counts import miscounts
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, fragment, group, push
 from tests.factories import bearer, make_run
@@ -114,7 +114,7 @@ def test_an_answer_cut_on_the_way_comes_again_with_the_same_bytes(url: str) -> N
     assert requests.get(f"{url}/status", timeout=5).json()["current_step"] == 1
     following = requests.get(f"{url}/batch", timeout=30).json()["batch"]
     assert [one["tokens"][0][0] for one in following] == [3, 4]
-    assert selectors.miscounts(Run.objects.get().pk) == []
+    assert miscounts(Run.objects.get().pk) == []
 
 
 def test_two_anonymous_trainers_behind_one_address_never_get_the_same_group(url: str) -> None:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from django.core.management import call_command
 
-from buffer import selectors as buffer_selectors
-from buffer.models import Batch, TrajectoryGroup
+from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.queries.counts import miscounts
 from config.seed import deck
 from rollouts.models import Evaluation, Lesson, LogRequest, Recording
 from runs import services
@@ -35,9 +35,7 @@ def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
         "seed-hostile-text": "paused",
         "seed-reverse-lessons": "completed",
     }
-    assert [
-        wrong for run in Run.objects.all() for wrong in buffer_selectors.miscounts(run.pk)
-    ] == []
+    assert [wrong for run in Run.objects.all() for wrong in miscounts(run.pk)] == []
     mix = Batch.objects.filter(run__name="seed-atropos-mix")
     assert {*mix.values_list("state", flat=True)} == {
         *("confirmed", "dropped", "leased", "quarantined", "returned")

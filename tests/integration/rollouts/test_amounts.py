@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from buffer.models import Batch
+from buffer.items.models.items import Batch
 from rollouts.models import TokenTally
 from rollouts.services.amounts import advance_amount
 from runs.models import Run

@@ -7,10 +7,14 @@ from uuid import uuid4
 import pytest
 from django.db import connection, transaction
 
-from buffer import services as buffer_services
-from buffer.models import Batch
-from buffer.selectors import Place, flows, group_flow, trainers_waited
-from buffer.wire import decode_group
+from buffer.batches.queries import flows
+from buffer.batches.queries.flows import Place, group_flow
+from buffer.batches.queries.trainer_pace import trainers_waited
+from buffer.batches.services.leases import confirm, take
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import accept_groups
+from buffer.inspect.services.digests import digest_groups
+from buffer.items.models.items import Batch
 from rollouts import services
 from rollouts.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.services.metrics import SERIES_AT_MOST
@@ -40,13 +44,13 @@ def run() -> Run:
 def push(run: Run, *scores: list[float], seconds: float = 0, **fields: Any) -> None:
     """Push a group of two sequences for each pair of scores."""
     groups = [decode_group(body(group(scores=pair, **fields))) for pair in scores]
-    buffer_services.accept_groups(run=run, groups=groups, producer="tests", now=at(seconds))
+    accept_groups(run=run, groups=groups, producer="tests", now=at(seconds))
 
 
 def train(run: Run) -> None:
-    lease = buffer_services.take(run_id=run.pk, identity="alice")
+    lease = take(run_id=run.pk, identity="alice")
     assert lease is not None
-    buffer_services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def measure(run: Run, seconds: float) -> bool:
@@ -224,10 +228,10 @@ def test_what_was_cut_is_known_when_it_is_digested(run: Run) -> None:
     measure(run, 0)
     assert "truncated_share" not in series(run)
 
-    buffer_services.digest_groups(now=NOON, seconds=60)
+    digest_groups(now=NOON, seconds=60)
     measure(run, 10)
     push(run, [0, 1], is_truncated=[True, True])
-    buffer_services.digest_groups(now=NOON, seconds=60)
+    digest_groups(now=NOON, seconds=60)
     measure(run, 20)
 
     assert series(run)["truncated_share"] == [0.25, 1.0]

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from buffer import selectors
-from buffer.models import Batch, BatchUse, FragmentChunk
+from buffer.batches.queries.trainer_pace import trainer_pace
+from buffer.items.models.items import Batch, FragmentChunk
+from buffer.replay.models import BatchUse
 from rollouts import selectors as rollouts_selectors
 from runs.models import Run, Trainer
 from tests.factories import make_run
@@ -80,14 +81,14 @@ def item(found: Batch, received: float, *, is_in: bool = True) -> FragmentChunk:
 
 
 def test_nothing_is_said_of_a_run_without_a_trainer(run: Run) -> None:
-    assert selectors.trainer_pace(run.pk, now=NOON) is None
+    assert trainer_pace(run.pk, now=NOON) is None
 
 
 def test_a_trainer_waits_from_one_confirmation_to_the_next_delivery(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 2)
     batch(trainer, 7, 8, 10)
 
-    pace = selectors.trainer_pace(trainer.run_id, now=at(10))
+    pace = trainer_pace(trainer.run_id, now=at(10))
 
     assert pace
     assert (pace.batches, pace.seconds) == (2, 10)
@@ -100,9 +101,9 @@ def test_a_batch_on_its_way_is_waited_for_and_one_that_is_trained_on_is_not(
 ) -> None:
     batch(trainer, 0, 0, 5)
     batch(trainer, 6, None, None)
-    on_its_way = selectors.trainer_pace(trainer.run_id, now=at(10))
+    on_its_way = trainer_pace(trainer.run_id, now=at(10))
     Batch.objects.filter(ordinal=2).update(delivered_at=at(6))
-    in_hand = selectors.trainer_pace(trainer.run_id, now=at(10))
+    in_hand = trainer_pace(trainer.run_id, now=at(10))
 
     assert on_its_way
     assert in_hand
@@ -114,8 +115,8 @@ def test_only_the_last_minute_counts(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 100)
     batch(trainer, 100, 100, 130)
 
-    pace = selectors.trainer_pace(trainer.run_id, now=at(160))
-    later = selectors.trainer_pace(trainer.run_id, now=at(500))
+    pace = trainer_pace(trainer.run_id, now=at(160))
+    later = trainer_pace(trainer.run_id, now=at(500))
 
     assert pace
     assert (pace.seconds, pace.batches) == (60, 1)
@@ -133,7 +134,7 @@ def test_items_are_as_old_as_they_waited_for_their_batch(trainer: Trainer, sampl
                 batch=made, item=chunk, position=position, importance_weight=1.0
             )
 
-    pace = selectors.trainer_pace(trainer.run_id, now=at(11))
+    pace = trainer_pace(trainer.run_id, now=at(11))
 
     assert pace
     assert pace.age_seconds == pytest.approx(6.0)

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from buffer.models import Batch, FragmentChunk, Tally
+from buffer.items.models.items import Batch, FragmentChunk, Tally
 from rollouts import selectors
 from rollouts.models import Fleet, FleetWorker
 from rollouts.wire import Pipeline, PipelineStage

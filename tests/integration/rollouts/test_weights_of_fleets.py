@@ -11,7 +11,7 @@ import pytest
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from buffer.models import FragmentChunk
+from buffer.items.models.items import FragmentChunk
 from rolldeck import weights_directory
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buffer.core.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
-from buffer.core.mixing import (
+from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
+from buffer.batches.rules.mixing import (
     DEBT_LIMIT_BATCHES,
     NO_ENVIRONMENT,
     EnvironmentQueue,

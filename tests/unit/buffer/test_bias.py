@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.bias import (
+from buffer.batches.rules.bias import (
     Items,
     by_chance,
     kolmogorov_smirnov,

@@ -3,13 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.captures import (
-    IGNORED,
-    IGNORED_LOGPROB,
-    CapturedAnswer,
-    CapturedCall,
-    assemble,
-)
+from buffer.capture.rules import IGNORED, IGNORED_LOGPROB, CapturedAnswer, CapturedCall, assemble
 
 
 def said(*tokens: int, version: int | None = 3) -> CapturedAnswer:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.fragment_views import (
+from buffer.inspect.rules.fragment_views import (
     LINE_POINTS,
     MOST_NUMBERS,
     MOST_STEPS,

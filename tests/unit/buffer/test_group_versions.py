@@ -2,8 +2,8 @@
 
 import pytest
 
-from buffer.core.fates import DropReason
-from buffer.core.group_versions import drop_reason, version_of
+from buffer.ingest.rules.group_versions import drop_reason, version_of
+from buffer.items.rules.states import DropReason
 from runs.core.versions import PolicyVersion
 
 CURRENT = PolicyVersion(2, 5)

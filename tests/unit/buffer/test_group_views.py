@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.conversations import MOST_PICTURE_BYTES, conversation
-from buffer.core.group_digest import MOST_TEXT, digest
-from buffer.core.sequence_views import (
+from buffer.inspect.rules.conversations import MOST_PICTURE_BYTES, conversation
+from buffer.inspect.rules.group_digest import MOST_TEXT, digest
+from buffer.inspect.rules.sequence_views import (
     MOST_SURPRISES,
     NoSuchSequence,
     shared,

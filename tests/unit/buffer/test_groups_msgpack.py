@@ -7,8 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from buffer.core.limits import Limits
-from buffer.wire import Group, InvalidBody, InvalidGroups, decode_group, decode_push
+from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
+from buffer.items.rules.limits import Limits
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import read_msgpack

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buffer.core.limits import DEFAULTS
-from buffer.wire import InvalidBody, decode_group
-from buffer.wire.groups import Rules
-from buffer.wire.groups_json import _thorough_group
+from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.groups import Rules
+from buffer.ingest.schemas.groups_json import _thorough_group, decode_group
+from buffer.items.rules.limits import DEFAULTS
 from rolldeck.json_groups import read_plain
 
 PLAIN: dict[str, Any] = {

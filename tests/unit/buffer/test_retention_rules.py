@@ -3,7 +3,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.retention import (
+from buffer.payloads.rules import (
     GRACE,
     RetentionLimits,
     Stretch,

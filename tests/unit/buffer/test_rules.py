@@ -3,10 +3,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from buffer.core.batch_bytes import Item, msgpack_answer
-from buffer.core.delivery import SENDING_LIMIT, Delivery, Next
-from buffer.core.ledger import balance
-from buffer.core.status_env import EnvironmentShare, environment_status
+from buffer.batches.rules.batch_bytes import Item, msgpack_answer
+from buffer.batches.rules.status_env import EnvironmentShare, environment_status
+from buffer.items.rules.delivery import SENDING_LIMIT, Delivery, Next
+from buffer.items.rules.ledger import balance
 from rolldeck.wire import BatchAnswer, BatchHead
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

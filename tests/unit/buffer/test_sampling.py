@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.sampling import (
+from buffer.replay.rules import (
     Chunks,
     SamplerName,
     SamplerRule,

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from buffer.core.spans import MOST_SPANS, span_problem, told_spans
-from buffer.wire import InvalidGroups, decode_group, decode_push
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
+from buffer.items.rules.spans import MOST_SPANS, span_problem, told_spans
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from tests.buffer_factories import group

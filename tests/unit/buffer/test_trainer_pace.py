@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.core.trainer_pace import mean_versions, waiting_share
+from buffer.batches.rules.trainer_pace import mean_versions, waiting_share
 
 SECONDS = st.floats(0, 100)
 SPANS = st.lists(st.tuples(SECONDS, SECONDS).map(sorted).map(tuple), max_size=20)

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from pytest_django import Settings
 
-from buffer.api.delivery import HUNG_UP
+from buffer.items.api.delivery import HUNG_UP
 from config.decompression import (
     ENCODINGS,
     MAX_MEMBERS,

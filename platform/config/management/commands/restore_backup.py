@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer.storage import PayloadStorageDown
+from buffer.payloads.services.objects import PayloadStorageDown
 from config.backups import manifest
 from config.backups.at_hand import database_at_hand
 from config.backups.programs import ProgramFailed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from one_slot_cutter import Outcome, obs_of
 
-from buffer.core.fragment_rules import check
+from buffer.ingest.rules.fragments import check
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.core.fragments import FragmentCutter, NotObserved, Outcomes
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from small_platform import SmallPlatform, served
 
-from buffer.core.fragment_rules import real_steps
+from buffer.ingest.rules.fragments import real_steps
 from rollouts.fleet.local import LocalFleet
 from rollouts.fleet.settings import FleetSettings
 

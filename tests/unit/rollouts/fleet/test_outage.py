@@ -13,7 +13,7 @@ import msgspec
 from small_platform import SmallPlatform, served
 from spool_reading import spooled
 
-from buffer.core.fragment_rules import check
+from buffer.ingest.rules.fragments import check
 from rollouts.fleet.local import LocalFleet
 from rollouts.fleet.settings import FleetSettings
 

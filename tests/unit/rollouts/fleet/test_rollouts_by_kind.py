@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from turn_by_turn import Rollout
 
-from buffer.core import fragment_rules
+from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.spaces import Space

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from small_platform import SmallPlatform, served
 
-from buffer.core.fragment_rules import check
+from buffer.ingest.rules.fragments import check
 from rolldeck.wire import Fragment, FragmentReceipt
 from rollouts.fleet.messages import Orders
 from rollouts.fleet.rollout_manager import RolloutManager

@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from buffer.core import fragment_rules
+from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array
 from rollouts.core.fragments import FragmentCutter
 from rollouts.core.step_columns import Outcomes

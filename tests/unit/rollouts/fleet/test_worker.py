@@ -11,7 +11,7 @@ import psutil
 import pytest
 from worker_bench import Bench, bench
 
-from buffer.core.fragment_rules import check, real_steps
+from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import unpack_array
 from rollouts.fleet.settings import WorkerSettings
 

@@ -1,0 +1,189 @@
+"""Ask for archives of a run, follow them, and fetch their files."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import jobs
+from buffer.archive import schemas as messages
+from buffer.archive.models import ArchiveJob
+from buffer.archive.rules import Window, window
+from buffer.archive.services.archive_jobs import (
+    ArchiveNotFound,
+    archive_file,
+    archive_job,
+    ask_for_archive,
+    ask_for_restoration,
+    delete_archive,
+)
+from buffer.payloads import queries as payloads
+from runs import selectors as runs_selectors
+from runs.api import byte_ranges
+from runs.api.bodies import answer, read, whole_number
+from runs.api.identity import caller_of, identity_of
+from runs.api.openapi import between, problems
+from runs.api.permissions import Operators, Readers
+from runs.core import rights
+
+PARQUET = "application/vnd.apache.parquet"
+
+
+def _shown(job: ArchiveJob) -> messages.ArchiveRow:
+    fields: dict[str, Any] = {
+        name: getattr(job, name)
+        for name in messages.ArchiveRow.__struct_fields__
+        if name not in {"source", "has_file"}
+    }
+    has_file = job.verb == "export" and job.state == "done"
+    return messages.ArchiveRow(**fields, source=job.source_id, has_file=has_file)
+
+
+def _wanted(said: messages.AskArchive | messages.AskRestoration) -> Window:
+    return window(states=said.states, steps=said.steps, env_ids=said.env_ids)
+
+
+class ArchivesView(APIView):
+    """The archives of a run."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers list and operators ask."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="archives_list",
+        parameters=[OpenApiParameter("limit", between(1, 500))],
+        responses={200: messages.ArchiveList},
+        tags=["archives"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List archives.
+
+        Archives and restorations, newest first.
+        """
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
+        found = runs_selectors.readable_run(run)
+        rows = payloads.archive_jobs(run_id=found.pk, limit=limit or 50)
+        return answer(messages.ArchiveList(results=[_shown(job) for job in rows]))
+
+    @extend_schema(
+        operation_id="archives_create",
+        request=messages.AskArchive,
+        responses={202: messages.ArchiveRow, **problems(429)},
+        tags=["archives"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Create an archive.
+
+        The Parquet file is written in the background.
+        """
+        said = read(request, messages.AskArchive)
+        job = ask_for_archive(
+            run=runs_selectors.run_named(run),
+            window=_wanted(said),
+            asked_by=identity_of(request),
+            now=timezone.now(),
+        )
+        jobs.nudge_archives()
+        return answer(_shown(job), status=202)
+
+
+class RestorationsView(APIView):
+    """What is restored into a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="restorations_create",
+        request=messages.AskRestoration,
+        responses={202: messages.ArchiveRow, **problems(409, 429)},
+        tags=["archives"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Restore an archive.
+
+        Queues the items of an archive in this run, in the background.
+        """
+        said = read(request, messages.AskRestoration)
+        # A right to this run is none to the one that the archive was written of.
+        source = payloads.run_of_archive(said.archive)
+        if source is None or not rights.may_operate(caller_of(request), run=source):
+            raise ArchiveNotFound(f"there is no archive {said.archive}")
+        job = ask_for_restoration(
+            run=runs_selectors.run_named(run),
+            archive_id=said.archive,
+            window=_wanted(said),
+            asked_by=identity_of(request),
+            now=timezone.now(),
+        )
+        jobs.nudge_archives()
+        return answer(_shown(job), status=202)
+
+
+class ArchiveView(APIView):
+    """One archive."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may do what: readers look, operators delete."""
+        return [Operators() if self.request.method == "DELETE" else Readers()]
+
+    @extend_schema(
+        operation_id="archives_get",
+        responses={200: messages.ArchiveRow},
+        tags=["archives"],
+    )
+    def get(self, request: Request, run: str, archive: int) -> HttpResponse:
+        """Get an archive.
+
+        With its progress.
+        """
+        found = runs_selectors.readable_run(run)
+        return answer(_shown(archive_job(run_id=found.pk, job_id=archive)))
+
+    @extend_schema(
+        operation_id="archives_delete",
+        responses={200: messages.ArchiveRow, **problems(409)},
+        tags=["archives"],
+    )
+    def delete(self, request: Request, run: str, archive: int) -> HttpResponse:
+        """Delete an archive's file.
+
+        The record of the archive is kept.
+        """
+        job = delete_archive(
+            run_id=runs_selectors.run_named(run).pk,
+            job_id=archive,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(_shown(job))
+
+
+class ArchiveFileView(APIView):
+    """The file of an archive."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="archives_download",
+        responses={(200, PARQUET): OpenApiTypes.BINARY, **problems(409)},
+        tags=["archives"],
+    )
+    def get(self, request: Request, run: str, archive: int) -> HttpResponseBase:
+        """Download an archive."""
+        found = runs_selectors.readable_run(run)
+        job = archive_job(run_id=found.pk, job_id=archive)
+        path = archive_file(job)
+        size = path.stat().st_size
+        response = byte_ranges.respond(
+            request, path.open("rb"), size=size, etag=f"archive-{job.pk}"
+        )
+        response["Content-Type"] = PARQUET
+        response["Content-Disposition"] = f'attachment; filename="{found.name}-{job.pk}.parquet"'
+        return response

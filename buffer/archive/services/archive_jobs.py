@@ -1,0 +1,249 @@
+"""Do in the background what people ask for: write archives, and restore them.
+
+Rows say what is wanted; whoever holds the one lock works. A job whose process died is found
+`working` without anybody holding the lock, and is done again: an export writes its file anew, a
+restoration goes on where it was.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from django.conf import settings
+from django.db import connection, transaction
+
+from buffer.archive.models import ArchiveJob, ArchiveState, ArchiveVerb
+from buffer.archive.rules import Window
+from buffer.archive.services.export import export_run
+from buffer.archive.services.restore import restore_archive
+from runs import services as runs_services
+from runs.models import Run
+
+MAX_OPEN: Final = 100
+_OPEN: Final = (ArchiveState.QUEUED, ArchiveState.WORKING)
+_log = logging.getLogger(__name__)
+
+
+class ArchiveNotFound(LookupError):
+    """The run has no such archive."""
+
+
+class ArchiveNotReady(Exception):
+    """The archive is not written yet, or could not be."""
+
+
+class TooManyArchives(Exception):
+    """More archives are asked for than will be written soon."""
+
+    retry_after_seconds = 60
+
+
+def ask_for_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -> ArchiveJob:
+    """Note that an archive of the run is wanted.
+
+    Raises:
+        TooManyArchives: If too many wait already.
+    """
+    return _ask(run, ArchiveVerb.EXPORT, None, window, asked_by=asked_by, now=now)
+
+
+@transaction.atomic
+def ask_for_restoration(
+    *, run: Run, archive_id: int, window: Window, asked_by: str, now: datetime
+) -> ArchiveJob:
+    """Note that an archive is to be restored into the run.
+
+    Raises:
+        ArchiveNotFound: If there is no such archive.
+        ArchiveNotReady: If it is not written.
+        TooManyArchives: If too many wait already.
+    """
+    exports = ArchiveJob.objects.filter(pk=archive_id, verb=ArchiveVerb.EXPORT)
+    # Locked: its file must not expire between this look and the new row.
+    found = exports.select_for_update().first()
+    if found is None:
+        raise ArchiveNotFound(f"there is no archive {archive_id}")
+    archive_file(found)
+    return _ask(run, ArchiveVerb.RESTORE, found, window, asked_by=asked_by, now=now)
+
+
+def _ask(
+    run: Run,
+    verb: ArchiveVerb,
+    source: ArchiveJob | None,
+    window: Window,
+    *,
+    asked_by: str,
+    now: datetime,
+) -> ArchiveJob:
+    if ArchiveJob.objects.filter(state__in=_OPEN).count() >= MAX_OPEN:
+        raise TooManyArchives(f"{MAX_OPEN} archives wait already")
+    return ArchiveJob.objects.create(
+        run=run,
+        verb=verb,
+        source=source,
+        state=ArchiveState.QUEUED,
+        window=msgspec.to_builtins(asdict(window)),
+        asked_by=asked_by,
+        created_at=now,
+    )
+
+
+def archive_job(*, run_id: int, job_id: int) -> ArchiveJob:
+    """Return what was asked for.
+
+    Raises:
+        ArchiveNotFound: If the run has no such job.
+    """
+    found = ArchiveJob.objects.filter(run_id=run_id, pk=job_id).first()
+    if found is None:
+        raise ArchiveNotFound(f"the run has no archive {job_id}")
+    return found
+
+
+def archive_file(job: ArchiveJob) -> Path:
+    """Return the file of an archive.
+
+    Raises:
+        ArchiveNotReady: If there is none.
+    """
+    path = _path(job)
+    if job.verb != ArchiveVerb.EXPORT or job.state != ArchiveState.DONE or not path.is_file():
+        raise ArchiveNotReady(f"archive {job.pk} is {job.state} and has no file")
+    return path
+
+
+def delete_archive(*, run_id: int, job_id: int, actor: str, now: datetime) -> ArchiveJob:
+    """Remove the file of an archive; its row stays and says so.
+
+    Raises:
+        ArchiveNotFound: If the run has no such archive.
+        ArchiveNotReady: If it has no file, or one that is being restored.
+    """
+    job = archive_job(run_id=run_id, job_id=job_id)
+    archive_file(job)
+    if not _expire(job, actor=actor, now=now):
+        raise ArchiveNotReady(f"archive {job.pk} is being restored")
+    job.refresh_from_db(fields=["state"])
+    return job
+
+
+def expire_archives(*, now: datetime) -> int:
+    """Remove the files of archives that are older than the setting says; return how many."""
+    seconds = settings.ROLLDECK_ARCHIVE_SECONDS
+    if not seconds:
+        return 0
+    old = ArchiveJob.objects.filter(
+        verb=ArchiveVerb.EXPORT,
+        state=ArchiveState.DONE,
+        finished_at__lt=now - timedelta(seconds=seconds),
+    )
+    return sum(_expire(job, actor="retention", now=now) for job in old)
+
+
+@transaction.atomic
+def _expire(job: ArchiveJob, *, actor: str, now: datetime) -> bool:
+    """Remove an archive's file unless a restoration needs it; return whether it is gone."""
+    ArchiveJob.objects.select_for_update().get(pk=job.pk)
+    if ArchiveJob.objects.filter(source=job, state__in=_OPEN).exists():
+        return False
+    ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.EXPIRED)
+    runs_services.record_event(
+        run_id=job.run_id,
+        kind="archive_expired",
+        message=f"the file of archive {job.pk} is removed",
+        actor=actor,
+        details={"archive": job.pk},
+        now=now,
+    )
+    # Before the commit: a file that could not be removed leaves the row as it was.
+    _path(job).unlink(missing_ok=True)
+    return True
+
+
+def _path(job: ArchiveJob) -> Path:
+    return Path(settings.ROLLDECK_VAR) / "archives" / f"{job.pk}.parquet"
+
+
+def work_on_archives(*, clock: Callable[[], datetime]) -> int:
+    """Do everything that is asked for, one after another; return how much was done."""
+    done = 0
+    with _alone() as is_alone:
+        while is_alone:
+            job = ArchiveJob.objects.filter(state__in=_OPEN).order_by("id").first()
+            if job is None:
+                break
+            _work(job, clock=clock)
+            done += 1
+    return done
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.archives'))")
+        is_alone = bool(cursor.fetchone()[0])
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.archives'))")
+
+
+def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
+    ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.WORKING)
+    do = _export if job.verb == ArchiveVerb.EXPORT else _restore
+    changed: dict[str, Any]
+    try:
+        changed = {"state": ArchiveState.DONE, "report": asdict(do(job, now=clock()))}
+    except Exception as error:  # noqa: BLE001 it belongs to this one job and is shown there
+        _log.exception("%s failed", job)
+        changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
+    ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
+    runs_services.record_event(
+        run_id=job.run_id,
+        kind=f"archive_{job.verb}_{changed['state']}",
+        level="info" if changed["state"] == ArchiveState.DONE else "error",
+        message=f"{job.verb} {job.pk} is {changed['state']}",
+        reason=changed.get("error", ""),
+        actor=job.asked_by,
+        details={"archive": job.pk},
+        now=clock(),
+    )
+
+
+def _progress(job: ArchiveJob) -> Callable[[Any], None]:
+    def show(report: Any) -> None:
+        ArchiveJob.objects.filter(pk=job.pk).update(report=asdict(report))
+
+    return show
+
+
+def _window(job: ArchiveJob) -> Window:
+    return msgspec.convert(job.window, Window)
+
+
+def _export(job: ArchiveJob, *, now: datetime) -> Any:
+    path = _path(job)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return export_run(
+        run=job.run, window=_window(job), path=path, now=now, on_progress=_progress(job)
+    )
+
+
+def _restore(job: ArchiveJob, *, now: datetime) -> Any:
+    if job.source is None:
+        raise ArchiveNotFound("the archive to restore is gone")
+    return restore_archive(
+        path=archive_file(job.source),
+        run_name=job.run.name,
+        window=_window(job),
+        actor=job.asked_by,
+        now=now,
+        on_progress=_progress(job),
+    )

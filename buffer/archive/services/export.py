@@ -1,0 +1,198 @@
+"""Write a run's settled items into an archive, a row group at a time.
+
+Pages are read by id, each in a statement of its own: no transaction stays open, so nothing else
+has to wait. What settles behind the page that is read is not in the file.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import connection
+
+from buffer.archive.rules import Window
+from buffer.archive.services.labels import marks_of_run
+from buffer.archive.services.parquet import COLUMNS, ArchiveWriter
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import TABLES, StoredContent, readable_contents
+from runs.models import Run
+
+ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
+ROW_GROUP_ROWS: Final = 4096
+_PAGE: Final = 512
+
+_OF_RUN: Final = (
+    *("name", "kind", "config", "preset", "created_at", "batch_size", "max_token_len"),
+    *("wandb_group", "wandb_project", "epoch", "policy_step", "served_steps", "lenient"),
+)
+_OF_ENVIRONMENT: Final = (
+    *("env_id", "desired_name", "wandb_name", "spec", "weight", "max_token_length"),
+    *("group_size", "min_batch_allocation"),
+)
+# Columns of an archive that are not columns of the item's own table.
+_JOINED: Final = {
+    "item_id": "i.id",
+    "served_step": "b.ordinal",
+    "served_epoch": "b.epoch",
+    "served_policy_step": "b.policy_step",
+}
+_FROM: Final = """
+    SELECT {columns}, i.size_bytes, s.dropped_at IS NOT NULL
+    FROM {table} i
+    LEFT JOIN buffer_batch b ON b.id = i.batch_id
+    LEFT JOIN buffer_segment s ON s.number = i.segment
+    WHERE i.segment IS NOT NULL AND i.id > %(after)s {inside} ORDER BY i.id LIMIT %(limit)s"""
+_COUNT_WITHOUT_BYTES: Final = """
+    SELECT COUNT(*) FROM {table} i LEFT JOIN buffer_batch b ON b.id = i.batch_id
+    WHERE i.segment IS NULL {inside}"""
+_INSIDE: Final = """
+    AND i.run_id = %(run)s AND i.state = ANY(%(states)s)
+    AND (%(first)s::int IS NULL OR b.ordinal >= %(first)s)
+    AND (%(last)s::int IS NULL OR b.ordinal <= %(last)s)"""
+
+Progress = Callable[["ExportReport"], None]
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What an archive holds, and which items of its window it does not."""
+
+    items: int = 0
+    payload_bytes: int = 0
+    row_groups: int = 0
+    without_bytes: int = 0
+    """Dropped when they came in: no bytes were ever kept."""
+    expired: int = 0
+    lost: int = 0
+    corrupt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    item_id: int
+    values: tuple[Any, ...]
+    size_bytes: int
+
+
+def kind_of(run: Run) -> ItemKind:
+    """Return what a run's items are."""
+    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
+
+
+def source_of(run: Run) -> str:
+    """Return a name of a run that no other run has, on any deck."""
+    text = f"{run.name}|{run.pk}|{run.created_at.isoformat()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def export_run(
+    *,
+    run: Run,
+    window: Window,
+    path: Path,
+    now: datetime,
+    on_progress: Progress = lambda _: None,
+) -> ExportReport:
+    """Write the archive of a run; memory does not grow with it.
+
+    Args:
+        run: The run.
+        window: Which of its items.
+        path: The file; it appears when it is whole.
+        now: Noted in the file.
+        on_progress: Called after each row group.
+
+    Raises:
+        ArchiveUnavailable: If pyarrow is missing.
+        OSError: If the file cannot be written.
+    """
+    kind, report = kind_of(run), ExportReport()
+    about = {
+        "source": source_of(run),
+        "run": _described(run),
+        "environments": _environments(run),
+        "window": asdict(window),
+        "marks": marks_of_run(run) if kind is ItemKind.GROUPS else {},
+        "exported_at": now,
+    }
+    with ArchiveWriter(path, kind=kind, about=about) as archive:
+        for rows in _row_groups(_settled(run, kind, window, report)):
+            found = readable_contents(kind, [row.item_id for row in rows])
+            whole = [row for row in rows if _is_whole(found.get(row.item_id), report)]
+            if not whole:
+                continue
+            archive.write([(*row.values, found[row.item_id].content) for row in whole])
+            report.items += len(whole)
+            report.payload_bytes += sum(row.size_bytes for row in whole)
+            report.row_groups += 1
+            del found
+            on_progress(report)
+    return report
+
+
+def _described(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in _OF_RUN}
+
+
+def _environments(run: Run) -> list[dict[str, Any]]:
+    return list(run.environments.order_by("env_id").values(*_OF_ENVIRONMENT))
+
+
+def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> Iterator[_Row]:
+    """Yield the window's items that should have bytes; count the others."""
+    wanted: dict[str, Any] = {
+        "run": run.pk,
+        "after": 0,
+        "states": [str(state) for state in window.states],
+        "first": window.first_step,
+        "last": window.last_step,
+        "envs": list(window.env_ids or []),
+        "limit": _PAGE,
+    }
+    names = [name for name in COLUMNS[kind] if name != "payload"]
+    columns = ", ".join(_JOINED.get(name, f"i.{name}") for name in names)
+    in_envs = kind is ItemKind.GROUPS and window.env_ids is not None
+    inside = _INSIDE + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
+    table = TABLES[kind]
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_WITHOUT_BYTES.format(table=table, inside=inside), wanted)
+        report.without_bytes = cursor.fetchone()[0]
+    query = _FROM.format(columns=columns, table=table, inside=inside)
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(query, wanted)
+            page = cursor.fetchall()
+        if not page:
+            return
+        for *values, size_bytes, is_expired in page:
+            if is_expired:
+                report.expired += 1
+            else:
+                yield _Row(values[0], tuple(values), size_bytes)
+        wanted["after"] = page[-1][0]
+
+
+def _row_groups(rows: Iterator[_Row]) -> Iterator[list[_Row]]:
+    group: list[_Row] = []
+    total = 0
+    for row in rows:
+        if group and (total + row.size_bytes > ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS):
+            yield group
+            group, total = [], 0
+        group.append(row)
+        total += row.size_bytes
+    if group:
+        yield group
+
+
+def _is_whole(found: StoredContent | None, report: ExportReport) -> bool:
+    if found is None:
+        report.lost += 1
+    elif not found.is_intact():
+        report.corrupt += 1
+    else:
+        return True
+    return False

@@ -1,0 +1,250 @@
+"""Write and read archives: Parquet files whose every row group fits into memory.
+
+docs/reference/archive.md describes the columns. pyarrow is imported when an archive is touched:
+the web side runs without it.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from buffer.items.rules.states import ItemKind
+
+FORMAT_VERSION: Final = "1"
+# A reader takes whole row groups; no writer of ours makes one a quarter as large.
+MAX_ROW_GROUP_BYTES: Final = 256 * 1024 * 1024
+_PREFIX: Final = b"rolldeck."
+
+_ITEM: Final = {
+    "item_id": "int64",
+    "state": "string",
+    "drop_reason": "string",
+    "received_at": "time",
+    "epoch": "int64",
+    "served_step": "int64",
+    "position": "int64",
+    "served_epoch": "int64",
+    "served_policy_step": "int64",
+}
+_BYTES: Final = {"codec": "string", "crc32": "int64", "payload": "binary"}
+COLUMNS: Final[dict[ItemKind, dict[str, str]]] = {
+    ItemKind.GROUPS: _ITEM
+    | {
+        "policy_step": "int64",
+        "env_id": "int64",
+        "sequences": "int64",
+        "tokens": "int64",
+        "longest_tokens": "int64",
+        "score_mean": "double",
+        "score_min": "double",
+        "score_max": "double",
+        "score_std": "double",
+        "producer": "string",
+    }
+    | _BYTES,
+    ItemKind.FRAGMENTS: _ITEM
+    | {
+        "slot": "string",
+        "number": "int64",
+        "contiguous": "bool",
+        "environment": "string",
+        "worker": "string",
+        "version_min": "int64",
+        "version_max": "int64",
+        "steps": "int64",
+    }
+    | _BYTES,
+}
+
+
+class ArchiveUnavailable(RuntimeError):
+    """This installation cannot read or write archives."""
+
+
+class ArchiveUnreadable(ValueError):
+    """A file is no archive, or a damaged one; the text says what is wrong with it."""
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ArchiveUnavailable(
+            "archives need pyarrow, which is not installed: pip install 'rolldeck[archive]'"
+        ) from None
+    return pyarrow.parquet
+
+
+def _schema(kind: ItemKind) -> Any:
+    import pyarrow as pa
+
+    times = {"time": pa.timestamp("us", tz="UTC")}
+    return pa.schema(
+        [(name, times.get(word) or pa.type_for_alias(word)) for name, word in COLUMNS[kind].items()]
+    )
+
+
+class ArchiveWriter:
+    """Write a new archive; the file appears, whole and on the disk, when the block ends well."""
+
+    def __init__(self, path: Path, *, kind: ItemKind, about: dict[str, Any]) -> None:
+        self._path = path
+        self._part = path.with_name(f".{path.name}.part")
+        parquet = _parquet()
+        facts = {"format": FORMAT_VERSION, "kind": str(kind)} | {
+            name: msgspec.json.encode(value).decode() for name, value in about.items()
+        }
+        self._schema = _schema(kind).with_metadata(
+            {_PREFIX + name.encode(): value.encode() for name, value in facts.items()}
+        )
+        self._parquet = parquet.ParquetWriter(
+            self._part,
+            self._schema,
+            compression=dict.fromkeys(COLUMNS[kind], "zstd"),
+            compression_level=1,
+            # Dictionaries and statistics of payloads would hold them in memory twice.
+            use_dictionary=["state", "drop_reason", "codec"],
+            write_statistics=[name for name in COLUMNS[kind] if name != "payload"],
+            write_page_checksum=True,
+        )
+
+    def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write one row group; the values of a row are in the order of the columns."""
+        import pyarrow as pa
+
+        columns = zip(*rows, strict=True)
+        arrays = [
+            pa.array(list(column), type=field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self._parquet.write_batch(batch, row_group_size=len(rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._parquet.close()
+            if error is None:
+                with self._part.open("rb") as written:
+                    os.fsync(written.fileno())
+                self._part.replace(self._path)
+        finally:
+            self._part.unlink(missing_ok=True)
+
+
+class ArchiveReader:
+    """Read an archive, one row group at a time.
+
+    Raises:
+        ArchiveUnavailable: If pyarrow is missing.
+        ArchiveUnreadable: If the file is not an archive of a version that is known here.
+    """
+
+    def __init__(self, path: Path) -> None:
+        parquet = _parquet()
+        self._errors = _errors()
+        try:
+            self._file = parquet.ParquetFile(path, page_checksum_verification=True)
+        except FileNotFoundError:
+            raise ArchiveUnreadable(f"there is no file {path}") from None
+        except self._errors as error:
+            raise ArchiveUnreadable(f"{path.name} is no Parquet file: {error}") from error
+        facts = self._file.schema_arrow.metadata or {}
+        self._facts = {
+            name.removeprefix(_PREFIX).decode(): value
+            for name, value in facts.items()
+            if name.startswith(_PREFIX)
+        }
+        self.kind = self._checked_kind(path.name)
+        self._check_columns(path.name)
+        self._check_sizes(path.name)
+
+    def _checked_kind(self, name: str) -> ItemKind:
+        version = self._facts.get("format", b"").decode(errors="replace")
+        if not version:
+            raise ArchiveUnreadable(f"{name} is a Parquet file, but not one that rolldeck wrote")
+        if version != FORMAT_VERSION:
+            raise ArchiveUnreadable(
+                f"{name} has format version {version}; this deck reads {FORMAT_VERSION}"
+            )
+        kind = self._facts.get("kind", b"").decode(errors="replace")
+        if kind not in set(ItemKind):
+            raise ArchiveUnreadable(f"{name} holds {kind!r}, neither groups nor fragments")
+        return ItemKind(kind)
+
+    def _check_columns(self, name: str) -> None:
+        found = self._file.schema_arrow
+        for field in _schema(self.kind):
+            if field.name not in found.names:
+                raise ArchiveUnreadable(f"{name} has no column {field.name!r}")
+            if found.field(field.name).type != field.type:
+                raise ArchiveUnreadable(
+                    f"{name}: column {field.name!r} is {found.field(field.name).type},"
+                    f" not {field.type}"
+                )
+
+    def _check_sizes(self, name: str) -> None:
+        metadata = self._file.metadata
+        for index in range(metadata.num_row_groups):
+            size = metadata.row_group(index).total_byte_size
+            if size > MAX_ROW_GROUP_BYTES:
+                raise ArchiveUnreadable(
+                    f"{name}: row group {index} has {size} bytes; at most {MAX_ROW_GROUP_BYTES}"
+                )
+
+    @property
+    def items(self) -> int:
+        """Rows of the whole archive."""
+        return int(self._file.metadata.num_rows)
+
+    def about(self, name: str) -> Any:
+        """Return a fact that the writer noted.
+
+        Raises:
+            ArchiveUnreadable: If it is not there or no JSON.
+        """
+        try:
+            return msgspec.json.decode(self._facts[name])
+        except (KeyError, msgspec.MsgspecError) as error:
+            raise ArchiveUnreadable(f"the archive does not say its {name!r}") from error
+
+    def has(self, name: str) -> bool:
+        """Return whether the writer noted such a fact: files of earlier decks lack some."""
+        return name in self._facts
+
+    def row_groups(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield the rows of each row group.
+
+        Raises:
+            ArchiveUnreadable: If one is damaged.
+        """
+        columns = list(COLUMNS[self.kind])
+        for index in range(self._file.metadata.num_row_groups):
+            try:
+                rows = self._file.read_row_group(index, columns=columns, use_threads=False)
+                found: list[dict[str, Any]] = rows.to_pylist()
+            except self._errors as error:
+                raise ArchiveUnreadable(f"row group {index} is damaged: {error}") from error
+            del rows
+            yield found
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    import pyarrow as pa
+
+    return (pa.ArrowException, OSError, UnicodeDecodeError)

@@ -1,0 +1,353 @@
+"""Read an archive back into a run, as items that are accepted anew.
+
+The file is read twice: first to check every row, then to store it, a row group at a time and
+each in one transaction. A row is known by its origin (the run it came from and its id there), so
+an archive that comes twice, or two archives that overlap, are stored once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import transaction
+from isal.isal_zlib import crc32
+
+from buffer.archive.rules import Window
+from buffer.archive.services.export import kind_of
+from buffer.archive.services.labels import checked_marks, restore_marks
+from buffer.archive.services.parquet import ArchiveReader, ArchiveUnreadable
+from buffer.ingest.rules.fragments import real_steps
+from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
+from buffer.ingest.services.fragments import InvalidFragments, decode_fragment
+from buffer.ingest.services.groups import RunNotAccepting
+from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.services.tallies import Changes, Counted
+from buffer.payloads.services.contents import (
+    MSGPACK_CODEC,
+    TABLES,
+    Place,
+    insert_contents,
+    write_contents,
+)
+from buffer.payloads.services.database import cursor
+from rolldeck.wire import Fragment, GroupPush, encode
+from runs import live
+from runs import services as runs_services
+from runs.core.lifecycle import TERMINAL
+from runs.core.versions import BOOTSTRAP_STEP, version_in_force
+from runs.models import Environment, Run, RunKind
+from runs.selectors import RunNotFound, run_named
+
+_KNOWN: Final = "SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])"
+_INSERT_GROUPS: Final = """
+    INSERT INTO buffer_trajectorygroup
+        (run_id, received_at, producer, epoch, policy_step, state, drop_reason, origin, env_id,
+         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+         codec, crc32, segment, object, "offset", size_bytes)
+    SELECT %s, %s, %s, %s, %s, 'queued', '', r.*
+    FROM unnest(%s::text[], %s::int[], %s::int[], %s::bigint[], %s::int[], %s::float8[],
+                %s::float8[], %s::float8[], %s::float8[], %s::text[], %s::bigint[], %s::int[],
+                %s::text[], %s::bigint[], %s::int[]) AS r
+    RETURNING origin, id"""
+_INSERT_FRAGMENTS: Final = """
+    INSERT INTO buffer_fragmentchunk
+        (run_id, received_at, epoch, version_min, version_max, state, drop_reason, origin, slot,
+         number, contiguous, environment, worker, steps,
+         codec, crc32, segment, object, "offset", size_bytes)
+    SELECT %s, %s, %s, %s, %s, 'queued', '', r.*
+    FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bool[], %s::text[], %s::text[], %s::int[],
+                %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::int[]) AS r
+    RETURNING origin, id"""
+
+Progress = Callable[["RestoreReport"], None]
+
+
+class WrongRunForArchive(Exception):
+    """The run takes another kind of data than the archive holds."""
+
+
+@dataclass(slots=True)
+class RestoreReport:
+    """What became of an archive's rows."""
+
+    run_id: int
+    stored: int = 0
+    known: int = 0
+    """Stored by an earlier restoration of the same rows."""
+    left_out: int = 0
+    """Not in the window that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    origin: str
+    content: bytes
+    codec: str
+    item: Group | Fragment
+
+
+def restore_archive(
+    *,
+    path: Path,
+    run_name: str,
+    window: Window,
+    actor: str,
+    now: datetime,
+    on_progress: Progress = lambda _: None,
+) -> RestoreReport:
+    """Queue the rows of an archive in a run, which is created if there is none of this name.
+
+    Args:
+        path: The archive.
+        run_name: The run.
+        window: Which rows; the steps are those that the archive's run had served.
+        actor: Who asked.
+        now: When.
+        on_progress: Called after each row group.
+
+    Raises:
+        ArchiveUnavailable: If pyarrow is missing.
+        ArchiveUnreadable: If the file is damaged or holds what no run would take; nothing was
+            stored then.
+        RunNotAccepting: If the run has ended.
+        WrongRunForArchive: If the run takes the other kind of data.
+    """
+    archive = ArchiveReader(path)
+    try:
+        _check(archive)
+        marks = checked_marks(archive.about("marks") if archive.has("marks") else {})
+        run = _run(archive, run_name, actor=actor, now=now)
+        report = RestoreReport(run_id=run.pk)
+        for rows in archive.row_groups():
+            wanted = [row for row in rows if _is_inside(row, window)]
+            report.left_out += len(rows) - len(wanted)
+            _store(run, archive, wanted, report, now=now)
+            del rows, wanted
+            on_progress(report)
+        source = archive.about("source")
+        restore_marks(run=run, source=source, marks=marks, actor=actor, now=now)
+    finally:
+        archive.close()
+    _note(run, archive, report, actor=actor, now=now)
+    return report
+
+
+def _check(archive: ArchiveReader) -> None:
+    """Decode every row as a push would; the first that is wrong is named."""
+    source = archive.about("source")
+    for number, rows in enumerate(archive.row_groups()):
+        for place, row in enumerate(rows):
+            where = f"row {place} of row group {number} (item {row['item_id']})"
+            _decoded(archive.kind, row, where=where, source=source)
+
+
+def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) -> _Found:
+    content, codec = row["payload"], row["codec"]
+    if content is None or row["item_id"] is None:
+        raise ArchiveUnreadable(f"{where} has no payload or no id")
+    if crc32(content) != row["crc32"]:
+        raise ArchiveUnreadable(f"{where} is damaged: its checksum is another")
+    try:
+        item = _item(kind, content, codec, where=where)
+    except (InvalidBody, InvalidFragments, InvalidGroups) as error:
+        raise ArchiveUnreadable(f"{where} would be refused: {error}") from error
+    origin = f"{source}:{row['item_id']}"
+    return _Found(origin, content, codec, item)
+
+
+def _item(kind: ItemKind, content: bytes, codec: str, *, where: str) -> Group | Fragment:
+    if kind is ItemKind.FRAGMENTS:
+        return decode_fragment(content, where)
+    if codec == MSGPACK_CODEC:
+        return decode_push(encode(GroupPush(groups=[content])), lenient=True)[0]
+    return decode_group(content, lenient=True)
+
+
+def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run:
+    wanted = RunKind.FLEET if archive.kind is ItemKind.FRAGMENTS else RunKind.OUTSIDE
+    try:
+        run = run_named(name)
+    except RunNotFound:
+        return _create(archive, name, wanted, actor=actor, now=now)
+    if kind_of(run) is not archive.kind:
+        raise WrongRunForArchive(f"{name} takes no {archive.kind}, and that is what the file holds")
+    if run.status in TERMINAL:
+        raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
+    return run
+
+
+@transaction.atomic
+def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: datetime) -> Run:
+    """Create a run that waits for its trainer; one of a fleet is a draft with its configuration."""
+    was = archive.about("run")
+    config = was.get("config") or None
+    run = runs_services.create_and_start(
+        name=name,
+        kind=RunKind.FLEET if config else kind,
+        config=config,
+        start=kind == RunKind.OUTSIDE and not config,
+        actor=actor,
+        now=now,
+    )
+    for environment in archive.about("environments"):
+        del environment["env_id"], environment["wandb_name"]
+        runs_services.register_environment(run_id=run.pk, now=now, **environment)
+    return run
+
+
+def _is_inside(row: dict[str, Any], window: Window) -> bool:
+    step = row["served_step"]
+    if row["state"] not in window.states:
+        return False
+    if window.first_step is not None and (step is None or step < window.first_step):
+        return False
+    if window.last_step is not None and (step is None or step > window.last_step):
+        return False
+    return window.env_ids is None or row.get("env_id") in window.env_ids
+
+
+@transaction.atomic
+def _store(
+    run: Run,
+    archive: ArchiveReader,
+    rows: list[dict[str, Any]],
+    report: RestoreReport,
+    *,
+    now: datetime,
+) -> None:
+    """Store the rows of one row group that the run does not have yet."""
+    source = archive.about("source")
+    found = [_decoded(archive.kind, row, where="a row", source=source) for row in rows]
+    fresh = _unknown(run, archive.kind, found)
+    report.known += len(found) - len(fresh)
+    if not fresh:
+        return
+    if archive.kind is ItemKind.GROUPS:
+        _insert_groups(run, archive, fresh, now=now)
+    else:
+        _insert_fragments(run, source, fresh, now=now)
+    report.stored += len(fresh)
+    live.announce(run.pk, "queue", "ledger")
+
+
+def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
+    table = TABLES[kind]
+    with cursor() as sql:
+        # One restoration into a run at a time: what is looked for cannot appear meanwhile.
+        sql.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.restore'), %s::int)", [run.pk])
+        rows = sql.execute(
+            _KNOWN.format(table=table), [run.pk, [one.origin for one in found]]
+        ).fetchall()
+    known = {origin for (origin,) in rows}
+    return [one for one in found if one.origin not in known]
+
+
+def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now: datetime) -> None:
+    """Queue groups as if the run's version in force had sampled them."""
+    version = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
+    same = _same_environments(run, archive.about("environments"))
+    places = _written(found)
+    rows = []
+    counted = []
+    for one, place in zip(found, places, strict=True):
+        group = one.item
+        assert isinstance(group, Group)  # noqa: S101 the archive's kind says so
+        env_id = group.env_id if group.env_id in same else None
+        counted.append(Counted(version.epoch, env_id, group.sequences, len(one.content)))
+        rows.append(
+            (
+                *(one.origin, env_id, group.sequences, group.tokens, group.longest_tokens),
+                *(group.score_mean, group.score_min, group.score_max, group.score_std),
+                *place,
+            )
+        )
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    producer = f"restored from {archive.about('run').get('name')}"[:200]
+    values = [run.pk, now, producer, version.epoch, version.step, *columns]
+    _insert(ItemKind.GROUPS, _INSERT_GROUPS, values, found, places)
+    _count(run, ItemKind.GROUPS, counted)
+
+
+def _same_environments(run: Run, described: list[dict[str, Any]]) -> set[int]:
+    """Return the ids that mean the same environment in the run as in the archive."""
+    ours = dict(Environment.objects.filter(run=run).values_list("env_id", "desired_name"))
+    return {one["env_id"] for one in described if ours.get(one["env_id"]) == one["desired_name"]}
+
+
+def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: datetime) -> None:
+    """Queue fragments as if the run's current version had sampled them.
+
+    Their own versions belong to another run's policy; the arrays inside keep them.
+    """
+    epoch, version = max(run.epoch, 1), max(run.policy_step, BOOTSTRAP_STEP)
+    places = _written(found)
+    rows = []
+    counted = []
+    for one, place in zip(found, places, strict=True):
+        fragment = one.item
+        assert isinstance(fragment, Fragment)  # noqa: S101 the archive's kind says so
+        counted.append(Counted(epoch, None, 1, len(one.content), fragment.environment))
+        rows.append(
+            (
+                *(one.origin, f"{fragment.slot[:103]}~{source}", fragment.number),
+                *(fragment.contiguous, fragment.environment, fragment.worker),
+                real_steps(fragment),
+                *place,
+            )
+        )
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    values = [run.pk, now, epoch, version, version, *columns]
+    _insert(ItemKind.FRAGMENTS, _INSERT_FRAGMENTS, values, found, places)
+    _count(run, ItemKind.FRAGMENTS, counted)
+
+
+def _written(found: list[_Found]) -> list[Place]:
+    """Write the bytes; rows of one codec go into one object."""
+    places: dict[str, Place] = {}
+    for codec in sorted({one.codec for one in found}):
+        same = [one for one in found if one.codec == codec]
+        written = write_contents([one.content for one in same], codec=codec)
+        places |= {one.origin: place for one, place in zip(same, written, strict=True)}
+    return [places[one.origin] for one in found]
+
+
+def _insert(
+    kind: ItemKind,
+    query: str,
+    values: list[Any],
+    found: list[_Found],
+    places: list[Place],
+) -> None:
+    with cursor() as sql:
+        ids = dict(sql.execute(query, values).fetchall())
+    insert_contents(
+        kind,
+        [(ids[one.origin], place, one.content) for one, place in zip(found, places, strict=True)],
+    )
+
+
+def _count(run: Run, kind: ItemKind, items: list[Counted]) -> None:
+    changes = Changes(run.pk, kind)
+    changes.accept(items, Fate.QUEUED)
+    changes.write()
+
+
+def _note(
+    run: Run, archive: ArchiveReader, report: RestoreReport, *, actor: str, now: datetime
+) -> None:
+    was = archive.about("run").get("name")
+    runs_services.record_event(
+        run_id=run.pk,
+        kind="archive_restored",
+        message=f"{report.stored} items restored from {was}, {report.known} were here already",
+        actor=actor,
+        details={"stored": report.stored, "known": report.known, "from": was},
+        now=now,
+    )

@@ -1,0 +1,155 @@
+"""Answer the pushes of the Atropos trajectory API."""
+
+from collections import Counter
+from functools import partial
+from typing import Any, Final, cast
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from rest_framework.request import Request
+
+from buffer.atropos import schemas as messages
+from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema, json_response
+from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group, decode_groups
+from buffer.ingest.services.arrivals import Receipt
+from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.idempotency import Answer, PushKey, once
+from buffer.ingest.services.push_context import Entrance, UnknownEnvironment, entrance_for_one
+from buffer.ingest.services.retries import (
+    Claim,
+    KeylessPush,
+    note_answered_push,
+    note_sent_push,
+    once_without_key,
+)
+from buffer.items.api.callers import ENVIRONMENTS
+from buffer.items.api.delivery import delivery_of
+from buffer.items.api.refusals import CountsRefusals
+from buffer.items.queries.counts import limits
+from runs.api.identity import identity_of
+from runs.api.openapi import IDEMPOTENCY_KEY, REF
+from runs.models import Run
+
+SCORED_DATA: Final = REF.format(name="ScoredData")
+
+
+class PushView(CountsRefusals, AtroposView):
+    """Takes groups in, each push once."""
+
+    rule = ENVIRONMENTS
+    _entrance: Entrance | None = None
+
+    def rules(self) -> dict[str, Any]:
+        """Return by what groups are judged, and completed."""
+        run = self.find_run()
+        return {
+            "limits": limits(),
+            "lenient": run.lenient,
+            "advantages": run.advantages,
+        }
+
+    def accept(self, request: Request, groups: list[Group], *, many: bool) -> HttpResponse:
+        """Store the groups of one push and answer, or answer as the first time."""
+        run = self.find_run()
+        self._groups = groups
+        body = request.body
+        key = PushKey.of(request.headers.get("Idempotency-Key"), body)
+        identity, now = identity_of(request), timezone.now()
+
+        def contents(receipts: list[Receipt]) -> dict[str, Any]:
+            said = _list_answer(receipts) if many else _answer(receipts[0])
+            return cast("dict[str, Any]", msgspec.to_builtins(said))
+
+        def push(claim: Claim[list[Receipt]] | None = None) -> dict[str, Any]:
+            receipts = accept_groups(
+                run=run,
+                groups=groups,
+                producer=identity,
+                now=now,
+                claim=claim,
+                entrance=self._entrance,
+            )
+            return contents(receipts)
+
+        delivery = delivery_of(request)
+        try:
+            if key is not None or delivery is None:
+                answer = once(run_id=run.pk, key=key, now=now, push=push)
+            else:
+                keyless = KeylessPush.of(run_id=run.pk, identity=identity, body=body)
+                claim = Claim(keyless, now=now, answer=contents)
+                told = once_without_key(claim=claim, store=partial(push, claim))
+                delivery.on_sent = partial(note_sent_push, keyless, told.row_id)
+                delivery.on_read = partial(note_answered_push, keyless, told.row_id)
+                answer = Answer(content=told.content, replayed=told.replayed)
+        except UnknownEnvironment as error:
+            loc = ("body", error.index, "env_id") if many else ("body", "env_id")
+            problem = BodyProblem(loc, str(error), "unknown_environment")
+            raise InvalidBody([problem]) from error
+        response = json_response(answer.content)
+        if answer.replayed:
+            response["Idempotent-Replayed"] = "true"
+        return response
+
+
+def _answer(receipt: Receipt) -> messages.PushAnswer:
+    if receipt.waiting_sequences is None:
+        return messages.PushAnswer(status="received", dropped=_dropped([receipt]))
+    return messages.PushAnswer(status="buffered", buffer_size=receipt.waiting_sequences)
+
+
+def _dropped(receipts: list[Receipt]) -> dict[str, int] | None:
+    reasons = Counter(str(r.dropped) for r in receipts if r.dropped is not None)
+    return dict(reasons) or None
+
+
+def _list_answer(receipts: list[Receipt]) -> messages.PushAnswer:
+    buffered = [r.waiting_sequences for r in receipts if r.waiting_sequences is not None]
+    return messages.PushAnswer(
+        status="received",
+        groups_processed=len(receipts),
+        buffered=len(buffered) or None,
+        last_buffer_size=buffered[-1] if buffered else None,
+        dropped=_dropped(receipts),
+    )
+
+
+class ScoredDataView(PushView):
+    """Takes one group in."""
+
+    @atropos_schema(
+        request=messages.ScoredData,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: messages.PushAnswer, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Push a trajectory group.
+
+        A group smaller than its environment's group size waits for others.
+        """
+        group = decode_group(request.body, **self.rules())
+        return self.accept(request, [group], many=False)
+
+    def _find(self) -> Run:
+        self._entrance = entrance_for_one(self.kwargs.get("run"))
+        return super()._find() if self._entrance is None else self._entrance.run
+
+
+class ScoredDataListView(PushView):
+    """Takes several groups in."""
+
+    @atropos_schema(
+        request={"application/json": {"type": "array", "items": {"$ref": SCORED_DATA}}},
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: messages.PushAnswer, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Push several trajectory groups.
+
+        All or none.
+        """
+        groups = decode_groups(request.body, **self.rules())
+        return self.accept(request, groups, many=True)

@@ -1,0 +1,338 @@
+"""Answer the Atropos trajectory API: registration, status and batches.
+
+Behaves as the server of atroposlib 0.4.0, but where that loses, blocks or duplicates data; the
+differences are listed with their reasons in the contract tests.
+"""
+
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+
+from buffer.atropos import schemas as messages
+from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_response
+from buffer.batches.api.sending import NotedAnswer
+from buffer.batches.rules.batch_bytes import example_answer, stock_answer
+from buffer.batches.services.leases import (
+    Lease,
+    forget_deliveries,
+    note_cut,
+    note_delivered,
+    take_for_stock,
+)
+from buffer.batches.services.pacing import status_of_environment
+from buffer.ingest.schemas.bodies import (
+    BodyProblem,
+    EnvIdentifier,
+    InvalidBody,
+    RegisterEnv,
+    Registration,
+    decode,
+)
+from buffer.ingest.services.senders import this_process
+from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
+from buffer.items.queries.counts import UnknownEnvironmentId, limits, queued_groups
+from buffer.payloads.services.contents import StoredContent, latest_group
+from buffer.payloads.services.corruption import BatchCorrupt, contents_of
+from runs import services as runs_services
+from runs.api.identity import identity_of
+from runs.core.registration import Registration as RunRegistration
+from runs.core.rights import ADMINISTER
+from runs.services.waiting_environments import note_waiting_environment
+
+LATEST_WHEN_EMPTY: Final = (
+    b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
+    b'"generation_params":[],"inference_logprobs":[],"messages":[],"images":[]}'
+)
+
+
+class RootView(AtroposView):
+    """Says hello."""
+
+    authentication_classes = []
+    permission_classes = []
+
+    @atropos_schema(responses=messages.Message, auth=[])
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get the greeting.
+
+        Clients recognise the server by it.
+        """
+        return json_response(messages.Message(message="AtroposLib API"))
+
+
+class RegisterView(AtroposView):
+    """Trainers join here."""
+
+    rule = TRAINERS
+
+    @atropos_schema(
+        request=Registration,
+        responses={200: messages.RegisteredTrainer, **RUN_OVER},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Register a trainer.
+
+        The first registration opens the run.
+        """
+        said = decode(request.body, Registration, limits=limits())
+        found, identity = self.find_run(), identity_of(request)
+        trainer = runs_services.register_trainer(
+            run_id=found.pk,
+            identity=identity,
+            registration=RunRegistration(**msgspec.structs.asdict(said)),
+            now=timezone.now(),
+        )
+        forget_deliveries(run_id=found.pk, identity=identity)
+        return json_response(messages.RegisteredTrainer(uuid=trainer.uuid))
+
+
+class RegisterEnvView(AtroposView):
+    """Environments join here."""
+
+    rule = ENVIRONMENTS
+
+    @atropos_schema(
+        request=RegisterEnv,
+        responses={200: messages.RegisteredEnvironment, **RUN_OVER},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Register an environment.
+
+        Answers "wait for trainer to start" until a trainer has requested its first batch.
+        """
+        said = decode(request.body, RegisterEnv, limits=limits())
+        found = self.find_run()
+        if found.trainer_started_at is None:
+            note_waiting_environment(run_id=found.pk, name=said.desired_name, now=timezone.now())
+            return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
+        environment = runs_services.register_environment(
+            run_id=found.pk, **msgspec.structs.asdict(said), now=timezone.now()
+        )
+        return json_response(
+            messages.RegisteredEnvironment(
+                status="success",
+                env_id=environment.env_id,
+                wandb_name=environment.wandb_name,
+                checkpoint_dir=found.checkpoint_dir,
+                starting_step=found.starting_step + found.served_steps,
+                checkpoint_interval=found.save_checkpoint_interval,
+                num_steps=found.num_steps,
+            )
+        )
+
+
+class DisconnectEnvView(AtroposView):
+    """Environments leave here."""
+
+    rule = ENVIRONMENTS
+
+    @atropos_schema(
+        request=EnvIdentifier,
+        responses={200: messages.Outcome, **RUN_OVER},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Disconnect an environment."""
+        env_id = decode(request.body, EnvIdentifier, limits=limits()).env_id
+        gone = 0 <= env_id < 2**31 and runs_services.disconnect_environment(
+            run_id=self.find_run().pk, env_id=env_id, now=timezone.now()
+        )
+        if gone:
+            return json_response(messages.Outcome(status="success"))
+        return json_response(
+            messages.Outcome(status="failure", error=f"this run has no environment {env_id}")
+        )
+
+
+class WandbInfoView(AtroposView):
+    """Where to log."""
+
+    rule = EITHER
+
+    @atropos_schema(responses={200: messages.WandbNames})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get the W&B group and project.
+
+        Null before registration.
+        """
+        found = self.find_run()
+        return json_response(
+            messages.WandbNames(group=found.wandb_group, project=found.wandb_project)
+        )
+
+
+class InfoView(AtroposView):
+    """Sizes of a run."""
+
+    rule = EITHER
+
+    @atropos_schema(responses={200: messages.RunSizes})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get the batch size and the longest sequence.
+
+        -1 before registration.
+        """
+        found = self.find_run()
+        return json_response(
+            messages.RunSizes(
+                batch_size=-1 if found.batch_size is None else found.batch_size,
+                max_token_len=-1 if found.max_token_len is None else found.max_token_len,
+            )
+        )
+
+
+class StatusView(AtroposView):
+    """State of a run."""
+
+    rule = EITHER
+
+    @atropos_schema(responses={200: messages.RunState})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get the run's status.
+
+        Batches served and groups queued; zeros before registration.
+        """
+        found = self.find_run()
+        if found.batch_size is None:
+            return json_response(messages.RunState(current_step=0, queue_size=0))
+        return json_response(
+            messages.RunState(
+                current_step=found.starting_step + found.served_steps,
+                queue_size=queued_groups(found.pk),
+            )
+        )
+
+
+class StatusEnvView(AtroposView):
+    """State of a run as one environment sees it."""
+
+    rule = ENVIRONMENTS
+
+    @atropos_schema(
+        parameters=[OpenApiParameter("env_id", OpenApiTypes.INT)],
+        responses={200: messages.EnvironmentState, 422: messages.HTTPValidationError},
+    )
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get an environment's status.
+
+        Its share and queue; `env_id` in a JSON body or the query.
+        """
+        return self._answer(request)
+
+    @atropos_schema(
+        request=EnvIdentifier,
+        responses={200: messages.EnvironmentState, **RUN_OVER},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get an environment's status with POST.
+
+        For clients that cannot send a body with GET.
+        """
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> HttpResponse:
+        body = request.body
+        if not body and "env_id" in request.query_params:
+            body = msgspec.json.encode({"env_id": request.query_params["env_id"]})
+        env_id = decode(body, EnvIdentifier, limits=limits()).env_id
+        found = self.find_run()
+        try:
+            status = status_of_environment(found, env_id, now=timezone.now())
+        except UnknownEnvironmentId as error:
+            problem = BodyProblem(("body", "env_id"), str(error), "unknown_environment")
+            raise InvalidBody([problem]) from error
+        return json_response(
+            messages.EnvironmentState(
+                current_step=found.starting_step + found.served_steps,
+                queue_size=status.queue_size,
+                unallocated_fraction=status.unallocated_fraction,
+                self_queue_size=status.self_queue_size,
+                max_group_size=status.max_group_size,
+                env_weight=status.env_weight,
+                paced=status.paced,
+            )
+        )
+
+
+def _take_whole(run_id: int, identity: str) -> tuple[Lease, list[StoredContent]] | None:
+    """Lease the next batch whose bytes are those that came in, and read it."""
+    while True:
+        now = timezone.now()
+        lease = take_for_stock(run_id=run_id, identity=identity, sender=this_process(), now=now)
+        if lease is None:
+            return None
+        # A batch that was taken apart is gone, with the items that were corrupt in it.
+        with suppress(BatchCorrupt):
+            return lease, contents_of(lease, now=now)
+
+
+class BatchView(AtroposView):
+    """Hands batches to stock trainers."""
+
+    rule = TRAINERS
+    http_method_names = ["get"]  # a HEAD request would take a batch and throw it away
+
+    @atropos_schema(responses={200: messages.StockBatch, **RUN_OVER})
+    def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
+        """Get the next batch.
+
+        Null while none is ready. A request acknowledges the batch of the request before.
+        """
+        found = self.find_run()
+        if found.batch_size is None:
+            message = "Trainer not registered. Call /register first."
+            return json_response({"status": "error", "message": message, "batch": []})
+        taken = _take_whole(found.pk, identity_of(request))
+        if taken is None:
+            return json_response({"batch": None})
+        lease, items = taken
+        batch_id, fence = lease.batch.pk, lease.batch.fence
+        return NotedAnswer(
+            stock_answer(items),
+            content_type="application/json",
+            on_sent=partial(note_delivered, batch_id=batch_id, fence=fence),
+            on_cut=partial(note_cut, batch_id=batch_id, fence=fence),
+        )
+
+
+class LatestExampleView(AtroposView):
+    """Shows what came in last."""
+
+    rule = TRAINERS_AND_READERS
+
+    @atropos_schema(responses={200: messages.LatestExample})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Get the newest group.
+
+        Empty lists before the first one.
+        """
+        latest = latest_group(self.find_run().pk)
+        return HttpResponse(
+            LATEST_WHEN_EMPTY if latest is None else example_answer(latest),
+            content_type="application/json",
+        )
+
+
+class ResetDataView(AtroposView):
+    """Begins a run anew."""
+
+    http_method_names = ["get"]
+    rule = ADMINISTER
+
+    @atropos_schema(responses={(200, "text/plain"): OpenApiTypes.STR})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Reset the run.
+
+        Archives the run with its data and creates one of the same name.
+        """
+        runs_services.reset_run(
+            run_id=self.find_run().pk, actor=identity_of(request), now=timezone.now()
+        )
+        return HttpResponse("Reset successful", content_type="text/plain; charset=utf-8")

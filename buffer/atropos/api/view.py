@@ -1,0 +1,123 @@
+"""Find the run of an Atropos route, and answer its errors in FastAPI's shapes."""
+
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import APIException
+from rest_framework.views import APIView
+
+from buffer.atropos import schemas as messages
+from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.services.backpressure import DiskFull, QueueFull
+from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
+from buffer.items.api.callers import AnyAccept, AtroposCallers
+from buffer.payloads.services.contents import PayloadMissing
+from buffer.payloads.services.objects import PayloadStorageDown
+from runs import outages
+from runs import selectors as runs_selectors
+from runs import services as runs_services
+from runs.api.authentication import TokenAuthentication
+from runs.api.operations import ErrorForms
+from runs.core.rights import ADMINISTER, Rule
+from runs.models import Run
+from runs.services.registry import RunIsOver
+
+STATUS_CODES: Final[dict[type[Exception], int]] = {
+    runs_selectors.RunNotFound: 404,
+    runs_selectors.RunArchived: 409,
+    RunNotAccepting: 409,
+    RunIsOver: 409,
+    KeyInFlight: 409,
+    KeyReused: 422,
+    InvalidKey: 400,
+    QueueFull: 503,
+    PayloadStorageDown: 503,
+    PayloadMissing: 410,
+    DiskFull: 507,
+}
+RUN_OVER: Final = {409: messages.Detail}
+PUSH_REFUSED: Final = {
+    400: messages.Detail,
+    409: messages.Detail,
+    422: messages.HTTPValidationError,
+    507: messages.Detail,
+}
+
+
+atropos_schema = partial(extend_schema, tags=["atropos"])
+
+
+class AtroposView(APIView):
+    """A route of one outside run: the one named in the URL, else the one at the root."""
+
+    authentication_classes = [TokenAuthentication]
+    permission_classes = [AtroposCallers]
+    rule: ClassVar[Rule] = ADMINISTER
+    """What the route needs of a token."""
+    content_negotiation_class = AnyAccept
+    error_forms = ErrorForms(
+        default=("application/json", messages.Detail),
+        invalid=("application/json", messages.HTTPValidationError),
+        invalid_status=422,
+    )
+    is_open_locally = True
+    summary_suffixes: ClassVar[dict[str, str]] = {"/atropos/": "", "/": " (default run)"}
+
+    _found: Run | None = None
+
+    def find_run(self) -> Run:
+        """Return the run that the URL names, as it was when the request first asked.
+
+        Raises:
+            RunNotFound: If there is none, or it takes no groups.
+        """
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def _find(self) -> Run:
+        name = self.kwargs.get("run")
+        if name is None:
+            return runs_services.default_run(now=timezone.now())
+        run = runs_selectors.run_named(name)
+        if not run.takes_groups:
+            raise runs_selectors.RunNotFound(f"{name} takes no trajectory groups")
+        return run
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        """Answer errors in FastAPI's shapes."""
+        if isinstance(exc, InvalidBody):
+            return json_response({"detail": exc.problems}, status=422)
+        if outages.is_outage(exc):
+            return unavailable()
+        status = STATUS_CODES.get(type(exc))
+        if isinstance(exc, APIException):
+            status = exc.status_code
+        if status is None:
+            return super().handle_exception(exc)
+        response = json_response({"detail": str(exc)}, status=status)
+        if status == 401:
+            response["WWW-Authenticate"] = self.get_authenticate_header(self.request) or "Bearer"
+        wait = getattr(exc, "retry_after_seconds", None)
+        if wait is not None:
+            response["Retry-After"] = str(wait)
+        return response
+
+
+def unavailable() -> HttpResponse:
+    """Return the answer to a request that met an outage."""
+    response = json_response({"detail": outages.DETAIL}, status=503)
+    response["Retry-After"] = str(outages.RETRY_AFTER_SECONDS)
+    return response
+
+
+def json_response(content: Any, *, status: int = 200) -> HttpResponse:
+    """Return anything msgspec can encode as a JSON answer."""
+    return HttpResponse(
+        msgspec.json.encode(content), status=status, content_type="application/json"
+    )

@@ -1,0 +1,27 @@
+"""Route the Atropos trajectory API; included at the root and under ``/atropos/<run>/``."""
+
+from typing import Final
+
+from django.urls import path
+
+from buffer.atropos.api import pushes as atropos_pushes
+from buffer.atropos.api import routes as atropos
+
+_VIEWS: Final = {
+    "": atropos.RootView,
+    "register": atropos.RegisterView,
+    "register-env": atropos.RegisterEnvView,
+    "disconnect-env": atropos.DisconnectEnvView,
+    "wandb_info": atropos.WandbInfoView,
+    "info": atropos.InfoView,
+    "status": atropos.StatusView,
+    "status-env": atropos.StatusEnvView,
+    "scored_data": atropos_pushes.ScoredDataView,
+    "scored_data_list": atropos_pushes.ScoredDataListView,
+    "batch": atropos.BatchView,
+    "latest_example": atropos.LatestExampleView,
+    "reset_data": atropos.ResetDataView,
+}
+NAMES: Final = tuple(name for name in _VIEWS if name)
+
+urlpatterns = [path(name, view.as_view()) for name, view in _VIEWS.items()]

@@ -1,0 +1,103 @@
+"""Show batches and their leases, and let people decide about those that hang."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from buffer.batches.services import lease_expiry
+from buffer.batches.services.lease_expiry import NotQuarantined
+from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import ItemKind
+from buffer.replay.models import BatchUse
+from runs.admin.decisions import Decision, reason_or_page
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_lists
+
+RELEASE: Final = Decision(
+    title="Requeue these batches?",
+    effect="Their items go back to the head of the queue and are served again. A batch whose "
+    "lease still holds is left alone.",
+    verb="Requeue",
+)
+DISCARD: Final = Decision(
+    title="Discard these batches?",
+    effect="Their items are dropped for good: no trainer gets them any more. The rows stay, with "
+    "your reason. A batch whose lease still holds is left alone.",
+    verb="Discard",
+    destroys=True,
+)
+
+
+@admin.register(Batch)
+class BatchAdmin(ReadOnlyAdmin):
+    """Batches and their leases; the actions decide about those that hang or poison."""
+
+    list_display = (
+        *("ordinal", "run_link", "kind", "state", "trainer", "fence", "lapses", "items"),
+        *("sequences", "leased_at", "lease_expires_at", "settled_at"),
+    )
+    list_filter = ("kind", "state", RUN_FILTER)
+    list_select_related = ("run", "trainer")
+    ordering = ("-run", "-ordinal")  # newest runs first; an index has this order
+    readonly_fields = ("belongings",)
+    dashboard = "/runs/{run}/queue?batch={row.pk}"
+    actions = ("release", "discard")
+
+    @admin.display(description="belongs to it")
+    def belongings(self, batch: Batch) -> SafeString:
+        """Return links to the batch's items, to its trainer and to its place on the dashboard."""
+        model = TrajectoryGroup if batch.kind == ItemKind.GROUPS else FragmentChunk
+        items = BatchUse if batch.sampler else model
+        links = links_to_lists(items, batch__id__exact=batch.pk)
+        return SafeString(links + " · " + link_to(batch.run) + " · " + link_to(batch.trainer))
+
+    @admin.action(
+        description="Requeue what is quarantined, or whose lease expired", permissions=["act"]
+    )
+    def release(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:
+        """Put the items of the chosen batches back at the head of the queue."""
+        reason = reason_or_page(self, request, chosen, RELEASE)
+        if not isinstance(reason, str):
+            return reason
+        self._decide(request, chosen, lease_expiry.release, "went back to the queue", reason=reason)
+        return None
+
+    @admin.action(
+        description="Discard what is quarantined, or whose lease expired", permissions=["act"]
+    )
+    def discard(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:
+        """Drop the items of the chosen batches for good; their rows stay."""
+        reason = reason_or_page(self, request, chosen, DISCARD)
+        if not isinstance(reason, str):
+            return reason
+        self._decide(request, chosen, lease_expiry.discard, "were dropped", reason=reason)
+        return None
+
+    def _decide(
+        self,
+        request: HttpRequest,
+        chosen: QuerySet[Batch],
+        verb: Callable[..., Batch],
+        outcome: str,
+        *,
+        reason: str,
+    ) -> None:
+        """Apply `verb` to each batch; say which were not in the state that it takes."""
+        done = 0
+        told: dict[str, Any] = {"actor": f"user:{request.user}", "reason": reason}
+        for batch in chosen:
+            try:
+                verb(run_id=batch.run_id, batch_id=batch.pk, now=timezone.now(), **told)
+            except NotQuarantined as refusal:
+                messages.warning(request, str(refusal))
+                continue
+            done += 1
+            words = f"{verb.__name__}: the items {outcome}" + (f"; {reason}" if reason else "")
+            self.audit(request, batch, words)
+        if done:
+            messages.success(request, f"The items of {done} batches {outcome}.")

@@ -1,0 +1,372 @@
+"""Lease batches to trainers that confirm them by id."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.api.sending import NotedAnswer, StoredAnswer
+from buffer.batches.rules.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
+from buffer.batches.rules.shards import Share, shard
+from buffer.batches.services.leases import (
+    BatchNotFound,
+    Lease,
+    confirm,
+    held_after,
+    held_by,
+    note_delivered,
+    take,
+)
+from buffer.items.api import parameters as messages
+from buffer.items.api.callers import AnyAccept
+from buffer.items.models.items import Batch
+from buffer.items.queries.counts import batch_in_sight, batches, item_sizes, queue_depth, uses_of
+from buffer.items.rules.states import BatchState, ItemKind
+from buffer.payloads.services.corruption import BatchCorrupt, contents_of
+from rolldeck.wire import BATCH_TYPE, BatchHead
+from runs import selectors as runs_selectors
+from runs.api.bodies import InvalidBody, answer, read, whole_number
+from runs.api.identity import identity_of
+from runs.api.openapi import between, msgpack_of, problems
+from runs.api.permissions import Readers, scoped
+from runs.api.waiting import WaitingView
+from runs.core.lifecycle import TERMINAL
+from runs.live.turns import Line
+from runs.models import Run
+
+BATCH_ANSWERS: Final = {
+    (200, BATCH_TYPE): msgpack_of("BatchAnswer"),
+    (200, "application/json"): messages.JsonBatch,
+}
+
+
+class WrongKind(Exception):
+    """The run hands out groups, not fragments."""
+
+
+class NoBatchSize(Exception):
+    """The run has no batch size, so no batch of it can be formed."""
+
+
+def _check_batch_size(run: Run) -> None:
+    """Raise :class:`NoBatchSize` unless batches of the run have a size."""
+    if run.batch_size is None:
+        raise NoBatchSize(
+            f"{run.name} has no batch size: register a trainer with `batch_size`, set it with "
+            f"PATCH /api/runs/{run.name}, or POST /atropos/{run.name}/register"
+        )
+
+
+def _head(lease: Lease, share: Share, places: range) -> BatchHead:
+    batch = lease.batch
+    uses = uses_of(batch)[places.start : places.stop] if batch.sampler else []
+    return BatchHead(
+        id=str(batch.pk),
+        ordinal=batch.ordinal,
+        fence=batch.fence,
+        kind="groups" if batch.kind == ItemKind.GROUPS else "fragments",
+        count=len(places),
+        lease_seconds=lease.lease_seconds,
+        epoch=batch.epoch,
+        policy_step=lease.policy_step,
+        item_ids=[item_id for item_id, _ in uses],
+        importance_weights=[weight for _, weight in uses],
+        rank=share.rank,
+        world_size=share.world_size,
+    )
+
+
+def _handed_over(request: Request, lease: Lease, share: Share) -> NotedAnswer:
+    """Return a leased batch, and note when its last byte has left.
+
+    Of a batch in shards the last one counts: before, its trainer cannot begin.
+    """
+    batch_id, fence = lease.batch.pk, lease.batch.fence
+    parts, content_type = _encoded(request, lease, share)
+    return NotedAnswer(
+        parts,
+        content_type=content_type,
+        on_sent=partial(note_delivered, batch_id=batch_id, fence=fence),
+        # Until it is confirmed the same batch is handed out again: there is nothing to undo.
+        on_cut=lambda: None,
+    )
+
+
+def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[bytes], str]:
+    """Return a batch and its media type: msgpack, or JSON for groups when the client asks."""
+    kind = ItemKind(lease.batch.kind)
+    places = _places(lease.batch, share)
+    stored = contents_of(lease, positions=places, now=timezone.now())
+    head = _head(lease, share, places)
+    if kind is ItemKind.FRAGMENTS:
+        return msgpack_answer(head, stored), BATCH_TYPE
+    accept = request.headers.get("Accept", "")
+    if "application/json" in accept:
+        return json_answer(head, stored), "application/json"
+    return msgpack_answer(head, groups_as(group_form(accept), stored)), BATCH_TYPE
+
+
+def _places(batch: Batch, share: Share) -> range:
+    """Return the positions of a share of the batch."""
+    if share.world_size == 1:
+        return range(batch.items)
+    sizes = item_sizes(batch)
+    return shard(sizes, rank=share.rank, world_size=share.world_size)
+
+
+def group_form(accept: str) -> GroupForm:
+    """Return the parameter ``groups`` of the batch's media type; clients without it read JSON."""
+    for name, _, value in (part.partition("=") for part in accept.replace(",", ";").split(";")):
+        if name.strip().lower() == "groups" and value.strip() in set(GroupForm):
+            return GroupForm(value.strip())
+    return GroupForm.JSON
+
+
+def _patience(run: Run, seconds: float) -> float:
+    """Return for how long to wait: of a run that is over nothing more is to come."""
+    return 0.0 if run.status in TERMINAL else seconds
+
+
+def _none_yet(run: Run) -> HttpResponse:
+    queued = queue_depth(run.pk).queued_sequences
+    told = {"Rolldeck-Queued": str(queued), "Rolldeck-Run-Status": run.status}
+    return HttpResponse(status=204, headers=told)
+
+
+class LeasingView(WaitingView):
+    """Leases batches, waiting for them."""
+
+    permission_classes = [scoped("trainer")]
+    content_negotiation_class = AnyAccept
+
+    def lease(
+        self,
+        request: Request,
+        run: Run,
+        *,
+        count: int | None,
+        seconds: float,
+        share: Share = Share(),  # noqa: B008 frozen
+    ) -> HttpResponseBase:
+        """Answer a leased batch as soon as there is one, 204 when the time is over."""
+        identity = identity_of(request)
+
+        def look() -> HttpResponseBase | None:
+            while batch_in_sight(run.pk, identity=identity, count=count):
+                lease = take(run_id=run.pk, identity=identity, count=count)
+                if lease is None:
+                    return None
+                # A batch with corrupt items is taken apart: the next is made without them.
+                with suppress(BatchCorrupt):
+                    return _handed_over(request, lease, share)
+            return None
+
+        return self.wait(
+            Line(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
+            seconds=_patience(run, seconds),
+            look=look,
+            last=lambda: _none_yet(run),
+        )
+
+
+class NextBatchView(LeasingView):
+    """The next batch of a run, or a rank's shard of it."""
+
+    @extend_schema(
+        operation_id="batches_next",
+        request=messages.NextBatch,
+        responses={**BATCH_ANSWERS, 204: None, **problems(409, 410)},
+        tags=["batches"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponseBase:
+        """Lease the next batch.
+
+        Waits up to `wait_seconds`, then answers 204. An unacknowledged batch is delivered
+        again.
+        """
+        wanted = read(request, messages.NextBatch)
+        found = runs_selectors.run_named(run)
+        _check_batch_size(found)
+        share = Share(rank=wanted.rank, world_size=wanted.world_size)
+        if share.rank == 0:
+            return self.lease(request, found, count=None, seconds=wanted.wait_seconds, share=share)
+        return self._follow(request, found, wanted, share)
+
+    def _follow(
+        self, request: Request, run: Run, wanted: messages.NextBatch, share: Share
+    ) -> HttpResponseBase:
+        """Answer a rank's shard of the batch that rank 0 holds, as soon as it holds another."""
+        identity = identity_of(request)
+
+        def look() -> HttpResponseBase | None:
+            lease = held_after(run_id=run.pk, identity=identity, after=wanted.after)
+            if lease is not None:
+                with suppress(BatchCorrupt):
+                    return _handed_over(request, lease, share)
+            return None
+
+        return self.wait(
+            Line(
+                run_id=run.pk,
+                wanted=("shard", identity, share, wanted.after),
+                parts=frozenset({"queue"}),
+            ),
+            seconds=_patience(run, wanted.wait_seconds),
+            look=look,
+            last=lambda: _none_yet(run),
+        )
+
+
+class FetchFragmentsView(LeasingView):
+    """Fragments of a run, as many as asked for."""
+
+    @extend_schema(
+        operation_id="fragments_fetch",
+        request=messages.FetchFragments,
+        responses={**BATCH_ANSWERS, 204: None, **problems(409, 410)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponseBase:
+        """Lease fragments.
+
+        Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
+        again.
+        """
+        wanted = read(request, messages.FetchFragments)
+        found = runs_selectors.run_named(run)
+        if found.takes_groups:
+            raise WrongKind(f"{run} hands out groups, not fragments")
+        return self.lease(request, found, count=wanted.count, seconds=wanted.wait_seconds)
+
+
+def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
+    try:
+        wanted = UUID(batch_id)
+    except ValueError:
+        raise BatchNotFound(f"there is no batch {batch_id!r}") from None
+    confirm(run_id=run.pk, batch_id=wanted, fence=fence)
+    return answer(messages.Acked(served_steps=runs_selectors.served_steps(run.pk)))
+
+
+class AckFragmentsView(APIView):
+    """Confirmation of fetched fragments."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="fragments_ack",
+        request=messages.AckFragments,
+        responses={200: messages.Acked, **problems(409)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Acknowledge fetched fragments.
+
+        Confirms that they were trained on.
+        """
+        said = read(request, messages.AckFragments)
+        return _acked(runs_selectors.run_named(run), said.batch, said.fence)
+
+
+class AckBatchView(APIView):
+    """Confirmation of a batch."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="batches_ack",
+        request=messages.AckBatch,
+        responses={200: messages.Acked, **problems(409)},
+        tags=["batches"],
+    )
+    def post(self, request: Request, run: str, batch: str) -> HttpResponse:
+        """Acknowledge a batch.
+
+        Confirms that the batch was trained on. An older fence is refused.
+        """
+        said = read(request, messages.AckBatch)
+        return _acked(runs_selectors.run_named(run), batch, said.fence)
+
+
+class BatchView(APIView):
+    """One leased batch."""
+
+    permission_classes = [scoped("trainer")]
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="batches_get",
+        parameters=[
+            OpenApiParameter(
+                "rank", between(0, 65_535), description="Of `world_size`; 0 if absent."
+            ),
+            OpenApiParameter("world_size", between(1, 65_536), description="Shards; 1 if absent."),
+        ],
+        responses={**BATCH_ANSWERS, **problems(409, 410)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Get a leased batch.
+
+        The bytes of a batch, or of one rank's shard, for the trainer that holds its lease.
+        """
+        share = Share(
+            rank=whole_number(request, "rank", default=0, at_least=0, at_most=65_535) or 0,
+            world_size=whole_number(request, "world_size", default=1, at_least=1, at_most=65_536)
+            or 1,
+        )
+        found = runs_selectors.readable_run(run)
+        identity = identity_of(request)
+        lease = held_by(run_id=found.pk, batch_id=batch, identity=identity)
+        parts, content_type = _encoded(request, lease, share)
+        return StoredAnswer(parts, content_type=content_type)
+
+
+class BatchesView(APIView):
+    """The batches of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="batches_list",
+        parameters=[
+            OpenApiParameter("limit", between(1, 500)),
+            OpenApiParameter(
+                "before", between(1, (1 << 31) - 1), description="Only smaller ordinals."
+            ),
+            OpenApiParameter("state", enum=[str(state) for state in BatchState]),
+        ],
+        responses={200: messages.BatchList},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List batches.
+
+        Metadata only, newest first.
+        """
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 31) - 1)
+        state = request.query_params.get("state", "")
+        if state and state not in set(BatchState):
+            raise InvalidBody("state", f"must be one of {', '.join(BatchState)}")
+        found = runs_selectors.readable_run(run)
+        rows = batches(run_id=found.pk, limit=limit or 50, before=before, state=state)
+        return answer(messages.BatchList(results=[batch_row(batch) for batch in rows]))
+
+
+def batch_row(batch: Batch) -> messages.BatchRow:
+    """Return a batch as the API lists it."""
+    fields: dict[str, Any] = {
+        name: getattr(batch, name) for name in messages.BatchRow.__struct_fields__
+    }
+    fields["id"] = str(batch.pk)
+    fields["trainer"] = (batch.trainer.name or batch.trainer.identity) if batch.trainer else None
+    return messages.BatchRow(**fields)

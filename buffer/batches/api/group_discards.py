@@ -1,0 +1,75 @@
+"""Let a person take groups out of the queue."""
+
+from typing import Annotated
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta, Struct
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.services.discards import discard_groups
+from buffer.inspect.schemas.marks import GroupIds
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.permissions import Operators
+
+
+class DiscardGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Groups that nobody is to train on."""
+
+    groups: GroupIds
+    reason: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class DiscardOutcome(Struct, frozen=True, kw_only=True):
+    """What became of one of them."""
+
+    id: int
+    problem: str
+    """Why it was not discarded; empty if it was."""
+
+
+class DiscardedGroups(Struct, frozen=True, kw_only=True):
+    """What became of groups that were to be discarded, by id."""
+
+    results: list[DiscardOutcome]
+
+
+class GroupDiscardsView(APIView):
+    """Groups that a person takes out of the queue."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="groups_discard",
+        request=DiscardGroups,
+        responses={200: DiscardedGroups},
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Discard trajectory groups.
+
+        Drops up to 200 queued or waiting groups permanently; the result of each is
+        returned.
+
+        Their rows and bytes are kept until retention removes them.
+        """
+        wanted = read(request, DiscardGroups)
+        refused = discard_groups(
+            run_id=runs_selectors.run_named(run).pk,
+            group_ids=wanted.groups,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return answer(
+            DiscardedGroups(
+                results=[
+                    DiscardOutcome(id=group, problem=refused.get(group, ""))
+                    for group in sorted(set(wanted.groups))
+                ]
+            )
+        )

@@ -1,0 +1,78 @@
+"""Show how batches are shared among environments, and what the next one would be."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.api.batches import WrongKind
+from buffer.batches.services.previews import mixing, preview
+from buffer.items.api import parameters as messages
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+from runs.models import Run
+
+
+def _run_of_groups(name: str) -> Run:
+    run = runs_selectors.readable_run(name)
+    if not run.takes_groups:
+        raise WrongKind(f"{name} hands out fragments: only groups are mixed by environment")
+    return run
+
+
+class MixingView(APIView):
+    """The mixing of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="mixing_get",
+        responses={200: messages.MixingAnswer, **problems(409)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the environment mix.
+
+        Target share, realized share and debt of each environment.
+        """
+        found = _run_of_groups(run)
+        return answer(
+            messages.MixingAnswer(
+                batch_size=found.batch_size,
+                dry_deadline_seconds=found.dry_deadline_seconds,
+                environments=mixing(found.pk),
+            )
+        )
+
+
+class PreviewView(APIView):
+    """The next batch of a run, as it would be now."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="batches_preview",
+        responses={200: messages.PreviewAnswer, **problems(409)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Preview the next batch.
+
+        Its composition, or the reason why none is ready. Leases nothing.
+        """
+        found = _run_of_groups(run)
+        seen = preview(found)
+        fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
+        del fields["groups"]
+        fields["reason"] = seen.reason or None
+        fields["comes_again"] = str(seen.comes_again) if seen.comes_again else None
+        return answer(
+            messages.PreviewAnswer(
+                batch_size=found.batch_size, padding=seen.groups.padding, **fields
+            )
+        )

@@ -1,0 +1,67 @@
+"""Let a person decide about batches that no trainer survived, or that one has left."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.api.batches import batch_row
+from buffer.batches.services.lease_expiry import discard, release
+from buffer.items.api import parameters as messages
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators
+from runs.wire import Ask
+
+ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(409)}
+
+
+class ReleaseView(APIView):
+    """A quarantined batch that is to be tried again."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(operation_id="batches_release", request=Ask, responses=ANSWERS, tags=["batches"])
+    def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Release a batch.
+
+        Puts the items of a quarantined or expired batch back at the head of the queue.
+        """
+        said = read(request, Ask)
+        released = release(
+            run_id=runs_selectors.run_named(run).pk,
+            batch_id=batch,
+            actor=identity_of(request),
+            reason=said.reason,
+            now=timezone.now(),
+        )
+        return answer(batch_row(released))
+
+
+class DiscardView(APIView):
+    """A quarantined batch that is to be given up."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(operation_id="batches_discard", request=Ask, responses=ANSWERS, tags=["batches"])
+    def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Discard a batch.
+
+        Drops the items of a quarantined batch as `poison`, of an expired one as
+        `discarded`.
+        """
+        said = read(request, Ask)
+        discarded = discard(
+            run_id=runs_selectors.run_named(run).pk,
+            batch_id=batch,
+            actor=identity_of(request),
+            reason=said.reason,
+            now=timezone.now(),
+        )
+        return answer(batch_row(discarded))

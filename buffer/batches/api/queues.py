@@ -1,0 +1,90 @@
+"""Show why producers pause, and what a batch is made of."""
+
+from dataclasses import asdict
+from uuid import UUID
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.api.batches import batch_row
+from buffer.batches.queries.arrivals import arrivals_of
+from buffer.batches.queries.batch_items import batch_and_items
+from buffer.batches.schemas import queue_answers as messages
+from buffer.batches.services.leases import BatchNotFound
+from buffer.items.queries.queues import queue_state
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer
+from runs.api.permissions import Readers
+
+
+class QueueView(APIView):
+    """The queue of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="queue_get",
+        responses={200: messages.QueueAnswer},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the queue.
+
+        Queued items, and why and since when producers are throttled.
+        """
+        found = runs_selectors.readable_run(run)
+        state = queue_state(found, now=timezone.now())
+        fields = asdict(state)
+        depth = fields.pop("depth")
+        known = {
+            name: depth[name] for name in set(messages.QueueAnswer.__struct_fields__) & depth.keys()
+        }
+        fields |= known
+        fields["unit"] = "sequences" if found.takes_groups else "fragments"
+        fields["paused"] = any(gate.closed for gate in state.gates)
+        return answer(msgspec.convert(fields, messages.QueueAnswer))
+
+
+class ArrivalsView(APIView):
+    """What environments push."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="arrivals_list",
+        responses={200: messages.ArrivalList},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get push rates of environments.
+
+        Pushes within the last minute; environments without pushes are omitted.
+        """
+        found = arrivals_of(runs_selectors.readable_run(run), now=timezone.now())
+        return answer(messages.ArrivalList(results=found))
+
+
+class BatchItemsView(APIView):
+    """What a batch is made of."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="batches_items",
+        responses={200: messages.BatchItems},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """List a batch's items.
+
+        Metadata only, by position.
+        """
+        found = batch_and_items(runs_selectors.readable_run(run), batch)
+        if found is None:
+            raise BatchNotFound(f"there is no batch {batch}")
+        row, items = found
+        return answer(messages.BatchItems(batch=batch_row(row), items=items))

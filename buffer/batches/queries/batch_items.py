@@ -1,0 +1,83 @@
+"""Read what a batch is made of, without its bytes."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from buffer.batches.schemas.queues import BatchItem
+from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import ItemKind
+from buffer.replay.models import BatchUse
+from runs.models import Environment, Run
+
+ITEMS_AT_MOST: Final = 1000
+
+
+def batch_and_items(run: Run, batch_id: UUID) -> tuple[Batch, list[BatchItem]] | None:
+    """Return a batch and its items by position; None if the run has no such batch.
+
+    A batch that was taken apart has lost those items that went back to the queue.
+    """
+    found = Batch.objects.filter(run=run, pk=batch_id).select_related("trainer").first()
+    if found is None:
+        return None
+    if found.kind == ItemKind.FRAGMENTS:
+        return found, [_of_fragment(row, place, found) for place, row in _fragments(found)]
+    names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
+    groups = TrajectoryGroup.objects.filter(batch=found).order_by("position")[:ITEMS_AT_MOST]
+    return found, [_of_group(row, found, names) for row in groups]
+
+
+def _fragments(batch: Batch) -> list[tuple[int, FragmentChunk]]:
+    if not batch.sampler:
+        rows = FragmentChunk.objects.filter(batch=batch).order_by("position")[:ITEMS_AT_MOST]
+        return [(row.position or 0, row) for row in rows]
+    uses = BatchUse.objects.filter(batch=batch).select_related("item").order_by("position")
+    return [(use.position, use.item) for use in uses[:ITEMS_AT_MOST]]
+
+
+def _behind(batch: Batch, epoch: int, step: int | None) -> int | None:
+    """Return how far a version trails that of the batch; None where they do not compare."""
+    if step is None or epoch != batch.epoch:
+        return None
+    return max(0, batch.policy_step - step)
+
+
+def _of_group(row: TrajectoryGroup, batch: Batch, names: dict[int, str]) -> BatchItem:
+    named: Any = names.get(row.env_id) if row.env_id is not None else None
+    return BatchItem(
+        id=row.pk,
+        position=row.position or 0,
+        environment=named or "without an environment",
+        env_id=row.env_id,
+        policy_step=row.policy_step,
+        staleness=_behind(batch, row.epoch, row.policy_step),
+        received_at=row.received_at,
+        size_bytes=row.size_bytes,
+        sequences=row.sequences,
+        tokens=row.tokens,
+        longest_tokens=row.longest_tokens,
+        score_mean=row.score_mean,
+        steps=None,
+        state=row.state,
+        drop_reason=row.drop_reason,
+    )
+
+
+def _of_fragment(row: FragmentChunk, position: int, batch: Batch) -> BatchItem:
+    return BatchItem(
+        id=row.pk,
+        position=position,
+        environment=row.environment,
+        env_id=None,
+        policy_step=row.version_min,
+        staleness=_behind(batch, row.epoch, row.version_min),
+        received_at=row.received_at,
+        size_bytes=row.size_bytes,
+        sequences=1,
+        tokens=None,
+        longest_tokens=None,
+        score_mean=None,
+        steps=row.steps,
+        state=row.state,
+        drop_reason=row.drop_reason,
+    )

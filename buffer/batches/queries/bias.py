@@ -1,0 +1,110 @@
+"""Read the items that a run dropped and served lately, to compare them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from django.db import connection
+
+from buffer.batches.rules import bias
+from buffer.items.rules.states import Fate
+from runs.models import Environment, Run
+
+# The newest of each fate: enough for every quantile, and read in milliseconds.
+ITEMS_AT_MOST: Final = 5000
+
+# Of the run's newest rows, those of the window, and of these the newest of each fate.
+_GROUPS: Final = """
+    SELECT state, longest_tokens, score_mean, env_id::text FROM (
+        SELECT id, state, longest_tokens, score_mean, env_id,
+            row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
+        FROM (
+            SELECT * FROM buffer_trajectorygroup WHERE run_id = %(run)s
+            ORDER BY run_id, id DESC LIMIT %(rows)s
+        ) AS newest
+        WHERE received_at >= now() - make_interval(secs => %(seconds)s)
+    ) AS placed WHERE place <= %(most)s"""
+_FRAGMENTS: Final = """
+    SELECT state, steps, NULL, environment FROM (
+        SELECT id, state, steps, environment,
+            row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
+        FROM (
+            SELECT * FROM buffer_fragmentchunk WHERE run_id = %(run)s
+            ORDER BY run_id, id DESC LIMIT %(rows)s
+        ) AS newest
+        WHERE received_at >= now() - make_interval(secs => %(seconds)s)
+    ) AS placed WHERE place <= %(most)s"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """Items of one fate."""
+
+    items: int
+    length: bias.Summary
+    score: bias.Summary
+    environments: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bias:
+    """What a run admitted, dropped and served within a window, and how that differs."""
+
+    admitted: Side
+    dropped: Side
+    served: Side
+    dropped_against_served: bias.Distances
+    served_against_admitted: bias.Distances
+    verdict: str
+
+
+def bias_of(run: Run, *, window_seconds: float) -> Bias:
+    """Return how the items that came in within the window differ by their fate.
+
+    Looks at no more than the newest :data:`ITEMS_AT_MOST` of each fate.
+    """
+    names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
+    rows = _read(run.pk, _GROUPS if run.takes_groups else _FRAGMENTS, window_seconds)
+    named = {str(env_id): name for env_id, name in names.items()}
+    admitted = _items(rows, named)
+    dropped = _items([row for row in rows if row[0] == Fate.DROPPED], named)
+    served = _items([row for row in rows if row[0] == Fate.SERVED], named)
+    return Bias(
+        admitted=_side(admitted),
+        dropped=_side(dropped),
+        served=_side(served),
+        dropped_against_served=bias.distances(dropped, served),
+        served_against_admitted=bias.distances(served, admitted),
+        verdict=bias.verdict(dropped, served, unit="groups" if run.takes_groups else "fragments"),
+    )
+
+
+def _read(run_id: int, query: str, window_seconds: float) -> list[tuple[Any, ...]]:
+    limits: dict[str, Any] = {
+        "run": run_id,
+        "seconds": window_seconds,
+        "most": ITEMS_AT_MOST,
+        "rows": 10 * ITEMS_AT_MOST,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(query, limits)
+        return list(cursor.fetchall())
+
+
+def _items(rows: Sequence[tuple[Any, ...]], names: dict[str, str]) -> bias.Items:
+    return bias.Items(
+        length=np.array([row[1] for row in rows], dtype=np.float64),
+        score=np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64),
+        environments=[names.get(row[3] or "", row[3] or "") for row in rows],
+    )
+
+
+def _side(items: bias.Items) -> Side:
+    counted, counts = np.unique(list(items.environments), return_counts=True)
+    return Side(
+        items=len(items.length),
+        length=bias.summary(items.length),
+        score=bias.summary(items.score),
+        environments=dict(zip(counted.tolist(), counts.tolist(), strict=True)),
+    )

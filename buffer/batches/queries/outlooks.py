@@ -1,0 +1,18 @@
+"""Say of many runs at once how much waits in them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Sum
+
+from buffer.items.models.items import Tally
+from buffer.items.rules.states import Fate
+
+
+def queue_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return the sequences (or fragments) that are queued in each run, for lists of runs."""
+    rows = Tally.objects.filter(run_id__in=run_ids, fate=Fate.QUEUED).values_list("run_id")
+    return {
+        run_id: {"queued": int(queued or 0)}
+        for run_id, queued in rows.annotate(Sum("sequences")).order_by()
+    }

@@ -1,0 +1,90 @@
+"""Read how fast items came in and batches went out within the last minute, from a few rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import connection
+
+from buffer.items.models.items import Batch
+from runs.models import Run
+
+RATES_WINDOW: Final = timedelta(seconds=60)
+ITEMS_AT_MOST: Final = 2000
+"""Newest items that are looked at; where more came in they are of a shorter time."""
+BATCHES_AT_MOST: Final = 200
+_ARRIVED: Final = """
+    SELECT COUNT(*), COALESCE(SUM(units), 0)::float8, MIN(received_at) FROM (
+        SELECT received_at, {units} AS units FROM {table}
+        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(rows)s
+    ) newest WHERE received_at > %(since)s"""
+_OF_GROUPS: Final = _ARRIVED.format(units="sequences", table="buffer_trajectorygroup")
+_OF_FRAGMENTS: Final = _ARRIVED.format(units="1", table="buffer_fragmentchunk")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """How a run's data moved lately; amounts count sequences, or fragments of a fleet run.
+
+    None: nothing did.
+    """
+
+    arriving: float | None
+    """A second."""
+    handed_out: float | None
+    """A second."""
+    batches: float | None
+    """Handed out a second."""
+    delivery_seconds: Sequence[float] = ()
+    """Of each batch from its lease to its last byte."""
+    train_seconds: Sequence[float] = ()
+    """Of each confirmed batch from its last byte to its confirmation."""
+    holding_seconds: float | None = None
+    """How long the batch that is out longest has been; of the newest batches."""
+
+
+def rates_of(run: Run, *, now: datetime) -> Rates:
+    """Return how a run's data moved within the last minute."""
+    since = now - RATES_WINDOW
+    newest = Batch.objects.filter(run=run).order_by("-ordinal")
+    columns = newest.values_list("leased_at", "delivered_at", "settled_at", "state", "sequences")
+    rows = list(columns[:BATCHES_AT_MOST])
+    found = [row for row in rows if row[0] > since]
+    out = [(now - leased).total_seconds() for leased, _, _, state, _ in rows if state == "leased"]
+    seconds = _seconds(min((row[0] for row in found), default=now), len(found), now=now)
+    sent = [_between(leased, at) for leased, at, *_ in found if at is not None]
+    trained = [
+        _between(at or leased, settled)
+        for leased, at, settled, state, _ in found
+        if state == "confirmed" and settled is not None
+    ]
+    return Rates(
+        arriving=_arriving(run, since=since, now=now),
+        handed_out=sum(row[4] for row in found) / seconds if found else None,
+        batches=len(found) / seconds if found else None,
+        delivery_seconds=sent,
+        train_seconds=trained,
+        holding_seconds=max(out, default=None),
+    )
+
+
+def _arriving(run: Run, *, since: datetime, now: datetime) -> float | None:
+    with connection.cursor() as cursor:
+        query = _OF_GROUPS if run.takes_groups else _OF_FRAGMENTS
+        cursor.execute(query, {"run": run.pk, "rows": ITEMS_AT_MOST, "since": since})
+        items, units, first_at = cursor.fetchone()
+    if not items:
+        return None
+    window = RATES_WINDOW if items < ITEMS_AT_MOST else now - first_at
+    return float(units) / max(0.001, window.total_seconds())
+
+
+def _seconds(first_at: datetime, batches: int, *, now: datetime) -> float:
+    """Return the time that batches were looked at over: the window, or less where many came."""
+    window = RATES_WINDOW if batches < BATCHES_AT_MOST else now - first_at
+    return max(0.001, window.total_seconds())
+
+
+def _between(since: datetime, until: datetime) -> float:
+    return max(0.0, (until - since).total_seconds())

@@ -1,0 +1,124 @@
+"""Read how the trainers of a run keep pace with what is sampled for them."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Avg, F
+
+from buffer.batches.rules.trainer_pace import mean_versions, waiting_share
+from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import BatchState, ItemKind
+from buffer.replay.models import BatchUse
+from runs.models import Trainer
+
+WINDOW: Final = timedelta(seconds=60)
+BATCHES_AT_MOST: Final = 200
+"""Newest batches that are looked at."""
+AGED_AT_MOST: Final = 20
+"""Newest batches whose items' ages are looked at."""
+_COLUMNS: Final = (
+    *("trainer", "state", "epoch", "kind", "sampler", "staleness"),
+    *("leased_at", "delivered_at", "settled_at"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerPace:
+    """How the trainers of a run did in the last minute, or since their first batch in it."""
+
+    seconds: float
+    """How long a time the figures are of."""
+    batches: int
+    """That were handed out, or confirmed, in it."""
+    waiting_share: float
+    """Part of the time in which a trainer had no batch to train on; mean over trainers."""
+    age_seconds: float | None
+    """Between the arrival of an item and its batch's, on average."""
+    age_versions: float | None
+    """Versions by which an item's policy trailed the run's when it was handed out."""
+
+
+def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
+    """Return how a run's trainers keep pace; None if they had no batch within the window.
+
+    A trainer has a batch from when it was delivered until it is confirmed. Its next request
+    confirms it, where the trainer does not do so itself after training.
+    """
+    since = now - WINDOW
+    of_run = Batch.objects.filter(run_id=run_id).only(*_COLUMNS)
+    newest = of_run.order_by("-ordinal")[:BATCHES_AT_MOST]
+    found = [batch for batch in newest if (batch.settled_at or now) > since]
+    held = _held(found, now=now)
+    if not held:
+        return None
+    first = max(since.timestamp(), min(began for spans in held.values() for began, _ in spans))
+    shares = [
+        share
+        for spans in held.values()
+        if (share := waiting_share(spans, since=first, until=now.timestamp())) is not None
+    ]
+    if not shares:
+        return None
+    return TrainerPace(
+        seconds=now.timestamp() - first,
+        batches=len(found),
+        waiting_share=sum(shares) / len(shares),
+        age_seconds=_mean_age(found[:AGED_AT_MOST]),
+        age_versions=mean_versions(batch.staleness for batch in found),
+    )
+
+
+def trainers_waited(run_id: int, *, since: datetime, until: datetime) -> float | None:
+    """Return the part of a stretch of time in which a trainer had no batch; mean over trainers.
+
+    Trainers are those that held a batch in it, and those that were heard of and held none.
+
+    Returns:
+        None if there was none.
+    """
+    of_run = Batch.objects.filter(run_id=run_id, leased_at__lt=until).only(*_COLUMNS)
+    newest = of_run.order_by("-ordinal")[:BATCHES_AT_MOST]
+    held = _held([one for one in newest if (one.settled_at or until) > since], now=until)
+    there = Trainer.objects.filter(run_id=run_id, run__trainer_started_at__lt=until)
+    joined = {
+        pk: registered_at
+        for pk, registered_at, seen_at in there.values_list("pk", "registered_at", "last_seen_at")
+        if pk in held or since < seen_at
+    }
+    shares = [
+        waiting_share(
+            held.get(pk, []),
+            since=max(since, registered_at).timestamp(),
+            until=until.timestamp(),
+        )
+        for pk, registered_at in joined.items()
+    ]
+    known = [share for share in shares if share is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _held(batches: list[Batch], *, now: datetime) -> dict[int, list[tuple[float, float]]]:
+    """Return by trainer from when until when it had batches to train on, of the newest epoch."""
+    held: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for batch in batches:
+        is_over = batch.settled_at is None and batch.state != BatchState.LEASED
+        if batch.trainer_id is None or is_over or batch.epoch != batches[0].epoch:
+            continue
+        # One that is still on its way is waited for.
+        began = batch.delivered_at or (batch.leased_at if batch.settled_at else now)
+        held[batch.trainer_id].append((began.timestamp(), (batch.settled_at or now).timestamp()))
+    return held
+
+
+def _mean_age(batches: list[Batch]) -> float | None:
+    if not batches:
+        return None
+    kind, is_sampled = batches[0].kind, bool(batches[0].sampler)
+    same = [one.pk for one in batches if (one.kind, bool(one.sampler)) == (kind, is_sampled)]
+    received = "item__received_at" if is_sampled else "received_at"
+    rows: Any = FragmentChunk if kind == ItemKind.FRAGMENTS else TrajectoryGroup
+    found = (BatchUse if is_sampled else rows).objects.filter(batch__in=same)
+    mean: timedelta | None = found.aggregate(mean=Avg(F("batch__leased_at") - F(received)))["mean"]
+    return None if mean is None else max(0.0, mean.total_seconds())

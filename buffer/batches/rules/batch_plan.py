@@ -1,0 +1,277 @@
+"""Plan the next batch: which queued groups, from whom, or why there is none.
+
+Groups are put into an order of preference (:mod:`buffer.batches.rules.mixing`): first what meets the
+minimums, then by credit, oldest first within an environment. :func:`exact_fill` takes the first
+choice in that order that sums exactly. Invariants:
+
+- the sizes sum to `batch_size`, and no group is chosen twice;
+- weights never make a batch wait;
+- a minimum makes a batch wait only while its environment is connected and dry, and no longer
+  than `deadline_seconds` after the batch could have been filled without it;
+- whenever some choice meets every minimum of the environments that are not dry, they are met.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from buffer.batches.rules.exact_fill import exact_fill, oldest_prefix, reachable_sums, window_length
+from buffer.batches.rules.mixing import (
+    EnvironmentQueue,
+    QueuedGroup,
+    by_preference,
+    credits_of,
+    debts_after,
+    required_sequences,
+    target_shares,
+)
+
+
+class NoBatch(StrEnum):
+    """Why there is no batch."""
+
+    TOO_FEW = "too_few"
+    """Fewer sequences are queued than a batch has."""
+    NO_EXACT_FILL = "no_exact_fill"
+    """No choice of groups sums exactly to a batch."""
+    WAITING_FOR_MINIMUM = "waiting_for_minimum"
+    """A connected environment has not delivered its minimum yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """The `count` oldest groups of one size of one environment that are younger than `after`."""
+
+    env_id: int
+    sequences: int
+    count: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """What the next batch is made of."""
+
+    chosen: list[int]
+    """Ids of groups of the windows, oldest first."""
+    behind: list[Behind]
+    """Further groups, which lie behind the windows."""
+    composition: dict[int, int]
+    """Sequences by environment."""
+    shares: dict[int, float]
+    """Target shares by environment."""
+    debts: dict[int, float]
+    """Debts once this batch has left, in sequences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPlan:
+    """Why there is no batch, and what the next attempt must know."""
+
+    reason: NoBatch
+    waiting_for: tuple[int, ...] = ()
+    """Environments whose minimum is missing."""
+    blocked_since: datetime | None = None
+    """Since when a batch could have been filled but for these minimums."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fill:
+    """A choice of groups that sums exactly."""
+
+    chosen: list[tuple[int, QueuedGroup]]
+    behind: list[Behind]
+
+    def by_environment(self) -> dict[int, int]:
+        taken: Counter[int] = Counter()
+        for env_id, group in self.chosen:
+            taken[env_id] += group.sequences
+        for part in self.behind:
+            taken[part.env_id] += part.sequences * part.count
+        return dict(taken)
+
+
+def plan_batch(
+    queues: Sequence[EnvironmentQueue],
+    *,
+    batch_size: int,
+    now: datetime,
+    blocked_since: datetime | None = None,
+    deadline_seconds: float | None,
+) -> BatchPlan | NoPlan:
+    """Return the next batch, or why there is none.
+
+    Args:
+        queues: The environments of a run, each once.
+        batch_size: Sequences in a batch, at least 1.
+        now: Time of the attempt.
+        blocked_since: As the attempt before returned it.
+        deadline_seconds: How long a dry minimum may hold a batch back; None for ever.
+    """
+    if sum(queue.sequences for queue in queues) < batch_size:
+        return NoPlan(reason=NoBatch.TOO_FEW)
+    required = required_sequences(queues, batch_size=batch_size)
+    have = {queue.env_id: queue.sequences for queue in queues}
+    dry = tuple(env_id for env_id, sequences in required.items() if have[env_id] < sequences)
+    fill = _fill(queues, required=required, dry=dry, batch_size=batch_size)
+    if fill is None:
+        return NoPlan(reason=NoBatch.NO_EXACT_FILL)
+    since = blocked_since or now
+    if dry and (deadline_seconds is None or now < since + timedelta(seconds=deadline_seconds)):
+        return NoPlan(reason=NoBatch.WAITING_FOR_MINIMUM, waiting_for=dry, blocked_since=since)
+    taken = fill.by_environment()
+    return BatchPlan(
+        chosen=sorted(group.id for _, group in fill.chosen),
+        behind=fill.behind,
+        composition=taken,
+        shares=target_shares(queues),
+        debts=debts_after(queues, taken, batch_size=batch_size),
+    )
+
+
+def _fill(
+    queues: Sequence[EnvironmentQueue],
+    *,
+    required: Mapping[int, int],
+    dry: Iterable[int],
+    batch_size: int,
+) -> _Fill | None:
+    """Return the preferred choice that meets the minimums, or that sums exactly at least."""
+    credit = credits_of(queues, batch_size=batch_size)
+    fill = _preferred(queues, required=required, credit=credit, batch_size=batch_size)
+    if fill is None:
+        return None
+    must = {env_id: least for env_id, least in required.items() if env_id not in set(dry)}
+    taken = fill.by_environment()
+    if all(taken.get(env_id, 0) >= least for env_id, least in must.items()):
+        return fill
+    return _by_amounts(queues, must=must, credit=credit, batch_size=batch_size) or fill
+
+
+def _preferred(
+    queues: Sequence[EnvironmentQueue],
+    *,
+    required: Mapping[int, int],
+    credit: Mapping[int, float],
+    batch_size: int,
+) -> _Fill | None:
+    """Return the first exact choice in the order of preference."""
+    order = [
+        (queue.env_id, group)
+        for queue, group in by_preference(queues, required=required, credit=credit)
+    ]
+    prefix = oldest_prefix([group.sequences for _, group in order], batch_size)
+    if prefix is not None:
+        return _Fill(chosen=[order[place] for place in prefix], behind=[])
+    length = window_length(batch_size)
+    weighed, younger = order[:length], order[length:]
+    stock = _Stock(queues, weighed, younger)
+    fill = exact_fill(
+        [group.sequences for _, group in weighed], behind=stock.by_size(), target=batch_size
+    )
+    if fill is None:
+        return None
+    chosen = [weighed[place] for place in fill.chosen]
+    left = dict(credit)
+    for env_id, group in chosen:
+        left[env_id] -= group.sequences
+    return _Fill(chosen=chosen, behind=stock.shared_out(fill.behind, left))
+
+
+class _Stock:
+    """Groups known by environment and size only, because they lie behind what is weighed."""
+
+    def __init__(
+        self,
+        queues: Sequence[EnvironmentQueue],
+        weighed: Sequence[tuple[int, QueuedGroup]],
+        younger: Sequence[tuple[int, QueuedGroup]],
+    ) -> None:
+        self._after = {queue.env_id: 0 for queue in queues} | {
+            env_id: group.id for env_id, group in weighed
+        }
+        self._left = {queue.env_id: Counter(dict(queue.behind)) for queue in queues}
+        for env_id, group in younger:
+            self._left[env_id][group.sequences] += 1
+
+    def by_size(self) -> dict[int, int]:
+        """Return size → groups of all environments."""
+        total: Counter[int] = Counter()
+        for counts in self._left.values():
+            total.update(counts)
+        return dict(total)
+
+    def shared_out(self, wanted: Mapping[int, int], credit: dict[int, float]) -> list[Behind]:
+        """Return whose groups make up `wanted` (by size): each from who has most credit left."""
+        shares: Counter[tuple[int, int]] = Counter()
+        for size, count in wanted.items():
+            for _ in range(count):
+                owners = [env_id for env_id, counts in self._left.items() if counts[size] > 0]
+                env_id = max(owners, key=credit.__getitem__)
+                self._left[env_id][size] -= 1
+                credit[env_id] -= size
+                shares[env_id, size] += 1
+        return [
+            Behind(env_id=env_id, sequences=size, count=count, after=self._after[env_id])
+            for (env_id, size), count in shares.items()
+        ]
+
+
+def _by_amounts(
+    queues: Sequence[EnvironmentQueue],
+    *,
+    must: Mapping[int, int],
+    credit: Mapping[int, float],
+    batch_size: int,
+) -> _Fill | None:
+    """Return a choice that meets every minimum of `must`, or None when there is none.
+
+    Decides how many sequences each environment gives, as near to its credit as possible, then
+    lets each choose its oldest groups that sum to them.
+    """
+    given = []
+    for queue in queues:
+        sizes = Counter(dict(queue.behind))
+        sizes.update(group.sequences for group in queue.window)
+        least = must.get(queue.env_id, 0)
+        given.append(reachable_sums(sizes, batch_size) >> least << least)
+    following = [1]
+    for sums in reversed(given):
+        following.append(_sums_of_both(sums, following[-1], batch_size))
+    following.reverse()
+    if not following[0] >> batch_size & 1:
+        return None
+    rest = batch_size
+    chosen: list[tuple[int, QueuedGroup]] = []
+    behind: list[Behind] = []
+    for place, queue in enumerate(queues):
+        possible = [
+            n
+            for n in _members(given[place])
+            if n <= rest and following[place + 1] >> (rest - n) & 1
+        ]
+        amount = min(possible, key=lambda n: abs(n - max(0.0, credit[queue.env_id])))
+        part = (
+            _preferred([queue], required={}, credit=credit, batch_size=amount) if amount else None
+        )
+        if part is not None:
+            chosen += part.chosen
+            behind += part.behind
+        rest -= amount
+    return _Fill(chosen=chosen, behind=behind)
+
+
+def _members(sums: int) -> list[int]:
+    """Return the numbers whose bits are set, smallest first."""
+    return [place for place, bit in enumerate(reversed(f"{sums:b}")) if bit == "1"]
+
+
+def _sums_of_both(first: int, second: int, target: int) -> int:
+    """Return the bit set of every sum, up to `target`, of a number of each bit set."""
+    few, many = sorted((first, second), key=int.bit_count)
+    sums = 0
+    for number in _members(few):
+        sums |= many << number
+    return sums & ((1 << (target + 1)) - 1)

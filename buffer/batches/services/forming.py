@@ -1,0 +1,51 @@
+"""Form a batch of fragments from what is queued, from metadata only."""
+
+from typing import Final
+
+from buffer.batches.services.fragment_batches import Member, create_batch
+from buffer.items.models.items import Batch
+from buffer.items.queries.counts import queued_fragments
+from buffer.items.services.items import lease_items
+from buffer.items.services.tallies import Counted
+from buffer.payloads.services import database
+from buffer.replay.services.sampling import form_of_sample
+from runs.core.replay_config import replay_of
+from runs.models import Run, Trainer
+
+_OLDEST: Final = """
+    SELECT id, version_min, environment, size_bytes FROM buffer_fragmentchunk
+    WHERE run_id = %s AND epoch = %s AND state = 'queued' ORDER BY id LIMIT %s"""
+
+
+class ItemsMoved(RuntimeError):
+    """Somebody moved queued items of a run without holding its lock."""
+
+
+def form_and_lease(
+    run: Run, trainer: Trainer, *, sender: str, count: int | None = None
+) -> Batch | None:
+    """Return the next batch of fragments, leased, or None when there is no whole one.
+
+    The caller holds the run's lock.
+    """
+    size = count or run.batch_size
+    if size is None:
+        return None
+    if replay_of(run.config).is_queue:
+        return _form_of_fragments(run, trainer, size, sender=sender)
+    return form_of_sample(run, trainer, size, sender=sender)
+
+
+def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
+    if queued_fragments(run.pk, run.epoch) < count:
+        return None
+    with database.cursor() as cursor:
+        rows = cursor.execute(_OLDEST, [run.pk, run.epoch, count], prepare=True).fetchall()
+    if len(rows) < count:
+        return None
+    members = [Member(version, environment, size) for _, version, environment, size in rows]
+    batch = create_batch(run, trainer, members, sender=sender)
+    items = [(item_id, Counted(run.epoch, None, 1)) for item_id, _, _, _ in rows]
+    if not lease_items(batch, items):
+        raise ItemsMoved(f"an item of {batch} left the queue under the run's lock")
+    return batch

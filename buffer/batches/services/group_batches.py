@@ -1,0 +1,209 @@
+"""Form a batch of groups and lease it, in one statement after the plan."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
+from buffer.batches.rules.mixing import NO_ENVIRONMENT
+from buffer.batches.services.planning import Planned, group_ids, plan_next
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import BatchState, Fate, ItemKind
+from buffer.items.services.tallies import ADD_MOVED_GROUPS
+from buffer.payloads.services import database
+from runs.core.versions import version_in_force
+from runs.models import Run, Trainer
+
+# The groups are leased and counted, the batch is written from what was leased, the run's ordinal
+# rises and the debts are carried over.
+_FORM: Final = f"""
+    WITH moved AS (
+        UPDATE buffer_trajectorygroup g
+        SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
+        FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
+        -- An array, and a state that fits no index: see `take_uses`.
+        WHERE g.id = ANY(%(groups)s::bigint[]) AND g.id = p.id AND g.run_id = %(run)s
+            AND COALESCE(g.state, '') = 'queued'
+        RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens, g.epoch,
+            g.policy_step
+    ), made AS (
+        INSERT INTO buffer_batch
+            (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
+             lease_expires_at, sender, sending_since, lapses, items, sequences, size_bytes, tokens,
+             longest_tokens, composition, shares, staleness)
+        SELECT %(batch)s, %(run)s, 'groups', %(ordinal)s, 'leased', %(epoch)s, %(policy_step)s,
+            %(trainer)s, 1, statement_timestamp(),
+            statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s::text,
+            CASE WHEN %(sender)s::text <> '' THEN statement_timestamp() END, 0, COUNT(*),
+            SUM(sequences), SUM(size_bytes), SUM(tokens), MAX(longest_tokens), %(composition)s,
+            %(shares)s, (
+                SELECT COALESCE(jsonb_object_agg(behind, items), '{{}}') FROM (
+                    SELECT GREATEST(%(current_step)s - policy_step, 0) AS behind, COUNT(*) AS items
+                    FROM moved WHERE epoch = %(current_epoch)s AND policy_step IS NOT NULL
+                    GROUP BY 1
+                ) AS b
+            )
+        FROM moved
+        RETURNING leased_at, lease_expires_at, sending_since, items, sequences, size_bytes,
+            tokens, longest_tokens, staleness
+    ), stepped AS (
+        UPDATE runs_run SET served_steps = %(ordinal)s WHERE id = %(run)s
+    ), unblocked AS (
+        UPDATE buffer_mixingshare SET blocks_since = NULL
+        WHERE run_id = %(run)s AND blocks_since IS NOT NULL AND env_id <> ALL(%(env_ids)s::int[])
+    ), mixed AS (
+        INSERT INTO buffer_mixingshare AS m (run_id, env_id, sequences, debt, target)
+        SELECT %(run)s, *
+        FROM unnest(%(env_ids)s::int[], %(taken)s::bigint[], %(debts)s::float8[],
+                    %(targets)s::float8[])
+        ON CONFLICT (run_id, env_id) DO UPDATE
+        SET sequences = m.sequences + excluded.sequences, debt = excluded.debt,
+            target = excluded.target, blocks_since = NULL
+    ), counted AS ({ADD_MOVED_GROUPS})
+    SELECT * FROM made"""  # noqa: S608 made of constants
+_CONFIRM: Final = f"""
+    WITH confirmed AS (
+        UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+        WHERE id = %(batch)s AND state IN ('leased', 'returned', 'quarantined')
+    ), moved AS (
+        UPDATE buffer_trajectorygroup SET state = %(to)s::text
+        WHERE batch_id = %(batch)s AND state = %(source)s::text
+        RETURNING epoch, env_id, sequences, size_bytes
+    ) {ADD_MOVED_GROUPS}"""  # noqa: S608 made of constants
+_NOTE_WAITING: Final = """
+    WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
+        UPDATE buffer_mixingshare SET blocks_since = NULL
+        WHERE run_id = %(run)s AND blocks_since IS NOT NULL
+        AND env_id NOT IN (SELECT env_id FROM waits)
+    )
+    INSERT INTO buffer_mixingshare (run_id, env_id, sequences, debt, target, blocks_since)
+    SELECT %(run)s, env_id, 0, 0, 0, %(since)s FROM waits
+    ON CONFLICT (run_id, env_id) DO UPDATE SET blocks_since = excluded.blocks_since"""
+
+
+_TAKE_BACK: Final = """
+    UPDATE buffer_mixingshare m SET sequences = m.sequences - c.value::bigint
+    FROM buffer_batch b, jsonb_each_text(b.composition) AS c
+    WHERE b.id = %s AND m.run_id = b.run_id
+    AND m.env_id = COALESCE(NULLIF(c.key, '')::int, -1)"""
+
+
+class GroupsMoved(RuntimeError):
+    """Somebody moved queued groups of a run without holding its lock."""
+
+
+def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
+    """Return the next batch of an outside run, leased to `trainer`, or None when there is none.
+
+    The caller holds the run's lock.
+    """
+    if run.batch_size is None:
+        return None
+    planned = plan_next(run, batch_size=run.batch_size)
+    if isinstance(planned.plan, NoPlan):
+        _note_waiting(run.pk, planned.plan, planned)
+        return None
+    return _write(run, trainer, planned.plan, sender=sender)
+
+
+def confirm(batch: Batch, *, source: Fate) -> None:
+    """Settle a batch as trained on; its groups are in fate `source`."""
+    moves = {"run": batch.run_id, "batch": batch.pk, "source": source, "to": Fate.SERVED}
+    with database.cursor() as cursor:
+        cursor.execute(_CONFIRM, moves, prepare=True)
+
+
+def take_back_shares(batch: Batch) -> None:
+    """Count the sequences of a batch that nobody will train on as never given."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE_BACK, [batch.pk])
+
+
+def _note_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
+    """Remember since when a batch waits for whose minimum, when that has changed."""
+    if set(refused.waiting_for) == planned.on_record:
+        return
+    waits: dict[str, Any] = {
+        "run": run_id,
+        "waiting": list(refused.waiting_for),
+        "since": refused.blocked_since,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE_WAITING, waits)
+
+
+def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch:
+    batch = Batch(
+        id=uuid.uuid4(),
+        run=run,
+        kind=ItemKind.GROUPS,
+        ordinal=run.served_steps + 1,
+        state=BatchState.LEASED,
+        epoch=run.epoch,
+        policy_step=run.policy_step,
+        trainer=trainer,
+        fence=1,
+        sender=sender,
+        composition=by_name(plan.composition),
+        shares=by_name(plan.shares),
+        staleness={},
+    )
+    with database.cursor() as cursor:
+        # Prepared: planning this statement takes PostgreSQL longer than doing it.
+        row = cursor.execute(_FORM, _values(run, batch, plan), prepare=True).fetchone()
+    assert row is not None  # noqa: S101 an aggregate without groups has a row
+    (
+        batch.leased_at,
+        batch.lease_expires_at,
+        batch.sending_since,
+        batch.items,
+        batch.sequences,
+        batch.size_bytes,
+        batch.tokens,
+        batch.longest_tokens,
+        staleness,
+    ) = row
+    batch.staleness = json.loads(staleness)
+    if batch.sequences != sum(plan.composition.values()):
+        raise GroupsMoved(f"groups of {batch} left the queue under the run's lock")
+    return batch
+
+
+def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
+    env_ids = list(plan.debts)
+    current = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
+    return {
+        "current_epoch": current.epoch,
+        "current_step": current.step,
+        "run": run.pk,
+        "source": Fate.QUEUED,
+        "to": Fate.LEASED,
+        "batch": batch.pk,
+        "groups": group_ids(run.pk, plan),
+        "ordinal": batch.ordinal,
+        "epoch": batch.epoch,
+        "policy_step": batch.policy_step,
+        "trainer": batch.trainer_id,
+        "lease_seconds": run.lease_seconds,
+        "sender": batch.sender,
+        "composition": Jsonb(batch.composition),
+        "shares": Jsonb(batch.shares),
+        "env_ids": env_ids,
+        "taken": [plan.composition.get(env_id, 0) for env_id in env_ids],
+        "debts": [plan.debts[env_id] for env_id in env_ids],
+        "targets": [plan.shares[env_id] for env_id in env_ids],
+    }
+
+
+def by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:
+    """Return values by `env_id` as text; groups without an environment are under ``""``."""
+    return {
+        "" if env_id == NO_ENVIRONMENT else str(env_id): found
+        for env_id, found in by_environment.items()
+    }

@@ -1,0 +1,338 @@
+"""Form batches, lease them to trainers, and settle them.
+
+Forming is serialised for each run by an advisory lock that lives as long as its transaction.
+Leases are judged by the database's clock; what a trainer may do with one is in the WHERE.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from buffer.batches.services import forming, group_batches
+from buffer.ingest.services import senders
+from buffer.items.models.items import Batch
+from buffer.items.rules.delivery import Delivery, Next
+from buffer.items.rules.states import (
+    OPEN_BATCHES,
+    UNSETTLED_BATCHES,
+    BatchState,
+    DropReason,
+    Fate,
+    ItemKind,
+)
+from buffer.items.services.items import serve_fragments, take_apart
+from buffer.items.services.locks import lock_run
+from buffer.payloads.services import database
+from buffer.payloads.services.expiry import drop_useless
+from runs import live
+from runs import services as runs_services
+from runs.models import Run, Trainer
+from runs.rows import first_row, rows
+
+# Once in a while is often enough for a page, and a poll should write nothing.
+SEEN_EVERY: Final = timedelta(seconds=5)
+
+# Written as SQL: each batch takes this way while a trainer waits, and building these queries
+# takes Django longer than PostgreSQL needs to answer them.
+_LEASE: Final = """
+    UPDATE buffer_batch
+    SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
+        leased_at = statement_timestamp(),
+        lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
+        sender = %(sender)s,
+        sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
+        delivered_at = NULL
+    WHERE id = %(batch)s
+    RETURNING fence, leased_at, lease_expires_at, sending_since"""
+_CONFIRM: Final = """
+    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+    WHERE id = %s AND state = ANY(%s::text[])"""
+_DELIVERED: Final = """
+    UPDATE buffer_batch
+    SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
+    WHERE id = %s AND fence = %s"""
+"""A trainer may confirm what it has before its last byte is noted."""
+
+
+class TrainerNotRegistered(Exception):
+    """Whoever asks for a batch has not registered as a trainer of the run."""
+
+
+class LeaseLost(Exception):
+    """The batch was leased again, or settled, since this trainer got it."""
+
+
+class BatchNotFound(Exception):
+    """The run has no such batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A batch in the hands of a trainer."""
+
+    batch: Batch
+    lease_seconds: float
+    policy_step: int
+
+
+def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
+    """Lease a batch to a trainer that acks by id: the one it holds, else the next one.
+
+    Args:
+        run_id: The run.
+        identity: Who asks; it must be registered.
+        count: Fragments in the batch, by default the run's batch size.
+
+    Raises:
+        TrainerNotRegistered: If no trainer of the run has this identity.
+    """
+    with transaction.atomic():
+        asked_at = lock_run(run_id)
+        run = _run(run_id)
+        trainer = _trainer(run, identity, asked_at=asked_at)
+        drop_useless(run)
+        open_batches = _open_batches(run)
+        held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
+        batch = held or _take_returned(run, open_batches)
+        if batch is not None:
+            return _lease(run, batch, trainer, sender="")
+        return _next(run, trainer, count=count, sender="")
+
+
+def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
+    """Lease the next batch to a stock trainer; asking confirms what was delivered to it before.
+
+    Args:
+        run_id: The run.
+        identity: Who asks; it joins the run when it has not registered.
+        sender: The process that will send the answer.
+        now: Time of the request.
+    """
+    try:
+        return _take_for_stock(run_id, identity, sender)
+    except TrainerNotRegistered:
+        runs_services.register_trainer(run_id=run_id, identity=identity, resume=True, now=now)
+    return _take_for_stock(run_id, identity, sender)
+
+
+def _take_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
+    with transaction.atomic():
+        asked_at = lock_run(run_id)
+        run = _run(run_id)
+        trainer = _trainer(run, identity, asked_at=asked_at)
+        open_batches = _open_batches(run)
+        held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
+        again = _settle_earlier(held, asked_at=asked_at)
+        drop_useless(run)
+        batch = again or _take_returned(run, open_batches)
+        if batch is not None:
+            return _lease(run, batch, trainer, sender=sender)
+        return _next(run, trainer, count=None, sender=sender)
+
+
+def _run(run_id: int) -> Run:
+    run = first_row(Run, "id = %s", [run_id])
+    if run is None:
+        raise Run.DoesNotExist(f"there is no run {run_id}")
+    return run
+
+
+def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
+    """Return the trainer of this identity, and note that it asked."""
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
+    if trainer is None:
+        raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
+    if run.trainer_started_at is None:
+        Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
+        live.announce(run.pk, "run")
+    if trainer.last_seen_at < asked_at - SEEN_EVERY:
+        Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now())
+    return trainer
+
+
+def _open_batches(run: Run) -> list[Batch]:
+    # The condition of the index `batch_open`, as it is written there.
+    return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
+
+
+def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
+    """Confirm what was delivered to its trainer; return a batch whose answer was cut."""
+    again = None
+    for batch in held:
+        delivery = Delivery(
+            delivered_at=batch.delivered_at,
+            sending_since=batch.sending_since,
+            sender_is_alive=senders.is_alive(batch.sender),
+        )
+        verdict = delivery.on_next_request(now=asked_at)
+        if verdict is Next.CONFIRM:
+            _confirm(batch)
+        elif verdict is Next.SEND_AGAIN and again is None:
+            again = batch
+    return again
+
+
+def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
+    """Return the oldest batch whose lease lapsed, unless it has become too stale meanwhile."""
+    for batch in open_batches:
+        if batch.state != BatchState.RETURNED:
+            continue
+        if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
+            return batch
+        dissolve(batch)
+        drop_useless(run)
+    return None
+
+
+def _is_too_stale(run: Run, batch: Batch) -> bool:
+    oldest = max((int(versions) for versions in batch.staleness), default=0)
+    behind = run.policy_step - batch.policy_step + oldest
+    return run.max_staleness is not None and behind > run.max_staleness
+
+
+def dissolve(
+    batch: Batch,
+    *,
+    source: Fate = Fate.LEASED,
+    doomed: Collection[int] | None = (),
+    reason: DropReason | None = None,
+) -> tuple[int, int]:
+    """End a batch that nobody will train on; return how many items were dropped and put back.
+
+    Its sequences count no longer as given to their environments. For the arguments see
+    :func:`buffer.items.services.items.take_apart`.
+    """
+    moved = take_apart(batch, source=source, doomed=doomed, reason=reason)
+    Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
+    batch.state = BatchState.DROPPED
+    if batch.kind == ItemKind.GROUPS:
+        group_batches.take_back_shares(batch)
+    return moved
+
+
+def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
+    """Lease a batch again; each lease has a higher fence."""
+    wanted: dict[str, Any] = {
+        "batch": batch.pk,
+        "trainer": trainer.pk,
+        "seconds": run.lease_seconds,
+        "sender": sender,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_LEASE, wanted)
+        batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
+            cursor.fetchone()
+        )
+    batch.state, batch.trainer = BatchState.LEASED, trainer
+    batch.sender, batch.delivered_at = sender, None
+    return _handed_out(run, batch)
+
+
+def _handed_out(run: Run, batch: Batch) -> Lease:
+    live.announce(run.pk, "queue", "ledger", "run")
+    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
+def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Lease | None:
+    """Form a new batch and lease it, or return None when there is no whole one."""
+    if run.takes_groups:
+        batch = group_batches.form_and_lease(run, trainer, sender=sender)
+    else:
+        batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
+    return None if batch is None else _handed_out(run, batch)
+
+
+@transaction.atomic
+def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
+    """Settle a batch as trained on; doing it twice with the right fence is fine.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        LeaseLost: If the batch was leased again or dropped since.
+    """
+    lock_run(run_id)
+    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
+    if batch is None:
+        raise BatchNotFound(f"there is no batch {batch_id}")
+    if batch.fence != fence:
+        raise LeaseLost(f"batch {batch_id} is leased under fence {batch.fence}, not {fence}")
+    if batch.state == BatchState.DROPPED:
+        raise LeaseLost(f"batch {batch_id} was dropped")
+    if batch.state != BatchState.CONFIRMED:
+        _confirm(batch)
+    return batch
+
+
+def _confirm(batch: Batch) -> None:
+    was = Fate.QUARANTINED if batch.state == BatchState.QUARANTINED else Fate.LEASED
+    if batch.kind == ItemKind.GROUPS:
+        group_batches.confirm(batch, source=was)
+    else:
+        unsettled = [str(state) for state in UNSETTLED_BATCHES]
+        with database.cursor() as cursor:
+            cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
+        serve_fragments(batch, source=was)
+    batch.state = BatchState.CONFIRMED
+    live.announce(batch.run_id, "queue", "ledger")
+
+
+def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
+    """Return an open batch to the trainer that holds it.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        LeaseLost: If another trainer holds it or it is settled.
+    """
+    run = Run.objects.get(pk=run_id)
+    batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
+    if batch is None:
+        raise BatchNotFound(f"there is no batch {batch_id}")
+    holder = batch.trainer.identity if batch.trainer else ""
+    if batch.state != BatchState.LEASED or holder != identity:
+        raise LeaseLost(f"batch {batch_id} is not leased to {identity}")
+    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
+def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
+    """Return the batch that a trainer holds, if its ordinal is above `after`; the lease stays.
+
+    Raises:
+        TrainerNotRegistered: If no trainer of the run has this identity.
+    """
+    run = _run(run_id)
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run_id, identity])
+    if trainer is None:
+        raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
+    batch = first_row(
+        Batch,
+        "run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal > %s ORDER BY ordinal",
+        [run_id, trainer.pk, after],
+    )
+    if batch is None:
+        return None
+    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
+def note_delivered(*, batch_id: UUID, fence: int) -> None:
+    """Remember that the answer with this lease was sent to its last byte."""
+    with database.cursor() as cursor:
+        cursor.execute(_DELIVERED, [batch_id, fence], prepare=True)
+
+
+def note_cut(*, batch_id: UUID, fence: int) -> None:
+    """Remember that the answer with this lease was cut."""
+    Batch.objects.filter(pk=batch_id, fence=fence, delivered_at=None).update(
+        sending_since=None, sender=""
+    )
+
+
+def forget_deliveries(*, run_id: int, identity: str) -> None:
+    """Let a restarted stock trainer have its unconfirmed batch again."""
+    Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(
+        delivered_at=None, sending_since=None, sender=""
+    )

@@ -1,0 +1,60 @@
+"""Tell environments how long the queue is, so that they pace themselves."""
+
+from collections import Counter
+from datetime import datetime
+
+from django.db.models.functions import Now
+
+from buffer.batches.rules.pacing import is_over, paced
+from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
+from buffer.items.queries.counts import (
+    UnknownEnvironmentId,
+    pause_rule,
+    queued_by_environment_and_size,
+    shares_of_environments,
+)
+from runs import live
+from runs import services as runs_services
+from runs.core.registration import SEEN_EVERY
+from runs.models import Environment, Run
+
+
+def status_of_environment(run: Run, env_id: int, *, now: datetime) -> EnvironmentStatus:
+    """Return the state of an environment and of the queue, and note the environment's call.
+
+    Whether the queue is over its tolerance is kept in the run's row, so that every web process
+    says the same, before and after a restart; it is written only when it changes.
+
+    Raises:
+        UnknownEnvironmentId: If the run has no such environment.
+    """
+    environments = list(Environment.objects.filter(run=run))
+    own = next((row for row in environments if row.env_id == env_id), None)
+    if own is None:
+        raise UnknownEnvironmentId(f"this run has no environment {env_id}")
+    if now - own.last_seen_at > SEEN_EVERY:
+        runs_services.note_environments_seen(run_id=run.pk, env_ids=[env_id], now=now)
+    shares = shares_of_environments(environments, asking=env_id, now=now)
+    queued = queued_by_environment_and_size(run.pk)
+    status = environment_status(
+        env_id=env_id, environments=shares, queued=queued, batch_size=run.batch_size or 0
+    )
+    rule = pause_rule(run)
+    if run.exact_queue_size or rule is None:
+        return status
+    sequences: Counter[int | None] = Counter()
+    for (env, size), groups in queued.items():
+        sequences[env] += size * groups
+    over = _note_queue(run, queued=sequences.total())
+    return paced(status, env_id=env_id, environments=shares, queued=sequences, rule=rule, over=over)
+
+
+def _note_queue(run: Run, *, queued: int) -> bool:
+    """Return whether the queue is over its tolerance, and remember it when that changed."""
+    rule = pause_rule(run)
+    over = rule is not None and is_over(rule, over=run.over_tolerance, queued=queued)
+    if over is not run.over_tolerance:
+        changed = Run.objects.filter(pk=run.pk, over_tolerance=run.over_tolerance)
+        if changed.update(over_tolerance=over, over_tolerance_at=Now() if over else None):
+            live.announce(run.pk, "queue")
+    return over

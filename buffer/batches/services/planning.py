@@ -1,0 +1,183 @@
+"""Read the queue of a run and plan its next batch, at a cost that no queue length changes.
+
+One statement reads counts, environments and debts; one reads the oldest groups of each
+environment, as many as it is forecast to give, through the partial index of its queue.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
+from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
+from buffer.payloads.services import database
+from runs.core.lifecycle import RunStatus
+from runs.core.registration import SILENT_AFTER
+from runs.models import Run
+
+# Groups of each environment that are weighed beyond those it is forecast to give: room to step
+# over odd sizes before groups are chosen by size alone.
+SPARE_GROUPS: Final = 16
+
+_STATE: Final = """
+    WITH counted AS (
+        SELECT env_id, size, SUM(items)::bigint AS items FROM buffer_tally
+        WHERE run_id = %(run)s AND kind = 'groups' AND fate = 'queued'
+        GROUP BY env_id, size HAVING SUM(items) > 0
+    ), sizes AS (
+        SELECT env_id, array_agg(size) AS sizes, array_agg(items) AS items
+        FROM counted GROUP BY env_id
+    ), environment AS (
+        SELECT env_id, weight, min_batch_allocation, connected
+        FROM (
+            SELECT env_id, weight, min_batch_allocation, connected AND NOT muted
+                AND last_seen_at >= statement_timestamp() - %(silent_after)s AS connected
+            FROM runs_environment WHERE run_id = %(run)s
+        ) registered
+        WHERE connected OR env_id IN (SELECT env_id FROM counted)
+    )
+    SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
+        COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),
+        COALESCE(m.debt, 0), m.blocks_since, s.sizes, s.items
+    FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
+    LEFT JOIN buffer_mixingshare m
+        ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)"""
+# COALESCE is the expression that both indexes hold.
+_WINDOWS: Final = """
+    SELECT w.env_id, g.id, g.sequences
+    FROM unnest(%s::int[], %s::int[]) AS w(env_id, length)
+    CROSS JOIN LATERAL (
+        SELECT id, sequences FROM buffer_trajectorygroup
+        WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
+        ORDER BY id LIMIT w.length
+    ) g"""
+_BEHIND: Final = """
+    SELECT g.id
+    FROM unnest(%s::int[], %s::int[], %s::bigint[], %s::int[]) AS w(env_id, size, after, length)
+    CROSS JOIN LATERAL (
+        SELECT id FROM buffer_trajectorygroup
+        WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
+        AND sequences = w.size AND id > w.after
+        ORDER BY id LIMIT w.length
+    ) g"""
+
+
+class _StateRow(NamedTuple):
+    """What the counts, the registration and the debts say about one environment."""
+
+    now: datetime
+    env_id: int
+    weight: float
+    minimum: float
+    connected: bool
+    debt: float
+    blocks_since: datetime | None
+    sizes: list[int] | None
+    items: list[int] | None
+
+    def queue(self) -> EnvironmentQueue:
+        """Return the environment with all its groups known by size only."""
+        return EnvironmentQueue(
+            env_id=self.env_id,
+            behind=dict(zip(self.sizes or [], self.items or [], strict=True)),
+            weight=self.weight,
+            minimum=self.minimum,
+            connected=self.connected,
+            debt=self.debt,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What was decided about the next batch, and what it was decided from."""
+
+    plan: BatchPlan | NoPlan
+    queues: list[EnvironmentQueue]
+    on_record: set[int]
+    """Environments that were noted as holding the run's batches back."""
+
+
+def plan_next(run: Run, *, batch_size: int) -> Planned:
+    """Return what the next batch of an outside run would be made of; takes nothing."""
+    rows = _state(run.pk)
+    if not rows:
+        return Planned(plan=NoPlan(reason=NoBatch.TOO_FEW), queues=[], on_record=set())
+    queues = [row.queue() for row in rows]
+    if sum(queue.sequences for queue in queues) >= batch_size:
+        queues = _with_windows(run.pk, queues, batch_size)
+    blocked = {row.env_id: row.blocks_since for row in rows if row.blocks_since is not None}
+    plan = plan_batch(
+        queues,
+        batch_size=batch_size,
+        now=rows[0].now,
+        blocked_since=min(blocked.values(), default=None),
+        # Nobody is going to deliver what a draining run waits for.
+        deadline_seconds=0 if run.status == RunStatus.DRAINING else run.dry_deadline_seconds,
+    )
+    return Planned(plan=plan, queues=queues, on_record=set(blocked))
+
+
+def group_ids(run_id: int, plan: BatchPlan) -> list[int]:
+    """Return the groups of a planned batch, oldest first."""
+    return sorted(plan.chosen + _behind_ids(run_id, plan.behind))
+
+
+def read_queues(run_id: int) -> list[EnvironmentQueue]:
+    """Return the environments that take part in a run's batches, groups known by size only."""
+    return [row.queue() for row in _state(run_id)]
+
+
+def _state(run_id: int) -> list[_StateRow]:
+    with database.cursor() as cursor:
+        cursor.execute(_STATE, {"run": run_id, "silent_after": SILENT_AFTER}, prepare=True)
+        return [_StateRow(*row) for row in cursor.fetchall()]
+
+
+def _with_windows(
+    run_id: int, queues: Sequence[EnvironmentQueue], batch_size: int
+) -> list[EnvironmentQueue]:
+    """Return the environments with the oldest groups of each in its window."""
+    windows = _windows(run_id, _lengths(queues, batch_size))
+    return [_split(queue, windows.get(queue.env_id, [])) for queue in queues]
+
+
+def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, int]:
+    """Return how many groups of each environment to weigh one by one."""
+    queues = [queue for queue in queues if queue.behind]
+    sequences = forecast(queues, batch_size=batch_size)
+    return {
+        queue.env_id: sequences[queue.env_id] // min(queue.behind) + SPARE_GROUPS
+        for queue in queues
+    }
+
+
+def _windows(run_id: int, lengths: Mapping[int, int]) -> dict[int, list[QueuedGroup]]:
+    windows: dict[int, list[QueuedGroup]] = {env_id: [] for env_id in lengths}
+    with database.cursor() as cursor:
+        wanted = [list(lengths), list(lengths.values()), run_id]
+        cursor.execute(_WINDOWS, wanted, prepare=True)
+        for env_id, group_id, sequences in cursor.fetchall():
+            windows[env_id].append(QueuedGroup(group_id, sequences))
+    return windows
+
+
+def _split(queue: EnvironmentQueue, window: list[QueuedGroup]) -> EnvironmentQueue:
+    """Return the environment with `window` taken out of its counts."""
+    behind = dict(queue.behind)
+    for group in window:
+        behind[group.sequences] = behind.get(group.sequences, 0) - 1
+    return replace(
+        queue, window=window, behind={size: count for size, count in behind.items() if count > 0}
+    )
+
+
+def _behind_ids(run_id: int, parts: Sequence[Behind]) -> list[int]:
+    if not parts:
+        return []
+    columns = zip(
+        *[(part.env_id, part.sequences, part.after, part.count) for part in parts], strict=True
+    )
+    with database.cursor() as cursor:
+        cursor.execute(_BEHIND, [*map(list, columns), run_id], prepare=True)
+        return [group_id for (group_id,) in cursor.fetchall()]

@@ -1,0 +1,183 @@
+"""Show what the next batch would be and how batches are shared; change nothing."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
+from buffer.batches.rules.mixing import (
+    NO_ENVIRONMENT,
+    EnvironmentQueue,
+    padded_share,
+    target_shares,
+)
+from buffer.batches.schemas.queues import EnvironmentMixing
+from buffer.batches.services.group_batches import by_name
+from buffer.batches.services.planning import group_ids, plan_next, read_queues
+from buffer.items.models.items import Batch, MixingShare
+from buffer.items.rules.states import BatchState
+from buffer.items.services.locks import lock_run
+from buffer.payloads.services.expiry import drop_useless
+from runs.models import Environment, Run
+
+UNREGISTERED: Final = "unregistered"
+_ABOUT_GROUPS: Final = """
+    SELECT sequences, tokens, longest_tokens, received_at FROM buffer_trajectorygroup
+    WHERE {which}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsSeen:
+    """What some groups would make of a batch."""
+
+    items: int = 0
+    sequences: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
+    tokens: int = 0
+    longest_tokens: int = 0
+    oldest_at: datetime | None = None
+    newest_at: datetime | None = None
+
+    @property
+    def padding(self) -> float | None:
+        """Part of the positions that padding to the longest sequence would waste."""
+        return padded_share(
+            tokens=self.tokens, sequences=self.sequences, longest_tokens=self.longest_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """The next batch, or why there is none; `reason` is empty when there is one."""
+
+    reason: str
+    queued_sequences: int = 0
+    waiting_for: tuple[int, ...] = ()
+    waits_until: datetime | None = None
+    comes_again: UUID | None = None
+    composition: dict[str, int] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    groups: GroupsSeen = field(default_factory=GroupsSeen)
+
+
+@transaction.atomic
+def preview(run: Run) -> Preview:
+    """Return what the next batch of an outside run would be made of.
+
+    Whoever asks for a batch has the queue's stale items dropped first; so does the preview, in a
+    transaction that it takes back.
+    """
+    if run.batch_size is None:
+        return Preview(reason=UNREGISTERED)
+    lock_run(run.pk)
+    drop_useless(run)
+    found = _preview(run, run.batch_size)
+    transaction.set_rollback(True)
+    return found
+
+
+def _preview(run: Run, batch_size: int) -> Preview:
+    queues = read_queues(run.pk)
+    queued = sum(queue.sequences for queue in queues)
+    returned = Batch.objects.filter(run=run, state=BatchState.RETURNED).order_by("ordinal").first()
+    if returned is not None:
+        return Preview(
+            reason="",
+            queued_sequences=queued,
+            comes_again=returned.pk,
+            composition=returned.composition,
+            shares=returned.shares,
+            groups=_about("batch_id = %s", [returned.pk]),
+        )
+    plan = plan_next(run, batch_size=batch_size).plan
+    if isinstance(plan, NoPlan):
+        return Preview(
+            reason=str(plan.reason),
+            queued_sequences=queued,
+            waiting_for=plan.waiting_for,
+            waits_until=_waits_until(run, plan),
+        )
+    return _of_plan(run, plan, queued)
+
+
+def _of_plan(run: Run, plan: BatchPlan, queued_sequences: int) -> Preview:
+    return Preview(
+        reason="",
+        queued_sequences=queued_sequences,
+        composition=by_name(plan.composition),
+        shares=by_name(plan.shares),
+        groups=_about("id = ANY(%s)", [group_ids(run.pk, plan)]),
+    )
+
+
+def _waits_until(run: Run, plan: NoPlan) -> datetime | None:
+    if plan.blocked_since is None or run.dry_deadline_seconds is None:
+        return None
+    return plan.blocked_since + timedelta(seconds=run.dry_deadline_seconds)
+
+
+def _about(which: str, values: list[Any]) -> GroupsSeen:
+    with connection.cursor() as cursor:
+        cursor.execute(_ABOUT_GROUPS.format(which=which), values)
+        rows = cursor.fetchall()
+    if not rows:
+        return GroupsSeen()
+    sequences, tokens, longest, received = zip(*rows, strict=True)
+    return GroupsSeen(
+        items=len(rows),
+        sequences=sum(sequences),
+        sizes=dict(sorted(Counter(sequences).items())),
+        tokens=sum(tokens),
+        longest_tokens=max(longest),
+        oldest_at=min(received),
+        newest_at=max(received),
+    )
+
+
+def mixing(run_id: int) -> list[EnvironmentMixing]:
+    """Return every environment that takes part in a run's batches or ever did, by `env_id`."""
+    queues = {queue.env_id: queue for queue in read_queues(run_id)}
+    shares = {share.env_id: share for share in MixingShare.objects.filter(run_id=run_id)}
+    env_ids = sorted(set(queues) | set(shares))
+    environments = {
+        row.env_id: row for row in Environment.objects.filter(run_id=run_id, env_id__in=env_ids)
+    }
+    targets = target_shares(list(queues.values()))
+    total = sum(share.sequences for share in shares.values())
+    return [
+        _row(
+            environments.get(env_id),
+            queues.get(env_id) or EnvironmentQueue(env_id=env_id, weight=0.0),
+            shares.get(env_id) or MixingShare(env_id=env_id),
+            target=targets.get(env_id, 0.0),
+            total=total,
+        )
+        for env_id in env_ids
+    ]
+
+
+def _row(
+    environment: Environment | None,
+    queue: EnvironmentQueue,
+    share: MixingShare,
+    *,
+    target: float,
+    total: int,
+) -> EnvironmentMixing:
+    return EnvironmentMixing(
+        env_id=None if queue.env_id == NO_ENVIRONMENT else queue.env_id,
+        name=environment.wandb_name if environment else None,
+        connected=queue.connected,
+        weight=environment.weight if environment else queue.weight,
+        minimum=queue.minimum,
+        target=target,
+        realised=share.sequences / total if total else 0.0,
+        sequences=share.sequences,
+        debt=share.debt,
+        queued_sequences=queue.sequences,
+        blocks_since=share.blocks_since,
+    )

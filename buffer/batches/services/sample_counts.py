@@ -1,0 +1,86 @@
+"""Count in how many batches each sampled fragment is.
+
+`uses` counts the batches that hold or held a fragment and were not dropped, `confirmed` those of
+them that were trained on. A queued fragment may be sampled further; a leased one may not, and
+waits for its last open batch.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.services.tallies import Changes, counted
+from buffer.payloads.services import database
+
+_CONFIRM: Final = """
+    UPDATE buffer_fragmentchunk f SET
+        confirmed = f.confirmed + 1,
+        state = CASE WHEN f.state = 'leased' AND f.confirmed + 1 = f.uses
+            THEN 'served' ELSE f.state END
+    FROM buffer_batchuse u JOIN buffer_fragmentchunk o ON o.id = u.item_id
+    WHERE u.batch_id = %(batch)s AND f.id = u.item_id
+    RETURNING o.state, f.state, f.epoch, f.size_bytes, f.environment"""
+_GIVE_BACK: Final = """
+    UPDATE buffer_fragmentchunk f SET uses = f.uses - 1, state = 'queued'
+    FROM buffer_batchuse u JOIN buffer_fragmentchunk o ON o.id = u.item_id
+    WHERE u.batch_id = %(batch)s AND f.id = u.item_id
+    RETURNING o.state, f.state, f.epoch, f.size_bytes, f.environment"""
+_TAKE: Final = """
+    WITH members AS (
+        SELECT f.id, picked.weight, row_number() OVER (ORDER BY picked.place, f.number) - 1 AS place
+        FROM unnest(%(ids)s::bigint[], %(weights)s::float8[]) WITH ORDINALITY
+            AS picked(id, weight, place)
+        JOIN buffer_fragmentchunk f ON f.{key} = picked.id
+    ), taken AS (
+        UPDATE buffer_fragmentchunk f SET
+            uses = f.uses + 1,
+            state = CASE WHEN f.uses + 1 >= %(max_reuse)s THEN 'leased' ELSE f.state END
+        -- Before the table was ever analysed, the planner expects few queued rows, and would go
+        -- through all of them for each id. So the ids are an array, and no index fits the state.
+        FROM members WHERE f.id = ANY(ARRAY(SELECT id FROM members)) AND f.id = members.id
+            AND COALESCE(f.state, '') = 'queued'
+        RETURNING f.id, f.state, f.version_min, f.environment, f.size_bytes,
+            members.place, members.weight
+    ), noted AS (
+        INSERT INTO buffer_batchuse (batch_id, item_id, position, importance_weight)
+        SELECT %(batch)s, id, place, weight FROM taken
+    )
+    SELECT version_min, environment, size_bytes, state FROM taken"""
+_TAKE_OF: Final = {False: _TAKE.format(key="id"), True: _TAKE.format(key="chunk")}
+# version_min, environment, size_bytes, state
+TakenRow = tuple[int, str, int, str]
+
+
+def take_uses(
+    batch_id: UUID, ids: list[int], weights: list[float], *, max_reuse: int, chunked: bool
+) -> list[TakenRow]:
+    """Put sampled chunks into a batch, in this order, and return a row for each fragment.
+
+    Args:
+        batch_id: The batch; its row may be written afterwards.
+        ids: Of fragments that are chunks by themselves, or (`chunked`) of chunks.
+        weights: Importance weight of each.
+        max_reuse: With so many uses a fragment is sampled no more.
+        chunked: Whether several fragments make a chunk.
+    """
+    with database.cursor() as cursor:
+        cursor.execute(
+            _TAKE_OF[chunked],
+            {"batch": batch_id, "ids": ids, "weights": weights, "max_reuse": max_reuse},
+            prepare=True,
+        )
+        rows: list[TakenRow] = cursor.fetchall()
+    return rows
+
+
+def settle_uses(batch: Batch, *, confirmed: bool) -> None:
+    """Count a sampled batch as trained on, or give its uses back."""
+    with database.cursor() as cursor:
+        cursor.execute(_CONFIRM if confirmed else _GIVE_BACK, {"batch": batch.pk}, prepare=True)
+        moved = cursor.fetchall()
+    changes = Changes(batch.run_id, ItemKind.FRAGMENTS)
+    for source, to, *columns in moved:
+        if source != to:
+            changes.move([counted(*columns)], Fate(source), Fate(to))
+    changes.write()

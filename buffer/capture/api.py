@@ -1,0 +1,161 @@
+"""Take the calls that a proxy captured, and the scores of their sessions."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from msgspec import Struct
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.capture import queries as captures
+from buffer.capture.models import CaptureSession
+from buffer.capture.services import assembled, capture_call, score_sessions
+from rolldeck.captures import CallPush, CallReceipt, ScoreReceipt, ScoreSessions
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Readers, scoped
+
+SHOWN: Final = 200
+
+
+class CaptureRow(Struct, frozen=True, kw_only=True):
+    """A captured session."""
+
+    name: str
+    state: str
+    """open, scored or expired."""
+    calls: int
+    size_bytes: int
+    score: float | None
+    created_at: datetime
+    changed_at: datetime
+
+
+class Captures(Struct, frozen=True, kw_only=True):
+    """Captured sessions, the last changed first."""
+
+    results: list[CaptureRow]
+
+
+class CapturedRow(Struct, frozen=True, kw_only=True):
+    """A sequence that a session's calls make; lists are ``[T]``."""
+
+    tokens: list[int]
+    masks: list[int]
+    logprobs: list[float]
+    answers: list[tuple[int, int]]
+    """Number of the call and of the answer to it, from 0."""
+
+
+class CaptureDetail(CaptureRow, frozen=True, kw_only=True):
+    """A captured session with what its calls make, as long as they are kept."""
+
+    sequences: list[CapturedRow]
+    gaps: list[str]
+    """What could not be captured."""
+
+
+def _fields(session: CaptureSession) -> dict[str, object]:
+    return {name: getattr(session, name) for name in CaptureRow.__struct_fields__}
+
+
+class CapturesView(APIView):
+    """The captured sessions of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="captures_list",
+        responses={200: Captures},
+        tags=["captures"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List captured sessions.
+
+        Most recently changed first.
+        """
+        found = captures.captures(runs_selectors.readable_run(run).pk, limit=SHOWN)
+        return answer(Captures(results=[CaptureRow(**_fields(one)) for one in found]))  # type: ignore[arg-type]
+
+
+class CaptureView(APIView):
+    """One captured session."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="captures_get",
+        responses={200: CaptureDetail},
+        tags=["captures"],
+    )
+    def get(self, request: Request, run: str, session: str) -> HttpResponse:
+        """Get a captured session.
+
+        With the sequences that its calls form.
+        """
+        found = captures.capture_named(runs_selectors.readable_run(run).pk, session)
+        made = assembled(found)
+        return answer(
+            CaptureDetail(
+                **_fields(found),  # type: ignore[arg-type]
+                sequences=[CapturedRow(**asdict(one)) for one in made.sequences],
+                gaps=made.gaps,
+            )
+        )
+
+
+class CapturedCallsView(APIView):
+    """The calls of a session."""
+
+    permission_classes = [scoped("env", "worker")]
+
+    @extend_schema(
+        operation_id="captures_add_call",
+        request=CallPush,
+        responses={200: CallReceipt, **problems(409, 413, 422)},
+        tags=["captures"],
+    )
+    def post(self, request: Request, run: str, session: str) -> HttpResponse:
+        """Add a call to a captured session.
+
+        The first call creates the session.
+        """
+        call = read(request, CallPush)
+        number, is_new = capture_call(
+            run=runs_selectors.run_named(run), session=session, call=call, now=timezone.now()
+        )
+        return answer(CallReceipt(number=number, is_new=is_new))
+
+
+class ScoresView(APIView):
+    """Scores of captured sessions."""
+
+    permission_classes = [scoped("env", "worker")]
+
+    @extend_schema(
+        operation_id="captures_score",
+        request=ScoreSessions,
+        responses={200: ScoreReceipt, **problems(409, 503, 507)},
+        tags=["captures"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Score captured sessions.
+
+        Makes one trajectory group of the sessions; repeating the same scores changes
+        nothing.
+        """
+        asked = read(request, ScoreSessions)
+        receipt = score_sessions(
+            run=runs_selectors.run_named(run),
+            scores=asked.scores,
+            env_id=asked.env_id,
+            producer=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(receipt)

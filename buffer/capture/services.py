@@ -1,0 +1,299 @@
+"""Keep the calls that a proxy captured, and make a group of sessions that were scored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from buffer.capture.models import CapturedCall, CaptureSession, CaptureState
+from buffer.capture.queries import CaptureNotFound
+from buffer.capture.rules import Assembled, CapturedAnswer, assemble
+from buffer.capture.rules import CapturedCall as Call
+from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.groups import RunNotAccepting, accept_groups
+from buffer.items.queries.counts import limits
+from rolldeck.captures import Answer, CallPush, ScoreReceipt
+from runs.core.lifecycle import ACCEPTING
+from runs.models import Run
+from runs.services.events import record_event
+
+MOST_CALLS: Final = 4096
+MOST_BYTES: Final = 64 << 20
+"""Of the calls of one session."""
+
+
+class SessionOver(Exception):
+    """The session was scored, or has expired; it takes neither calls nor another score."""
+
+
+class SessionFull(Exception):
+    """The session has as many calls or bytes as it may."""
+
+
+class InvalidCapture(ValueError):
+    """A captured call contradicts itself; `field` is the path."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class NothingCaptured(Exception):
+    """Sessions hold no token of the policy: there is nothing to train on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    session: CaptureSession
+    score: float
+    calls: list[CallPush]
+    assembled: Assembled
+
+
+@transaction.atomic
+def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tuple[int, bool]:
+    """Keep a call; return its number in the session, and whether it is new.
+
+    Args:
+        run: Whose policy answered.
+        session: Its name; the first call makes it.
+        call: As captured.
+        now: Time of the request.
+
+    Raises:
+        InvalidCapture: If the call contradicts itself.
+        RunNotAccepting: If the run takes no groups now.
+        SessionOver: If the session takes no calls any more.
+        SessionFull: If it has too many.
+    """
+    check_call(call)
+    _check_accepting(run)
+    CaptureSession.objects.bulk_create(
+        [CaptureSession(run=run, name=session, created_at=now, changed_at=now)],
+        ignore_conflicts=True,
+    )
+    held = CaptureSession.objects.select_for_update().get(run=run, name=session)
+    known = CapturedCall.objects.filter(session=held, key=call.key).first()
+    if known is not None:
+        return known.number, False
+    if held.state != CaptureState.OPEN:
+        raise SessionOver(f"session {session!r} is {held.state}: it takes no more calls")
+    content = msgspec.msgpack.encode(call)
+    if held.calls >= MOST_CALLS or held.size_bytes + len(content) > MOST_BYTES:
+        raise SessionFull(
+            f"session {session!r} has {held.calls} calls and {held.size_bytes} bytes; "
+            f"{MOST_CALLS} calls and {MOST_BYTES} bytes fit"
+        )
+    CapturedCall.objects.create(
+        session=held, key=call.key, number=held.calls, content=content, at=now
+    )
+    CaptureSession.objects.filter(pk=held.pk).update(
+        calls=F("calls") + 1, size_bytes=F("size_bytes") + len(content), changed_at=now
+    )
+    return held.calls, True
+
+
+def check_call(call: CallPush) -> None:
+    """Accept a call that does not contradict itself.
+
+    Raises:
+        InvalidCapture: Naming the field.
+    """
+    if call.gap and call.answers:
+        raise InvalidCapture("gap", "a call with a gap has no answers: nothing is half captured")
+    if not call.gap and not (call.answers and call.prompt_tokens):
+        raise InvalidCapture("prompt_tokens", "a call without a gap has a prompt and answers")
+    for place, answer in enumerate(call.answers):
+        field, length = f"answers[{place}]", len(answer.tokens)
+        if len(answer.logprobs) != length:
+            said = f"has {len(answer.logprobs)} for {length} tokens"
+            raise InvalidCapture(f"{field}.logprobs", said)
+        if answer.versions and sum(one.tokens for one in answer.versions) != length:
+            raise InvalidCapture(f"{field}.versions", f"do not add up to {length} tokens")
+
+
+@transaction.atomic
+def score_sessions(
+    *,
+    run: Run,
+    scores: Mapping[str, float],
+    producer: str,
+    now: datetime,
+    env_id: int | None = None,
+) -> ScoreReceipt:
+    """Make one group of sessions, all or none; the same scores a second time change nothing.
+
+    Args:
+        run: Of the sessions.
+        scores: By session.
+        producer: Identity that scores.
+        now: Time of the request.
+        env_id: Registered environment that the group belongs to.
+
+    Raises:
+        CaptureNotFound: If there is no such session.
+        SessionOver: If one was scored otherwise, or has expired.
+        NothingCaptured: If none holds a token of the policy.
+        InvalidCapture: If the sequences make no group that the run takes.
+        RunNotAccepting: If the run takes no groups now.
+        UnknownEnvironment: If the run has no such environment.
+    """
+    _check_accepting(run)
+    found = _locked(run, scores)
+    if all(one.state == CaptureState.SCORED and one.score == scores[one.name] for one in found):
+        receipts = [one.receipt for one in found]
+        if all(receipt == receipts[0] for receipt in receipts):
+            return msgspec.convert(receipts[0], ScoreReceipt)
+    for one in found:
+        if one.state != CaptureState.OPEN:
+            raise SessionOver(f"session {one.name!r} is {one.state}: it cannot be scored again")
+    scored = [_assembled(one, scores[one.name]) for one in found]
+    group = _group(run, scored, env_id=env_id)
+    (receipt,) = accept_groups(run=run, groups=[group], producer=producer, now=now)
+    answer = ScoreReceipt(
+        sequences=sum(len(one.assembled.sequences) for one in scored),
+        tokens=sum(_trained(one.assembled) for one in scored),
+        dropped=str(receipt.dropped or ""),
+        gaps={one.session.name: one.assembled.gaps for one in scored if one.assembled.gaps},
+    )
+    for each in scored:
+        CaptureSession.objects.filter(pk=each.session.pk).update(
+            state=CaptureState.SCORED,
+            score=each.score,
+            receipt=msgspec.to_builtins(answer),
+            changed_at=now,
+        )
+    return answer
+
+
+def assembled(session: CaptureSession) -> Assembled:
+    """Return what a session's calls make together."""
+    return _assembled(session, 0.0).assembled
+
+
+def forget_captures(*, now: datetime) -> int:
+    """Let sessions expire that nobody scored, and delete old calls; return how many expired.
+
+    The tokens of scored sessions are in their groups.
+    """
+    due = now - timedelta(seconds=settings.ROLLDECK_CAPTURE_SECONDS)
+    expired = 0
+    old = CaptureSession.objects.filter(changed_at__lt=due)
+    for one in old.filter(state=CaptureState.OPEN).select_related("run")[:1000]:
+        expired += _expire(one, due=due, now=now)
+    CapturedCall.objects.filter(session__in=old.exclude(state=CaptureState.OPEN)).delete()
+    return expired
+
+
+@transaction.atomic
+def _expire(session: CaptureSession, *, due: datetime, now: datetime) -> int:
+    changed = CaptureSession.objects.filter(
+        pk=session.pk, state=CaptureState.OPEN, changed_at__lt=due
+    ).update(state=CaptureState.EXPIRED)
+    if changed:
+        record_event(
+            run_id=session.run_id,
+            kind="capture_expired",
+            level="warning",
+            actor="platform",
+            message=f"Session {session.name} expired: {session.calls} calls that nobody scored",
+            now=now,
+        )
+    return changed
+
+
+def _check_accepting(run: Run) -> None:
+    if not run.takes_groups:
+        raise RunNotAccepting(f"{run.name} takes fragments, not trajectory groups")
+    if run.status not in ACCEPTING or run.archived_at is not None:
+        raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
+
+
+def _locked(run: Run, names: Mapping[str, float]) -> list[CaptureSession]:
+    """Return the sessions in the order of `names`, locked in an order that all callers share."""
+    rows = CaptureSession.objects.select_for_update().filter(run=run, name__in=list(names))
+    found = {one.name: one for one in rows.order_by("pk")}
+    for name in names:
+        if name not in found:
+            raise CaptureNotFound(name, field=f"scores.{name}")
+    return [found[name] for name in names]
+
+
+def _assembled(session: CaptureSession, score: float) -> _Scored:
+    rows = CapturedCall.objects.filter(session=session).order_by("number")
+    contents = rows.values_list("content", flat=True)
+    calls = [msgspec.msgpack.decode(content, type=CallPush) for content in contents]
+    return _Scored(session, score, calls, assemble([_call(call) for call in calls]))
+
+
+def _call(call: CallPush) -> Call:
+    return Call(
+        prompt=tuple(call.prompt_tokens),
+        answers=tuple(_answer(answer) for answer in call.answers),
+        gap=call.gap,
+    )
+
+
+def _answer(answer: Answer) -> CapturedAnswer:
+    return CapturedAnswer(
+        tokens=tuple(answer.tokens),
+        logprobs=tuple(answer.logprobs),
+        versions=tuple((one.epoch, one.step) for one in answer.versions if one.tokens),
+    )
+
+
+def _trained(assembled: Assembled) -> int:
+    return sum(mask >= 0 for sequence in assembled.sequences for mask in sequence.masks)
+
+
+def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
+    """Return the group of some sessions, in Atropos' JSON.
+
+    Raises:
+        NothingCaptured: If no session holds a token of the policy.
+        InvalidCapture: If the run refuses it.
+    """
+    rows = [(one, sequence) for one in scored for sequence in one.assembled.sequences]
+    if not any(_trained(one.assembled) for one in scored):
+        gaps = [f"{one.session.name}: {gap}" for one in scored for gap in one.assembled.gaps]
+        raise NothingCaptured("; ".join(gaps[:5]) or "the sessions have no calls")
+    content: dict[str, Any] = {
+        "tokens": [sequence.tokens for _, sequence in rows],
+        "masks": [sequence.masks for _, sequence in rows],
+        "scores": [one.score for one, _ in rows],
+        "inference_logprobs": [sequence.logprobs for _, sequence in rows],
+        "messages": [_messages(one.calls, *sequence.answers[-1]) for one, sequence in rows],
+        "overrides": [{"session": one.session.name} for one, _ in rows],
+        "group_overrides": {
+            "captured": {one.session.name: one.assembled.gaps for one in scored},
+        },
+    }
+    versions = [one.assembled.oldest for one in scored if one.assembled.sequences]
+    known = [version for version in versions if version is not None]
+    if known and len(known) == len(versions):
+        content["epoch"], content["policy_step"] = min(known)
+    if env_id is not None:
+        content["env_id"] = env_id
+    try:
+        return decode_group(
+            msgspec.json.encode(content),
+            limits=limits(),
+            lenient=run.lenient,
+            advantages=run.advantages,
+        )
+    except InvalidBody as error:
+        raise InvalidCapture("scores", str(error)) from error
+
+
+def _messages(calls: list[CallPush], call: int, index: int) -> list[dict[str, Any]]:
+    """Return the conversation up to an answer; empty for completions."""
+    said = calls[call].answers[index].message
+    return [*calls[call].messages, *([] if said is None else [said])]

@@ -1,0 +1,190 @@
+"""Let machines follow everything that a run accepts."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.api.batches import group_form
+from buffer.batches.api.sending import StoredAnswer
+from buffer.batches.rules.batch_bytes import groups_as, json_answer, msgpack_answer
+from buffer.followers import queries as followers
+from buffer.followers.rules import Cursor
+from buffer.followers.services import Filter, confirm_read, follow, unfollow
+from buffer.items.api.callers import AnyAccept
+from buffer.items.rules.states import ItemKind
+from buffer.replay import schemas as messages
+from buffer.replay.models import Follower
+from rolldeck.wire import FOLLOW_TYPE, FollowHead
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.openapi import msgpack_of, problems
+from runs.api.permissions import readable_by, scoped
+from runs.api.waiting import WaitingView
+from runs.live.turns import Line
+from runs.models import Run
+
+FOLLOW_ANSWERS: Final = {
+    (200, FOLLOW_TYPE): msgpack_of("FollowAnswer"),
+    (200, "application/json"): messages.JsonFollowed,
+}
+
+
+def _row(run: Run, follower: Follower) -> messages.FollowerRow:
+    return messages.FollowerRow(
+        name=follower.name,
+        env_id=follower.env_id,
+        environment=follower.environment,
+        min_score=follower.min_score,
+        cursor=Cursor(int(follower.cursor_written_in), follower.cursor_id).token(),
+        lag=followers.lag(run, follower),
+        created_at=follower.created_at,
+        acked_at=follower.acked_at,
+    )
+
+
+class FollowersView(APIView):
+    """The followers of a run."""
+
+    permission_classes = [readable_by("trainer")]
+
+    @extend_schema(
+        operation_id="followers_list",
+        responses={200: messages.FollowerList},
+        tags=["followers"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List followers.
+
+        With the lag of each.
+        """
+        found = runs_selectors.readable_run(run)
+        rows = [_row(found, follower) for follower in followers.of_run(found)]
+        return answer(messages.FollowerList(results=rows))
+
+
+class FollowerView(APIView):
+    """One follower of a run."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="followers_get",
+        responses={200: messages.FollowerRow},
+        tags=["followers"],
+    )
+    def get(self, request: Request, run: str, follower: str) -> HttpResponse:
+        """Get a follower.
+
+        With its lag.
+        """
+        found = runs_selectors.readable_run(run)
+        return answer(_row(found, followers.named(found, follower)))
+
+    @extend_schema(
+        operation_id="followers_put",
+        request=messages.PutFollower,
+        responses={200: messages.FollowerRow, **problems(409)},
+        tags=["followers"],
+    )
+    def put(self, request: Request, run: str, follower: str) -> HttpResponse:
+        """Create a follower.
+
+        An existing follower keeps its position.
+        """
+        said = read(request, messages.PutFollower)
+        found = runs_selectors.run_named(run)
+        only = Filter(env_id=said.env_id, environment=said.environment, min_score=said.min_score)
+        made = follow(run=found, name=follower, start=said.start, only=only, now=timezone.now())
+        return answer(_row(found, made))
+
+    @extend_schema(
+        operation_id="followers_delete",
+        responses={204: None},
+        tags=["followers"],
+    )
+    def delete(self, request: Request, run: str, follower: str) -> HttpResponse:
+        """Delete a follower."""
+        unfollow(run=runs_selectors.run_named(run), name=follower)
+        return HttpResponse(status=204)
+
+
+class FetchFollowedView(WaitingView):
+    """What a follower has not confirmed yet."""
+
+    permission_classes = [scoped("trainer")]
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="followers_fetch",
+        request=messages.FetchFollowed,
+        responses={**FOLLOW_ANSWERS, 204: None, **problems(410)},
+        tags=["followers"],
+    )
+    def post(self, request: Request, run: str, follower: str) -> HttpResponseBase:
+        """Fetch followed items.
+
+        Waits for the first item; unacknowledged items are delivered again.
+        """
+        wanted = read(request, messages.FetchFollowed)
+        found = runs_selectors.run_named(run)
+
+        def look() -> HttpResponseBase | None:
+            reader = followers.named(found, follower)
+            stretch = followers.read_on(found, reader, count=wanted.count)
+            return None if stretch is None else _bytes(request, found, reader, stretch)
+
+        return self.wait(
+            Line(run_id=found.pk, wanted=("follower", follower), parts=frozenset({"queue"})),
+            seconds=wanted.wait_seconds,
+            look=look,
+            last=lambda: HttpResponse(status=204),
+        )
+
+
+def _bytes(
+    request: Request, run: Run, follower: Follower, stretch: followers.Stretch
+) -> HttpResponse:
+    kind = followers.kind_of(run)
+    head = FollowHead(
+        name=follower.name,
+        kind="groups" if kind is ItemKind.GROUPS else "fragments",
+        count=len(stretch.ids),
+        cursor=stretch.cursor.token(),
+        item_ids=stretch.ids,
+    )
+    accept = request.headers.get("Accept", "")
+    if kind is ItemKind.FRAGMENTS:
+        parts = msgpack_answer(head, stretch.contents, key="follower")
+        return StoredAnswer(parts, content_type=FOLLOW_TYPE)
+    if "application/json" in accept:
+        parts = json_answer(head, stretch.contents, key="follower")
+        return StoredAnswer(parts, content_type="application/json")
+    items = groups_as(group_form(accept), stretch.contents)
+    return StoredAnswer(msgpack_answer(head, items, key="follower"), content_type=FOLLOW_TYPE)
+
+
+class AckFollowedView(APIView):
+    """Confirmation of what a follower has read."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="followers_ack",
+        request=messages.AckFollowed,
+        responses={200: messages.FollowerRow, **problems(409)},
+        tags=["followers"],
+    )
+    def post(self, request: Request, run: str, follower: str) -> HttpResponse:
+        """Acknowledge followed items.
+
+        Advances the follower to the cursor; an older cursor is refused.
+        """
+        said = read(request, messages.AckFollowed)
+        found = runs_selectors.run_named(run)
+        reader = confirm_read(run=found, name=follower, cursor=said.cursor, now=timezone.now())
+        return answer(_row(found, reader))

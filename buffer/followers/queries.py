@@ -1,0 +1,124 @@
+"""Read the stream of what a run accepts."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection
+
+from buffer.followers.rules import Cursor
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import StoredContent, readable_contents
+from buffer.replay.models import Follower
+from runs.models import Run
+
+LAG_COUNTED_TO: Final = 100_000
+_TABLES: Final = {
+    ItemKind.GROUPS: "buffer_trajectorygroup",
+    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
+}
+# Only what transactions wrote that are all over: none of them can still put an item before these.
+_AFTER: Final = """
+    FROM {table} i
+    WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+    AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+    AND i.written_in < pg_snapshot_xmin(pg_current_snapshot())
+    AND NOT EXISTS (
+        SELECT FROM buffer_segment s WHERE s.number = i.segment AND s.dropped_at IS NOT NULL
+    ) {only}"""
+_READ: Final = f"""
+    SELECT i.written_in::text::bigint, i.id {_AFTER}
+    ORDER BY i.written_in, i.id LIMIT %(count)s"""
+_LAG: Final = f"SELECT count(*) FROM (SELECT 1 {_AFTER} LIMIT {LAG_COUNTED_TO}) behind"  # noqa: S608
+_EXISTS: Final = """
+    SELECT EXISTS (SELECT FROM {table} i WHERE i.id = %(item)s AND i.run_id = %(run)s
+    AND i.written_in = %(written_in)s::text::xid8)"""
+
+
+class FollowerNotFound(Exception):
+    """The run has no follower of this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Consecutive items of a stream, those whose bytes are gone left out."""
+
+    ids: list[int]
+    contents: list[StoredContent]
+    cursor: Cursor
+    """Place of the last item, readable or not."""
+
+
+def kind_of(run: Run) -> ItemKind:
+    """Return what a run's stream is made of."""
+    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
+
+
+def named(run: Run, name: str) -> Follower:
+    """Return a follower.
+
+    Raises:
+        FollowerNotFound: If there is none of this name.
+    """
+    follower = Follower.objects.filter(run=run, name=name).first()
+    if follower is None:
+        raise FollowerNotFound(f"{run.name} has no follower {name!r}")
+    return follower
+
+
+def of_run(run: Run) -> list[Follower]:
+    """Return a run's followers by name."""
+    return list(Follower.objects.filter(run=run).order_by("name"))
+
+
+def read_on(run: Run, follower: Follower, *, count: int) -> Stretch | None:
+    """Return up to `count` items behind what a follower has confirmed, None if there are none."""
+    kind = kind_of(run)
+    with connection.cursor() as cursor:
+        cursor.execute(_query(_READ, kind, follower), _values(run, follower) | {"count": count})
+        rows: list[tuple[int, int]] = cursor.fetchall()
+    if not rows:
+        return None
+    found = readable_contents(kind, [item_id for _, item_id in rows])
+    ids = [item_id for _, item_id in rows if item_id in found]
+    return Stretch(ids=ids, contents=[found[item_id] for item_id in ids], cursor=Cursor(*rows[-1]))
+
+
+def lag(run: Run, follower: Follower) -> int:
+    """Return how many items a follower has not confirmed, counted to 100,000."""
+    with connection.cursor() as cursor:
+        cursor.execute(_query(_LAG, kind_of(run), follower), _values(run, follower))
+        (items,) = cursor.fetchone()
+    return int(items)
+
+
+def item_exists(run: Run, place: Cursor) -> bool:
+    """Return whether the run has an item at this place."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _EXISTS.format(table=_TABLES[kind_of(run)]),
+            {"run": run.pk, "item": place.item_id, "written_in": str(place.written_in)},
+        )
+        (exists,) = cursor.fetchone()
+    return bool(exists)
+
+
+def _query(template: str, kind: ItemKind, follower: Follower) -> str:
+    only = ""
+    if kind is ItemKind.FRAGMENTS and follower.environment:
+        only += " AND i.environment = %(environment)s"
+    if kind is ItemKind.GROUPS and follower.env_id is not None:
+        only += " AND i.env_id = %(env_id)s"
+    if kind is ItemKind.GROUPS and follower.min_score is not None:
+        only += " AND i.score_mean >= %(min_score)s"
+    return template.format(table=_TABLES[kind], only=only)
+
+
+def _values(run: Run, follower: Follower) -> dict[str, Any]:
+    return {
+        "run": run.pk,
+        "written_in": str(follower.cursor_written_in),
+        "item": follower.cursor_id,
+        "environment": follower.environment,
+        "env_id": follower.env_id,
+        "min_score": follower.min_score,
+    }

@@ -1,0 +1,215 @@
+"""Check that a fragment is whole: its arrays against its header and against one another.
+
+Shapes are those of :class:`rolldeck.wire.Fragment`; T is `steps`.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buffer.items.rules.states import DropReason
+from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessage, unpack_array
+
+# Name → dtype (None: any), of the arrays whose first axis is T.
+PER_STEP: Final[dict[str, str | None]] = {
+    "action": None,
+    "reward": "float32",
+    "first": "bool",
+    "terminated": "bool",
+    "truncated": "bool",
+    "behavior_logprob": "float32",
+    "value": "float32",
+    "policy_step": "int32",
+    "episode_index": "int32",
+}
+# What padding must not have.
+_MARKS: Final = ("reward", "first", "terminated", "truncated")
+
+_MOST_CACHED_CHARACTERS: Final = 4096
+"""Of the names of a fragment's arrays: what a cache keeps must not grow with what came."""
+
+Arrays = dict[str, NDArray[Any]]
+Shape = tuple[int, ...]
+
+
+class BrokenFragment(ValueError):
+    """A fragment contradicts itself; `field` is the path below the fragment."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+def check(fragment: Fragment) -> None:
+    """Accept a fragment that a trainer can use.
+
+    Raises:
+        BrokenFragment: At the first array that is missing, has the wrong dtype or shape, is not
+            finite, or contradicts the header.
+    """
+    if fragment.schema != SCHEMA_VERSION:
+        raise BrokenFragment("schema", f"version {fragment.schema} is not {SCHEMA_VERSION}")
+    if fragment.version_min > fragment.version_max:
+        raise BrokenFragment("version_min", "is newer than version_max")
+    if "\x00" in fragment.slot + fragment.environment + fragment.worker:
+        raise BrokenFragment("slot", "names must not contain the NUL character")
+    arrays = _unpacked(fragment)
+    forms = tuple((name, one.dtype, one.shape) for name, one in fragment.arrays.items())
+    is_short = sum(map(len, arrays)) < _MOST_CACHED_CHARACTERS
+    (_check_forms if is_short else _check_forms.__wrapped__)(fragment.steps, forms)
+    _check_mask(arrays)
+    _check_finals(arrays)
+    _check_ranges(fragment, arrays)
+
+
+def _unpacked(fragment: Fragment) -> Arrays:
+    arrays: Arrays = {}
+    for name, packed in fragment.arrays.items():
+        try:
+            array = unpack_array(packed)
+        except (InvalidMessage, ValueError) as error:
+            raise BrokenFragment(f"arrays.{name}", str(error)) from error
+        if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
+            raise BrokenFragment(f"arrays.{name}", "holds a value that is not finite")
+        arrays[name] = array
+    return arrays
+
+
+@lru_cache(maxsize=256)
+def _check_forms(steps: int, forms: tuple[tuple[str, str, Shape], ...]) -> None:
+    """Accept arrays by their names, dtypes and shapes.
+
+    Almost all fragments of a run have the same ones, or those of a few others before them.
+    """
+    dtypes = {name: dtype for name, dtype, _ in forms}
+    shapes = {name: shape for name, _, shape in forms}
+    parts = _parts(shapes, "obs")
+    for name in [*PER_STEP, *([] if parts else ["obs"])]:
+        if name not in shapes:
+            raise BrokenFragment(f"arrays.{name}", "is missing")
+    _check_steps(steps, dtypes, shapes, [*PER_STEP, *(f"obs{part}" for part in parts)])
+    if "mask" in shapes and (dtypes["mask"], shapes["mask"]) != ("bool", (steps,)):
+        raise BrokenFragment("arrays.mask", f"must be bool [{steps}]")
+    _check_boundary(dtypes, shapes)
+
+
+def _check_steps(
+    steps: int, dtypes: Mapping[str, str], shapes: Mapping[str, Shape], names: Iterable[str]
+) -> None:
+    """Accept the arrays of `names`, which have a row for each step."""
+    for name in names:
+        wanted, shape = PER_STEP.get(name), shapes[name]
+        if wanted is not None and dtypes[name] != wanted:
+            raise BrokenFragment(f"arrays.{name}", f"is {dtypes[name]}, not {wanted}")
+        if shape[:1] != (steps,):
+            raise BrokenFragment(f"arrays.{name}", f"has shape {list(shape)} for {steps} steps")
+        if wanted is not None and len(shape) != 1:
+            raise BrokenFragment(f"arrays.{name}", "has more than one axis")
+
+
+def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> None:
+    """Accept observations behind the last step, and behind the ends of episodes."""
+    parts = _parts(shapes, "obs")
+    if "" in parts and len(parts) > 1:
+        raise BrokenFragment("arrays.obs", "comes whole or in parts, not both")
+    wanted: dict[str, Shape] = {"next_obs": ()}
+    if _parts(shapes, "final_obs"):
+        wanted["final_obs"] = ()
+    if ("final_obs" in wanted) != ("final_step" in shapes):
+        raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
+    if "final_step" in shapes:
+        if dtypes["final_step"] != "int32" or len(shapes["final_step"]) != 1:
+            raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
+        wanted["final_obs"] = shapes["final_step"]
+    for name, leading in wanted.items():
+        _match(shapes, name, parts)
+        for part in parts:
+            given = dtypes[f"{name}{part}"], shapes[f"{name}{part}"]
+            _same(
+                f"{name}{part}", given, (dtypes[f"obs{part}"], leading + shapes[f"obs{part}"][1:])
+            )
+
+
+def _parts(arrays: Iterable[str], name: str) -> set[str]:
+    """Return what follows `name` in the arrays of that name: nothing, or ``.<part>`` of each."""
+    return {found[len(name) :] for found in arrays if found == name or found.startswith(f"{name}.")}
+
+
+def _match(shapes: Iterable[str], name: str, parts: set[str]) -> None:
+    """Accept arrays of `name` that come in the parts of the observations."""
+    for part in sorted(_parts(shapes, name) ^ parts):
+        reason = "is missing" if part in parts else "has no obs beside it"
+        raise BrokenFragment(f"arrays.{name}{part}", reason)
+
+
+def _same(name: str, given: tuple[str, Shape], wanted: tuple[str, Shape]) -> None:
+    if given != wanted:
+        said, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, wanted))
+        raise BrokenFragment(f"arrays.{name}", f"is {said}, obs need {needed}")
+
+
+def _check_mask(arrays: Arrays) -> None:
+    if "mask" not in arrays:
+        return
+    mask = arrays["mask"]
+    real = int(mask.sum())
+    if not real or not mask[:real].all():
+        raise BrokenFragment("arrays.mask", "must be true for the first steps, at least one")
+    for name in _MARKS:
+        if arrays[name][real:].any():
+            raise BrokenFragment(f"arrays.{name}", "is not 0 behind the last real step")
+    if real < len(mask) and not (arrays["terminated"][real - 1] or arrays["truncated"][real - 1]):
+        raise BrokenFragment("arrays.mask", "ends before its episode does")
+
+
+def _check_finals(arrays: Arrays) -> None:
+    final_step = arrays.get("final_step")
+    if final_step is None:
+        return
+    if _leaves(final_step, 0, len(arrays["reward"]) - 1):
+        raise BrokenFragment("arrays.final_step", "names a step outside the fragment")
+    ended = arrays["terminated"] | arrays["truncated"]
+    if np.count_nonzero(ended[final_step]) < len(final_step):
+        raise BrokenFragment("arrays.final_step", "names a step that ended no episode")
+
+
+def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
+    if _leaves(arrays["episode_index"], 0, len(fragment.episode_ids) - 1):
+        raise BrokenFragment("arrays.episode_index", "points outside episode_ids")
+    if _leaves(arrays["policy_step"], fragment.version_min, fragment.version_max):
+        raise BrokenFragment("arrays.policy_step", "leaves version_min … version_max")
+
+
+def _leaves(numbers: NDArray[Any], least: int, most: int) -> bool:
+    """Return whether any of the numbers lies outside."""
+    return bool(np.count_nonzero((numbers < least) | (numbers > most)))
+
+
+def real_steps(fragment: Fragment) -> int:
+    """Return how many steps of a whole fragment are real, and not padding."""
+    mask = fragment.arrays.get("mask")
+    return fragment.steps if mask is None else int(unpack_array(mask).sum())
+
+
+def drop_reason(
+    fragment: Fragment, *, epoch: int, policy_step: int, max_staleness: int | None
+) -> DropReason | None:
+    """Return why a whole fragment cannot train the run's policy any more, or None.
+
+    Args:
+        fragment: Any fragment that :func:`check` accepts.
+        epoch: The run's epoch.
+        policy_step: The run's current version in that epoch.
+        max_staleness: Versions by which data may trail; None for any.
+    """
+    if fragment.epoch != epoch:
+        return DropReason.STALE_EPOCH
+    if fragment.version_max > policy_step:
+        return DropReason.FUTURE
+    if max_staleness is not None and policy_step - fragment.version_min > max_staleness:
+        return DropReason.STALE_VERSION
+    return None

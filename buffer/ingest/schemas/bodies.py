@@ -1,0 +1,166 @@
+"""Decode small JSON bodies as leniently as Atropos does, and say what is wrong with others."""
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from buffer.ingest.rules.groups import Violation
+from buffer.items.rules import text_limits
+from buffer.items.rules.limits import DEFAULTS, Limits
+
+Loc = tuple[str | int, ...]
+T = TypeVar("T", bound=Struct)
+MAX_INT: Final = 2**31 - 1
+# Finding the place of a NaN takes twenty times the memory of the body.
+NAMED_UP_TO_BYTES: Final = 2 * 1024 * 1024
+_PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class BodyProblem(Struct, frozen=True):
+    """One thing wrong with a body, in FastAPI's shape."""
+
+    loc: Loc
+    msg: str
+    type: str
+
+
+class InvalidBody(ValueError):
+    """A body cannot be what it should; `problems` name the fields."""
+
+    def __init__(self, problems: Iterable[BodyProblem]) -> None:
+        self.problems = list(problems)
+        super().__init__("; ".join(f"{'.'.join(map(str, p.loc))}: {p.msg}" for p in self.problems))
+
+
+class Registration(Struct, frozen=True, kw_only=True):
+    """Body of ``POST /register``; counts are of sequences, tokens and train steps."""
+
+    wandb_group: Annotated[str, Meta(max_length=255)]
+    wandb_project: Annotated[str, Meta(max_length=255)]
+    batch_size: Annotated[int, Meta(ge=1, le=1 << 20)]
+    max_token_len: Annotated[int, Meta(ge=0, le=MAX_INT)]
+    checkpoint_dir: str
+    save_checkpoint_interval: Annotated[int, Meta(ge=-1, le=MAX_INT)]
+    starting_step: Annotated[int, Meta(ge=0, le=MAX_INT)]
+    num_steps: Annotated[int, Meta(ge=-1, le=MAX_INT)]
+
+
+class RegisterEnv(Struct, frozen=True, kw_only=True):
+    """Body of ``POST /register-env``; `min_batch_allocation` is a share of each batch."""
+
+    max_token_length: Annotated[int, Meta(ge=0, le=MAX_INT)]
+    desired_name: Annotated[str, Meta(max_length=200)]
+    weight: float
+    group_size: Annotated[int, Meta(ge=1, le=MAX_INT)] = 1
+    min_batch_allocation: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class EnvIdentifier(Struct, frozen=True, kw_only=True):
+    """Body of ``/status-env`` and ``/disconnect-env``."""
+
+    env_id: int
+
+
+def decode(body: bytes, shape: type[T], *, limits: Limits = DEFAULTS) -> T:
+    """Return a small body as `shape`.
+
+    Raises:
+        InvalidBody: If it is something else; it names every field that is wrong.
+    """
+    refuse(text_limits.small_body(body, limits=limits), ("body",))
+    parts = parts_of(body, ("body",))
+    values: dict[str, Any] = {}
+    problems: list[BodyProblem] = []
+    for field in msgspec.structs.fields(shape):
+        raw = parts.get(field.name)
+        if raw is None:
+            if field.required:
+                problems.append(BodyProblem(("body", field.name), "Field required", "missing"))
+            continue
+        try:
+            values[field.name] = msgspec.json.decode(raw, type=field.type, strict=False)
+            _check_storable(values[field.name])
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            problems.append(problem_of(error, ("body", field.name)))
+    if problems:
+        raise InvalidBody(problems)
+    return shape(**values)
+
+
+def _check_storable(value: Any) -> None:
+    if isinstance(value, str) and "\x00" in value:
+        raise ValueError("must not contain the NUL character")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("must be a finite number")
+
+
+def refuse(violation: Violation | None, loc: Loc) -> None:
+    """Refuse a body that breaks a bound.
+
+    Raises:
+        InvalidBody: If there is a violation.
+    """
+    if violation is not None:
+        raise InvalidBody([problem_from(violation, loc)])
+
+
+def problem_from(violation: Violation, loc: Loc) -> BodyProblem:
+    """Return a broken rule as the body's problem."""
+    return BodyProblem((*loc, *violation.path), violation.message, violation.kind)
+
+
+def parts_of(content: bytes, loc: Loc) -> dict[str, Raw]:
+    """Return the fields of an object, not decoded yet.
+
+    Raises:
+        InvalidBody: At `loc`, if it is no object or no JSON.
+    """
+    try:
+        content.decode()
+        return _decode_object(content)
+    except msgspec.ValidationError as error:
+        message = "Input should be a valid dictionary or object to extract fields from"
+        raise InvalidBody([BodyProblem(loc, message, "model_attributes_type")]) from error
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InvalidBody([not_json(content, error, loc)]) from error
+
+
+def not_json(body: bytes, error: Exception, loc: Loc) -> BodyProblem:
+    """Return why a body is no JSON; Python's encoder writes NaN and Infinity, which JSON lacks."""
+    try:
+        path = _path_to_infinity(json.loads(body)) if len(body) <= NAMED_UP_TO_BYTES else None
+    except (ValueError, RecursionError):
+        path = None
+    if path is None:
+        return problem_of(error, loc)
+    return BodyProblem((*loc, *path), "Input should be a finite number", "finite_number")
+
+
+def _path_to_infinity(value: Any) -> Loc | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return ()
+    if not isinstance(value, dict | list):
+        return None
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        path = _path_to_infinity(item)
+        if path is not None:
+            return (key, *path)
+    return None
+
+
+def problem_of(error: Exception, loc: Loc) -> BodyProblem:
+    """Return msgspec's complaint with its path as FastAPI's location."""
+    if isinstance(error, RecursionError):
+        return BodyProblem(loc, "nested too deep (max_json_depth)", "too_deep")
+    message, _, path = str(error).partition(" - at ")
+    steps = [name or int(index) for name, index in _PATH.findall(path.strip("`"))]
+    if missing := re.fullmatch(r"Object missing required field `(\w+)`", message):
+        return BodyProblem((*loc, *steps, missing[1]), "Field required", "missing")
+    kind = "json_invalid" if type(error) is msgspec.DecodeError else "value_error"
+    return BodyProblem((*loc, *steps), message, kind)

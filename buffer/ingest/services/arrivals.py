@@ -1,0 +1,145 @@
+"""Decide what becomes of groups that arrive: queued, dropped, or waiting for others."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db import connection
+
+from buffer.ingest.rules.group_versions import drop_reason, version_of
+from buffer.ingest.rules.mixed_sizes import WaitingGroups
+from buffer.ingest.schemas.groups import Group
+from buffer.items.models.items import TrajectoryGroup
+from buffer.items.rules.states import DropReason, Fate, ItemKind
+from buffer.items.services.tallies import COUNTED, Counted, counted
+from buffer.payloads.services.contents import NOT_KEPT, Place
+from runs.core.versions import PolicyVersion, version_in_force
+from runs.models import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What became of one group: queued, unless one of these says otherwise."""
+
+    waiting_sequences: int | None = None
+    """Sequences that wait with it for others."""
+    dropped: DropReason | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Arrival:
+    """A group of this push, and what becomes of it."""
+
+    group: Group
+    version: PolicyVersion
+    receipt: Receipt
+    item_id: int = 0
+    fate: Fate = Fate.QUEUED
+    place: Place = NOT_KEPT
+
+    @property
+    def counted(self) -> Counted:
+        """What is counted of it."""
+        group = self.group
+        return Counted(self.version.epoch, group.env_id, group.sequences, len(group.content))
+
+
+class Plan:
+    """Decide what becomes of groups; which wait, environment by environment."""
+
+    def __init__(self, run: Run) -> None:
+        self._run_id = run.pk
+        self._max_staleness = run.max_staleness
+        self._drop_zero_variance = run.drop_zero_variance
+        self._current = version_in_force(
+            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+        )
+        self._sizes: Mapping[int, int] = {}
+        self._waiting: dict[int, WaitingGroups] = {}
+        self._before: dict[int, Counted] = {}
+        self._held: dict[int, Arrival] = {}
+        self.released: list[int] = []
+
+    def judge(self, group: Group) -> Arrival:
+        """Return a group as it arrives: dropped, or to be placed."""
+        version = version_of(
+            claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current
+        )
+        reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
+        if reason is None and self._drop_zero_variance and group.zero_variance:
+            reason = DropReason.ZERO_VARIANCE
+        return Arrival(
+            group=group,
+            version=version,
+            receipt=Receipt(dropped=reason),
+            fate=Fate.QUEUED if reason is None else Fate.DROPPED,
+        )
+
+    def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
+        """Drop what comes from environments that a person muted; other reasons come first."""
+        if not muted:
+            return
+        for arrival in arrivals:
+            if arrival.fate is not Fate.DROPPED and arrival.group.env_id in muted:
+                arrival.fate, arrival.receipt = Fate.DROPPED, Receipt(dropped=DropReason.MUTED)
+
+    def place(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
+        """Let those wait that are smaller than the groups of their environment.
+
+        Args:
+            arrivals: With their ids.
+            sizes: Of the groups of each environment.
+        """
+        self._sizes = sizes
+        for arrival in arrivals:
+            env_id = arrival.group.env_id
+            if arrival.fate is Fate.DROPPED or env_id is None:
+                continue
+            if arrival.group.sequences < sizes[env_id]:
+                self._hold(arrival, env_id)
+        self._release()
+
+    def _hold(self, arrival: Arrival, env_id: int) -> None:
+        waiting = self._of(env_id)
+        item_id = arrival.item_id
+        arrival.fate, self._held[item_id] = Fate.WAITING, arrival
+        for done in waiting.add(item_id, arrival.group.sequences):
+            if done in self._held:
+                self._held.pop(done).fate = Fate.QUEUED
+            else:
+                self.released.append(done)
+        arrival.receipt = Receipt(waiting_sequences=waiting.sequences)
+
+    def _of(self, env_id: int) -> WaitingGroups:
+        if env_id not in self._waiting:
+            with connection.cursor() as cursor:
+                # Two halves that arrive at once must see each other.
+                cursor.execute(
+                    "SELECT pg_advisory_xact_lock(hashtext('rolldeck.waiting'), hashtext(%s))",
+                    [f"{self._run_id}:{env_id}"],
+                )
+            rows = list(
+                TrajectoryGroup.objects.filter(
+                    run_id=self._run_id, env_id=env_id, state=Fate.WAITING
+                )
+                .select_for_update()
+                .order_by("id")
+                .values_list("id", *COUNTED[ItemKind.GROUPS])
+            )
+            before = {item_id: counted(*columns) for item_id, *columns in rows}
+            self._before |= before
+            self._waiting[env_id] = WaitingGroups(
+                group_size=self._sizes[env_id],
+                waiting=[(item_id, item.sequences) for item_id, item in before.items()],
+            )
+        return self._waiting[env_id]
+
+    def _release(self) -> None:
+        """Queue the groups that waited for one of this push."""
+        if self.released:
+            TrajectoryGroup.objects.filter(pk__in=self.released, state=Fate.WAITING).update(
+                state=Fate.QUEUED
+            )
+
+    def released_items(self) -> list[Counted]:
+        """Return what was released, as counted."""
+        return [self._before[item_id] for item_id in self.released]

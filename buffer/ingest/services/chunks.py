@@ -1,0 +1,54 @@
+"""Put fragments of one env slot together to chunks as they arrive."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from django.db import connection
+
+from buffer.ingest.rules.chunking import WaitingFragment, cut
+from buffer.items.models.items import FragmentChunk
+from buffer.items.rules.states import DropReason, Fate
+from buffer.items.services.locks import lock_slots
+from buffer.items.services.tallies import Changes, Counted, counted
+from buffer.payloads.services.eviction import retire
+from runs.models import Run
+
+_QUEUE: Final = """
+    UPDATE buffer_fragmentchunk f SET state = 'queued', chunk = whole.chunk
+    FROM unnest(%s::bigint[], %s::bigint[]) AS whole(id, chunk)
+    WHERE f.id = whole.id AND f.state = 'waiting'
+    RETURNING f.epoch, f.size_bytes, f.environment"""
+
+
+def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: Changes) -> int:
+    """Queue what is complete in these slots, drop what can never be; return how many are queued.
+
+    The caller has stored the new fragments as waiting.
+    """
+    wanted = set(slots)
+    # After the new rows were written, so that whoever comes second sees the rows of the first.
+    lock_slots(run.pk, wanted)
+    waiting: dict[str, list[WaitingFragment]] = {}
+    rows = FragmentChunk.objects.filter(
+        run=run, epoch=run.epoch, slot__in=wanted, state=Fate.WAITING
+    ).values_list("slot", "id", "number", "contiguous")
+    for slot, item_id, number, contiguous in rows:
+        fragment = WaitingFragment(id=item_id, number=number, contiguous=contiguous)
+        waiting.setdefault(slot, []).append(fragment)
+    found = [cut(fragments, length=length) for fragments in waiting.values()]
+    chunks = [chunk for one in found for chunk in one.chunks]
+    queued = _queue(chunks)
+    changes.move(queued, Fate.WAITING, Fate.QUEUED)
+    broken = [item_id for one in found for item_id in one.broken]
+    retire(broken, reason=DropReason.INCOMPLETE, states=[Fate.WAITING], changes=changes)
+    return len(queued)
+
+
+def _queue(chunks: list[list[int]]) -> list[Counted]:
+    """Queue fragments; a chunk bears the newest id in it, so that chunks order by completion."""
+    if not chunks:
+        return []
+    heads = [max(chunk) for chunk in chunks for _ in chunk]
+    with connection.cursor() as cursor:
+        cursor.execute(_QUEUE, [[item_id for chunk in chunks for item_id in chunk], heads])
+        return [counted(*row) for row in cursor.fetchall()]

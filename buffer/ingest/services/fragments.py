@@ -1,0 +1,253 @@
+"""Take fragments in."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from django.db import transaction
+
+from buffer.ingest.rules import fragments as fragment_rules
+from buffer.ingest.services import backpressure
+from buffer.ingest.services.chunks import queue_whole_chunks
+from buffer.ingest.services.groups import RunNotAccepting
+from buffer.items.queries.admission import Holdings, admission, holdings
+from buffer.items.rules.ledger import ACCEPTED
+from buffer.items.rules.states import DropReason, Fate, ItemKind
+from buffer.items.services.tallies import Changes, Counted
+from buffer.payloads.services import database
+from buffer.payloads.services.contents import (
+    MSGPACK_CODEC,
+    NOT_KEPT,
+    Place,
+    insert_contents,
+    write_contents,
+)
+from buffer.payloads.services.eviction import keep_within_capacity
+from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentPush, FragmentReceipt
+from runs import live
+from runs.core.lifecycle import ACCEPTING
+from runs.core.replay_config import ReplayConfig, replay_of
+from runs.models import Run
+from runs.rows import first_row
+
+# Rows in one order, so that two pushes of the same fragments do not wait in a circle.
+_INSERT: Final = """
+    INSERT INTO buffer_fragmentchunk
+        (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
+         environment, worker, version_min, version_max, steps,
+         codec, crc32, segment, object, "offset")
+    SELECT %(run)s, %(now)s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number,
+         r.contiguous, r.environment, r.worker, r.version_min, r.version_max, r.steps,
+         r.codec, r.crc32, r.segment, r.object, r."offset"
+    FROM json_to_recordset(%(rows)s) AS r(
+        state text, drop_reason text, epoch int, size_bytes int, slot text, number bigint,
+        contiguous bool, environment text, worker text, version_min int, version_max int,
+        steps int, codec text, crc32 bigint, segment int, object text, "offset" bigint, place int)
+    ORDER BY r.slot, r.number, r.place
+    ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
+_decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
+_decode_fragment = msgspec.msgpack.Decoder(Fragment).decode
+
+
+class InvalidFragments(ValueError):
+    """A push is malformed; `field` names the place."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:
+    """Return the fragments of a push with their bytes, each checked.
+
+    Raises:
+        InvalidFragments: At the first thing that is not what :mod:`rolldeck.wire` says.
+    """
+    try:
+        push = _decode_push(body)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise _invalid("", error) from error
+    if push.schema != SCHEMA_VERSION:
+        raise InvalidFragments("schema", f"version {push.schema} is not {SCHEMA_VERSION}")
+    return [
+        (decode_fragment(content, f"fragments[{index}]"), content)
+        for index, content in enumerate(push.fragments)
+    ]
+
+
+def decode_fragment(content: bytes, place: str) -> Fragment:
+    """Return a checked fragment; `place` names it in errors.
+
+    Raises:
+        InvalidFragments: If it is not what :mod:`rolldeck.wire` says.
+    """
+    try:
+        fragment = _decode_fragment(content)
+        fragment_rules.check(fragment)
+    except fragment_rules.BrokenFragment as error:
+        raise InvalidFragments(f"{place}.{error.field}", error.message) from error
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise _invalid(place, error) from error
+    if max(fragment.number >> 31, fragment.epoch, fragment.version_max) > (1 << 31) - 1:
+        raise InvalidFragments(place, "holds a number that is too large")
+    return fragment
+
+
+def _invalid(place: str, error: Exception) -> InvalidFragments:
+    message, _, path = str(error).partition(" - at ")
+    steps = path.strip("`").removeprefix("$").lstrip(".")
+    return InvalidFragments(".".join(part for part in (place, steps) if part) or "body", message)
+
+
+@transaction.atomic
+def accept_fragments(
+    *, run: Run, fragments: list[tuple[Fragment, bytes]], now: datetime
+) -> FragmentReceipt:
+    """Store the fragments of one push; those that came before are counted as duplicates.
+
+    What cannot train the run's policy any more keeps its row, dropped and without bytes.
+
+    Raises:
+        RunNotAccepting: If the run has ended or takes groups.
+        QueueFull: If the run holds as many fragments or bytes as it may.
+        DiskFull: If the disk is nearly full.
+    """
+    run = _accepting(run)
+    held = holdings(run)
+    backpressure.check_room(
+        run, ItemKind.FRAGMENTS, items=held.open_items, size_bytes=held.open_bytes
+    )
+    reasons = [
+        fragment_rules.drop_reason(
+            fragment,
+            epoch=run.epoch,
+            policy_step=run.policy_step,
+            max_staleness=run.max_staleness,
+        )
+        for fragment, _ in fragments
+    ]
+    replay = replay_of(run.config)
+    fate = Fate.QUEUED if replay.fragments_per_chunk == 1 else Fate.WAITING
+    places = _places(fragments, reasons)
+    fates = [fate if reason is None else Fate.DROPPED for reason in reasons]
+    ids = _insert(run, fragments, list(zip(fates, reasons, places, strict=True)), now=now)
+    fresh = [
+        (item_id, fragment, place, content, reason)
+        for item_id, (fragment, content), place, reason in zip(
+            ids, fragments, places, reasons, strict=True
+        )
+        if item_id is not None
+    ]
+    insert_contents(
+        ItemKind.FRAGMENTS,
+        [(item_id, place, content) for item_id, _, place, content, why in fresh if why is None],
+    )
+    changes = Changes(run.pk, ItemKind.FRAGMENTS)
+    for _, fragment, _, content, reason in fresh:
+        to = fate if reason is None else Fate.DROPPED
+        item = Counted(fragment.epoch, None, 1, len(content), fragment.environment)
+        changes.accept([item], to, reason=reason or "")
+    arrived = [fragment for _, fragment, _, _, reason in fresh if reason is None]
+    _admit_to_sampling(run, replay, arrived, changes, queued_before=held.queued_items)
+    changes.write()
+    live.announce(run.pk, "queue", "ledger")
+    return FragmentReceipt(
+        accepted=sum(reason is None for *_, reason in fresh),
+        duplicates=len(fragments) - len(fresh),
+        dropped=dict(Counter(str(reason) for *_, reason in fresh if reason is not None)),
+        admission_remaining=_remaining(run, held, changes),
+    )
+
+
+def _remaining(run: Run, held: Holdings, changes: Changes) -> int:
+    """Return how many more fragments may come in, after these changes to what was held."""
+    arrived = changes.sequences(ACCEPTED, epoch=run.epoch)
+    dropped = changes.sequences(Fate.DROPPED, epoch=run.epoch)
+    return admission(run, admitted=held.admitted + arrived - dropped, trained=held.trained)
+
+
+def _accepting(run: Run) -> Run:
+    """Return the run as it is in this transaction, if it takes fragments."""
+    found = first_row(Run, "id = %s", [run.pk])
+    if found is None:
+        raise RunNotAccepting(f"{run.name} is gone")
+    if found.takes_groups:
+        raise RunNotAccepting(f"{found.name} takes trajectory groups, not fragments")
+    if found.status not in ACCEPTING or found.archived_at is not None:
+        raise RunNotAccepting(f"{found.name} is {found.status} and takes no data")
+    return found
+
+
+def _admit_to_sampling(
+    run: Run,
+    replay: ReplayConfig,
+    arrived: list[Fragment],
+    changes: Changes,
+    *,
+    queued_before: int,
+) -> None:
+    """Queue the chunks that are whole now, and make room for them."""
+    if not arrived:
+        return
+    queued = len(arrived)
+    if replay.fragments_per_chunk > 1:
+        slots = {fragment.slot for fragment in arrived}
+        length = replay.fragments_per_chunk
+        queued = queue_whole_chunks(run, slots, length=length, changes=changes)
+    environments = {fragment.environment for fragment in arrived}
+    keep_within_capacity(
+        run, changes, environments=environments, queued=queued_before, arriving=queued
+    )
+
+
+def _places(
+    fragments: list[tuple[Fragment, bytes]], reasons: list[DropReason | None]
+) -> list[Place]:
+    """Return where the bytes of each fragment are; those of a dropped one are not kept."""
+    kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
+    written = iter(write_contents(kept, codec=MSGPACK_CODEC))
+    return [NOT_KEPT if why is not None else next(written) for why in reasons]
+
+
+def _insert(
+    run: Run,
+    fragments: list[tuple[Fragment, bytes]],
+    ends: list[tuple[Fate, DropReason | None, Place]],
+    *,
+    now: datetime,
+) -> list[int | None]:
+    """Store the metadata; return each row's id, or None where it was there already."""
+    if not fragments:
+        return []
+    rows = [
+        {
+            "state": fate,
+            "drop_reason": reason or "",
+            "epoch": fragment.epoch,
+            "size_bytes": len(content),
+            "slot": fragment.slot,
+            "number": fragment.number,
+            "contiguous": fragment.contiguous,
+            "environment": fragment.environment,
+            "worker": fragment.worker,
+            "version_min": fragment.version_min,
+            "version_max": fragment.version_max,
+            "steps": fragment_rules.real_steps(fragment),
+            "codec": place.codec,
+            "crc32": place.crc32,
+            "segment": place.segment,
+            "object": place.object,
+            "offset": place.offset,
+            "place": index,
+        }
+        for index, ((fragment, content), (fate, reason, place)) in enumerate(
+            zip(fragments, ends, strict=True)
+        )
+    ]
+    params = {"run": run.pk, "now": now, "rows": msgspec.json.encode(rows).decode()}
+    with database.cursor() as cursor:
+        found = cursor.execute(_INSERT, params, prepare=True).fetchall()
+    fresh = {(slot, number): item_id for item_id, slot, number in found}
+    return [fresh.pop((fragment.slot, fragment.number), None) for fragment, _ in fragments]

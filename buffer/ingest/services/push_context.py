@@ -1,0 +1,163 @@
+"""Know what a push of groups must know before it is stored: room, ids, and sizes of groups.
+
+Stock environments push one group at a time, so what one group needs is read with its run, in one
+statement, before the body is decoded. Other pushes ask when they know what is in them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.services import backpressure
+from buffer.items.rules.states import OPEN, ItemKind
+from buffer.payloads.services import database
+from runs.core.registration import SEEN_EVERY
+from runs.models import Run, RunKind
+from runs.rows import row_of
+
+# Environments of a run that are read without being named: those that joined last.
+NEWEST_ENVIRONMENTS: Final = 64
+_RUN_FIELDS: Final = (
+    *("id", "name", "kind", "status", "archived_at", "lenient", "advantages", "max_staleness"),
+    *("drop_zero_variance", "epoch", "policy_step", "served_steps"),
+)
+_OPEN: Final = ", ".join(f"'{fate}'" for fate in sorted(OPEN))
+_COUNTS: Final = f"""
+    SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
+        COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
+    FROM buffer_tally WHERE fate IN ({_OPEN}) AND run_id ="""  # noqa: S608 made of constants
+_UNSEEN: Final = (
+    f"last_seen_at < statement_timestamp() - interval '{SEEN_EVERY.total_seconds():.0f} seconds'"
+)
+_NEXT_ID: Final = "nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))"
+_OF_GROUPS: Final = f"""
+    SELECT t.items, t.size_bytes, ARRAY(SELECT {_NEXT_ID} FROM generate_series(1, %(count)s)),
+        ARRAY(SELECT env_id FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
+        ARRAY(SELECT group_size FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
+        ARRAY(SELECT env_id FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted),
+        ARRAY(SELECT env_id FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND {_UNSEEN})
+    FROM ({_COUNTS} %(run)s) t"""  # noqa: S608
+_OF_ONE: Final = f"""
+    SELECT {", ".join(f"r.{name}" for name in _RUN_FIELDS)},
+        t.items, t.size_bytes, ARRAY[{_NEXT_ID}], e.ids, e.sizes, e.muted, e.unseen
+    FROM runs_run r
+    CROSS JOIN LATERAL ({_COUNTS} r.id) t
+    CROSS JOIN LATERAL (
+        SELECT COALESCE(array_agg(env_id), '{{}}') AS ids,
+            COALESCE(array_agg(group_size), '{{}}') AS sizes,
+            COALESCE(array_agg(env_id) FILTER (WHERE muted), '{{}}') AS muted,
+            COALESCE(array_agg(env_id) FILTER (WHERE {_UNSEEN}), '{{}}') AS unseen
+        FROM (SELECT env_id, group_size, muted, last_seen_at
+              FROM runs_environment WHERE run_id = r.id
+              ORDER BY env_id DESC LIMIT {NEWEST_ENVIRONMENTS}) newest
+    ) e
+    WHERE r.archived_at IS NULL AND r.kind <> '{RunKind.FLEET}'"""  # noqa: S608
+_OF_ONE_NAMED: Final = f"{_OF_ONE} AND r.name = %(name)s"
+_OF_ONE_DEFAULT: Final = f"{_OF_ONE} AND r.is_default"
+
+
+class UnknownEnvironment(ValueError):
+    """The run has no environment with this id."""
+
+    def __init__(self, index: int, env_id: int) -> None:
+        super().__init__(f"this run has no environment {env_id}")
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """What was read for a push.
+
+    Attributes:
+        run: The run; of one that was read here, what no push needs is read when it is used.
+        items: Its open groups.
+        size_bytes: Bytes of its open items of any kind.
+        ids: For the groups of the push.
+        sizes: Of the groups of environments, by `env_id`.
+        muted: Environments whose groups are dropped.
+        unseen: Environments whose `last_seen_at` is to be renewed.
+    """
+
+    run: Run
+    items: int
+    size_bytes: int
+    ids: list[int]
+    sizes: dict[int, int]
+    muted: frozenset[int] = frozenset()
+    unseen: frozenset[int] = frozenset()
+
+    def suffices(self, groups: Sequence[Group]) -> bool:
+        """Return whether it knows enough for these groups."""
+        named = {group.env_id for group in groups if group.env_id is not None}
+        return len(groups) <= len(self.ids) and self.sizes.keys() >= named
+
+    def check_room(self) -> None:
+        """Accept that groups are stored.
+
+        Raises:
+            QueueFull: If the run holds as many groups or bytes as it may.
+            DiskFull: If the disk is nearly full.
+        """
+        backpressure.check_room(
+            self.run, ItemKind.GROUPS, items=self.items, size_bytes=self.size_bytes
+        )
+
+
+def entrance_for_one(name: str | None) -> Entrance | None:
+    """Return what a push of one group needs.
+
+    Args:
+        name: Of the current run; None for the one at the server root.
+
+    Returns:
+        None if there is no such run, or it takes no groups.
+    """
+    query = _OF_ONE_DEFAULT if name is None else _OF_ONE_NAMED
+    with database.cursor() as cursor:
+        row = cursor.execute(query, {"name": name} if name else None, prepare=True).fetchone()
+    if row is None:
+        return None
+    run = row_of(Run, dict(zip(_RUN_FIELDS, row, strict=False)))
+    return _entrance(run, *row[len(_RUN_FIELDS) :])
+
+
+def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> Entrance:
+    """Return what a push of groups needs, `count` of which get an id.
+
+    Raises:
+        UnknownEnvironment: If a group names an environment that the run does not have.
+    """
+    named = {group.env_id for group in groups if group.env_id is not None}
+    asked = {
+        "run": run.pk,
+        "count": count,
+        "envs": [env_id for env_id in named if 0 <= env_id < 2**31],
+    }
+    with database.cursor() as cursor:
+        row = cursor.execute(_OF_GROUPS, asked, prepare=True).fetchone()
+    assert row is not None  # noqa: S101 an aggregate has a row
+    found = _entrance(run, *row)
+    for index, group in enumerate(groups):
+        if group.env_id is not None and group.env_id not in found.sizes:
+            if not run.lenient or not 0 <= group.env_id < 2**31:
+                raise UnknownEnvironment(index, group.env_id)
+            found.sizes[group.env_id] = 1
+    return found
+
+
+def _entrance(run: Run, *row: Any) -> Entrance:
+    items, size_bytes, ids, known, sizes, muted, unseen = row
+    return Entrance(
+        run=run,
+        items=items,
+        size_bytes=size_bytes,
+        ids=ids,
+        sizes=dict(zip(known, sizes, strict=True)),
+        muted=frozenset(muted),
+        unseen=frozenset(unseen),
+    )

@@ -1,0 +1,67 @@
+"""Show what people said of groups; they say it on the dashboard, where the group is."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from runs.admin.rows import RunAdmin
+
+RunAdmin.belonging += [GroupMark, GroupSet]
+
+
+@admin.register(GroupMark)
+class GroupMarkAdmin(ReadOnlyAdmin):
+    """Groups that somebody labelled, pinned or wrote a note on."""
+
+    list_display = ("group_id", "run_link", "label", "is_pinned", "changed_by", "changed_at")
+    list_filter = ("label", "is_pinned", RUN_FILTER)
+    list_select_related = ("run",)
+    search_help_text = "The id of a group"
+    dashboard = "/runs/{run}/groups/{row.pk}"
+    ordering = ("-pk",)
+    may_grow = True
+
+
+@admin.register(LabelName)
+class LabelNameAdmin(ReadOnlyAdmin):
+    """What the people of a run call its labels."""
+
+    list_display = ("run_link", "label", "name")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-run", "label")
+
+
+@admin.register(GroupSet)
+class GroupSetAdmin(ReadOnlyAdmin):
+    """Named sets of groups."""
+
+    list_display = ("name", "run_link", "groups", "created_by", "created_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    search_fields = ("name", "run__name")
+    search_help_text = "Name of a set or of its run"
+    dashboard = "/runs/{run}/trajectories?set={row.name}"
+    ordering = ("-pk",)
+
+
+@admin.register(SetMember)
+class SetMemberAdmin(ReadOnlyAdmin):
+    """Which group is in which set."""
+
+    list_display = ("set", "group_id", "added_by", "added_at")
+    list_filter = (("set", AutocompleteSelectFilter),)
+    list_select_related = ("set",)
+    search_help_text = "The id of a group"
+    run_lookup = "set__run"
+    dashboard = "/runs/{run}/groups/{row.group_id}"
+    ordering = ("-pk",)
+    may_grow = True
+
+    def get_queryset(self, request: Any) -> QuerySet[Any]:
+        """Return the rows with the run that their link names."""
+        return super().get_queryset(request).select_related("set__run")

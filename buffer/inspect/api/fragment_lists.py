@@ -1,0 +1,132 @@
+"""Let people look for fragments and into them; nothing here changes anything."""
+
+from typing import Final
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.ingest.schemas.fragments import FragmentDetail, FragmentList, FragmentSummary
+from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of
+from buffer.inspect.queries import fragment_lists
+from buffer.inspect.queries.fragment_lists import FragmentRow
+from buffer.inspect.rules.fragment_views import (
+    MOST_STEPS,
+    FragmentContent,
+    FragmentUnreadable,
+    StepWindow,
+    content_of,
+    window,
+)
+from buffer.inspect.rules.group_filter import Place, Sort
+from buffer.payloads.services.contents import PayloadMissing
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, whole_number
+from runs.api.openapi import between, problems
+from runs.api.permissions import Readers
+from runs.models import PolicyVersion
+
+FILTERS: Final = [
+    *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
+    *(OpenApiParameter(f"version_{end}", OpenApiTypes.NUMBER) for end in ("min", "max")),
+    OpenApiParameter("batch", OpenApiTypes.STR),
+    OpenApiParameter("q", OpenApiTypes.STR, description="What the slot's name begins with."),
+    OpenApiParameter("cursor", OpenApiTypes.STR),
+    OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
+]
+
+
+def listed(request: Request, run: str) -> HttpResponse:
+    """Answer the fragments of a run that a request asks for."""
+    found = runs_selectors.readable_run(run)
+    wanted = filter_of(request)
+    limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
+    token = request.query_params.get("cursor", "")
+    page = fragment_lists.fragment_page(
+        found.pk,
+        wanted,
+        limit=limit or 50,
+        # A list of fragments has one order, whatever an address says of groups.
+        after=Place.parse(token, sort=Sort.NEWEST) if token else None,
+    )
+    return answer(
+        FragmentList(
+            results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
+            next=page.next,
+            is_partial=page.is_partial,
+        )
+    )
+
+
+class FragmentView(APIView):
+    """One fragment of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="fragments_get",
+        responses={200: FragmentDetail},
+        tags=["fragments"],
+    )
+    def get(self, request: Request, run: str, fragment: int) -> HttpResponse:
+        """Get a fragment.
+
+        Its episodes, its arrays by name and shape, and its rewards.
+        """
+        found = runs_selectors.readable_run(run)
+        row = fragment_lists.fragment_row(found.pk, fragment)
+        content, problem = _content(row)
+        version = PolicyVersion.objects.filter(run=found, epoch=row.epoch, step=row.version_max)
+        before, after = fragment_lists.beside(found.pk, row)
+        return answer(
+            FragmentDetail(
+                fragment=summary(row, None if content is None else content.reward_sum),
+                content=content,
+                problem=problem,
+                version=version.values_list("pk", flat=True).first(),
+                before=before,
+                after=after,
+            )
+        )
+
+
+def _content(row: FragmentRow) -> tuple[FragmentContent | None, str]:
+    """Return what is in a fragment, or why nobody can tell."""
+    try:
+        return content_of(fragment_lists.opened(row)), ""
+    except (FragmentUnreadable, PayloadMissing) as error:
+        return None, str(error)
+
+
+class StepsView(APIView):
+    """The steps of a fragment."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="fragments_steps",
+        parameters=[
+            OpenApiParameter("start", between(0, 1 << 31)),
+            OpenApiParameter("count", between(1, MOST_STEPS)),
+        ],
+        responses={200: StepWindow, **problems(410, 422)},
+        tags=["fragments"],
+    )
+    def get(self, request: Request, run: str, fragment: int) -> HttpResponse:
+        """List a fragment's steps.
+
+        Action, reward, value, logprob, episode ends and policy versions.
+        """
+        start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
+        count = whole_number(request, "count", default=512, at_least=1, at_most=MOST_STEPS)
+        found = runs_selectors.readable_run(run)
+        row = fragment_lists.fragment_row(found.pk, fragment)
+        return answer(window(fragment_lists.opened(row), start=start or 0, count=count or 512))
+
+
+def summary(row: FragmentRow, reward_sum: float | None) -> FragmentSummary:
+    """Return a row as the API tells it."""
+    return FragmentSummary(**msgspec.structs.asdict(row), reward_sum=reward_sum)

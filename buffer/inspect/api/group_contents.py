@@ -1,0 +1,184 @@
+"""Show what is in a group, a bounded part at a time."""
+
+from typing import Final
+
+from django.http import HttpResponse, HttpResponseNotModified
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import Struct
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.atropos.schemas import ScoredData
+from buffer.inspect.queries import group_contents, group_lists, token_text
+from buffer.inspect.queries.group_lists import GroupRow
+from buffer.inspect.rules.conversations import Conversation, conversation
+from buffer.inspect.rules.sequence_views import (
+    NoSuchSequence,
+    SequenceList,
+    SequenceWindow,
+    summaries,
+    window,
+)
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, whole_number
+from runs.api.openapi import between, problems
+from runs.api.permissions import Readers
+from runs.models import Run
+
+MOST_TOKENS: Final = 1 << 17
+MOST_CHARACTERS: Final = 1 << 20
+# Content never changes; whether one may see it is asked each time.
+_CACHE: Final = {"Cache-Control": "private, no-cache"}
+
+
+def _row(run: str, group: int) -> tuple[Run, GroupRow]:
+    found = runs_selectors.readable_run(run)
+    return found, group_lists.group_row(found.pk, group)
+
+
+def _tag(row: GroupRow) -> str:
+    # The last part names the shape of the answers: who has an older one asks again.
+    return f'"group-{row.id}-{row.size_bytes}-2"'
+
+
+def _cached(request: Request, row: GroupRow) -> HttpResponseBase | None:
+    """Return that nothing changed, if the browser has it already."""
+    tag = _tag(row)
+    if tag not in request.headers.get("If-None-Match", ""):
+        return None
+    return HttpResponseNotModified(headers={"ETag": tag, **_CACHE})
+
+
+def _answer(row: GroupRow, message: Struct) -> HttpResponse:
+    response = answer(message)
+    for name, value in (_CACHE | {"ETag": _tag(row)}).items():
+        response[name] = value
+    return response
+
+
+class SequencesView(APIView):
+    """The sequences of a group."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="sequences_list",
+        responses={200: SequenceList, **problems(410, 422)},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str, group: int) -> HttpResponseBase:
+        """List a group's sequences.
+
+        Score, length, turns and anomalies, without tokens.
+        """
+        found, row = _row(run, group)
+        if kept := _cached(request, row):
+            return kept
+        pieces = token_text.pieces_of(found)
+        return _answer(row, summaries(group_contents.opened(row), has_text=pieces is not None))
+
+
+class SequenceView(APIView):
+    """One sequence of a group."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="sequences_get",
+        parameters=[
+            OpenApiParameter("start", between(0, 1 << 31)),
+            OpenApiParameter("count", between(1, MOST_TOKENS)),
+        ],
+        responses={200: SequenceWindow, **problems(410, 422)},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str, group: int, sequence: int) -> HttpResponseBase:
+        """Get a sequence's tokens.
+
+        A range of tokens with text, mask, logprobs and advantages.
+        """
+        start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
+        count = whole_number(request, "count", default=4096, at_least=1, at_most=MOST_TOKENS)
+        found, row = _row(run, group)
+        if kept := _cached(request, row):
+            return kept
+        return _answer(
+            row,
+            window(
+                group_contents.opened(row),
+                sequence,
+                start=start or 0,
+                count=count or 4096,
+                pieces=token_text.pieces_of(found),
+            ),
+        )
+
+
+class MessagesView(APIView):
+    """What was said in a sequence."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="sequences_messages",
+        parameters=[
+            OpenApiParameter("characters", between(1, MOST_CHARACTERS)),
+            OpenApiParameter("message", between(0, 1 << 20)),
+        ],
+        responses={200: Conversation, **problems(410, 422)},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str, group: int, sequence: int) -> HttpResponseBase:
+        """List a sequence's messages.
+
+        Each text is cut to `characters`.
+        """
+        most = whole_number(
+            request, "characters", default=20_000, at_least=1, at_most=MOST_CHARACTERS
+        )
+        only = whole_number(request, "message", default=None, at_least=0, at_most=1 << 20)
+        _, row = _row(run, group)
+        if kept := _cached(request, row):
+            return kept
+        opened = group_contents.opened(row)
+        if sequence >= opened.sequences:
+            raise NoSuchSequence(f"the group has {opened.sequences} sequences, counted from 0")
+        return _answer(row, conversation(opened, sequence, characters=most or 1, only=only))
+
+
+class GroupContentView(APIView):
+    """The whole content of a group."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="groups_content",
+        parameters=[OpenApiParameter("characters", between(1, MOST_CHARACTERS))],
+        responses={
+            (200, "application/json"): ScoredData,
+            (200, "text/plain"): OpenApiTypes.STR,
+            **problems(410, 422),
+        },
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str, group: int) -> HttpResponse:
+        """Download a trajectory group.
+
+        Atropos JSON; with `characters` only its beginning, as text.
+        """
+        most = whole_number(
+            request, "characters", default=None, at_least=1, at_most=MOST_CHARACTERS
+        )
+        found, row = _row(run, group)
+        content = group_contents.as_json(row)
+        if most is not None:
+            text = content[: most * 4].decode(errors="replace")[:most]
+            return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=_CACHE)
+        name = f"{found.name}-group-{row.id}.json"
+        return HttpResponse(
+            content,
+            content_type="application/json",
+            headers=_CACHE | {"Content-Disposition": f'attachment; filename="{name}"'},
+        )

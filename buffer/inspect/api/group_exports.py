@@ -1,0 +1,58 @@
+"""Hand out whole selections of groups, never all in memory."""
+
+from typing import Final
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.archive.api import PARQUET
+from buffer.inspect.api.group_lists import FILTERS, filter_of
+from buffer.inspect.queries import group_exports
+from buffer.items.api.streaming import streamed
+from runs import selectors as runs_selectors
+from runs.api.bodies import InvalidBody, whole_number
+from runs.api.openapi import between, problems
+from runs.api.permissions import Readers
+
+JSON_LINES: Final = "application/jsonl"
+MOST_GROUPS: Final = 1_000_000
+_FORMATS: Final = {"jsonl": JSON_LINES, "parquet": PARQUET}
+
+
+class GroupExportView(APIView):
+    """A selection of a run's groups as a file."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="groups_export",
+        parameters=[
+            *FILTERS,
+            OpenApiParameter("form", OpenApiTypes.STR, enum=list(_FORMATS)),
+            OpenApiParameter("limit", between(1, MOST_GROUPS)),
+        ],
+        responses={
+            (200, JSON_LINES): OpenApiTypes.BINARY,
+            (200, PARQUET): OpenApiTypes.BINARY,
+            **problems(501),
+        },
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str) -> StreamingHttpResponse:
+        """Export trajectory groups.
+
+        Groups that match the filter, as JSON lines or Parquet.
+        """
+        form = request.query_params.get("form", "jsonl")
+        if form not in _FORMATS:
+            raise InvalidBody("form", f"{form[:40]!r} is none of {', '.join(_FORMATS)}")
+        limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
+        found = runs_selectors.readable_run(run)
+        write = group_exports.parquet if form == "parquet" else group_exports.json_lines
+        parts = write(found.pk, filter_of(request), limit=limit or MOST_GROUPS)
+        return streamed(
+            request, parts, content_type=_FORMATS[form], filename=f"{found.name}-groups.{form}"
+        )

@@ -1,0 +1,255 @@
+"""Let people look for groups and at them; nothing here changes anything."""
+
+import math
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
+from buffer.inspect.queries.group_lists import GroupRow
+from buffer.inspect.queries.marks import MarkRow, Vocabulary
+from buffer.inspect.rules.group_filter import Flag, GroupFilter, Place, parse_filter
+from buffer.inspect.schemas import groups as messages
+from buffer.items.queries.counts import counts
+from buffer.items.rules.ledger import ACCEPTED
+from buffer.items.rules.states import ItemKind
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, whole_number
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+
+PAGE_AT_MOST: Final = 200
+_MANY: Final = (
+    *("env", "lesson", "worker", "state", "reason", "flag"),
+    *("label", "mark", "set"),
+)
+_RANGES: Final = ("version", "step", "score", "length")
+FILTERS: Final = [
+    *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in _MANY),
+    *(
+        OpenApiParameter(f"{name}_{end}", OpenApiTypes.NUMBER)
+        for name in _RANGES
+        for end in ("min", "max")
+    ),
+    *(OpenApiParameter(name, OpenApiTypes.STR) for name in ("batch", "prompt", "q", "sort")),
+]
+
+
+def filter_of(request: Request) -> GroupFilter:
+    """Return which groups a request's query asks for.
+
+    Raises:
+        InvalidFilter: If a parameter makes no sense.
+    """
+    return parse_filter(dict(request.query_params.lists()))
+
+
+class GroupFacetsView(APIView):
+    """What the groups of a run have in common."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="groups_facets",
+        parameters=FILTERS,
+        responses={200: messages.GroupFacets, **problems(503)},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Count trajectory groups by facet.
+
+        The newest groups by environment, lesson, state and so on.
+        """
+        found = runs_selectors.readable_run(run)
+        counted = group_facets.facets(found.pk, filter_of(request))
+        names = group_provenance.environment_names(found.pk)
+        total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, fate=ACCEPTED))
+        return answer(
+            messages.GroupFacets(
+                looked_at=counted.looked_at,
+                matching=counted.matching,
+                total=total,
+                oldest_at=counted.oldest_at,
+                undigested=group_lists.digest_lag(found.pk),
+                facets={
+                    name: [
+                        messages.FacetValue(
+                            value="none" if value == "-1" else value,
+                            label=_label(name, value, names),
+                            groups=groups,
+                        )
+                        for value, groups in values.items()
+                    ]
+                    for name, values in counted.values.items()
+                }
+                | _marked(marks.vocabulary(found.pk)),
+                histograms={
+                    name: messages.ScoreBins(least=one.least, most=one.most, counts=one.counts)
+                    for name, one in counted.histograms.items()
+                },
+            )
+        )
+
+
+def _marked(words: Vocabulary) -> dict[str, list[messages.FacetValue]]:
+    """Return what people marked with, counted over the whole run whatever else is chosen."""
+    labels = [
+        messages.FacetValue(
+            value=str(label),
+            label=f"{label} {name}".rstrip(),
+            groups=words.labels.get(label, 0),
+        )
+        for label, name in words.names.items()
+        if name or label in words.labels
+    ]
+    kinds = (("pinned", words.pinned), ("noted", words.noted))
+    return {
+        "label": labels,
+        "mark": [
+            messages.FacetValue(value=value, label=value, groups=groups)
+            for value, groups in kinds
+            if groups
+        ],
+        "set": [
+            messages.FacetValue(value=one.name, label=one.name, groups=one.groups)
+            for one in words.sets
+        ],
+    }
+
+
+def _label(facet: str, value: str, names: dict[int, str]) -> str:
+    if facet != "env":
+        return value.replace("_", " ") if facet in {"flag", "reason"} else value
+    return "no environment" if value == "-1" else names.get(int(value), f"environment {value}")
+
+
+def listed(request: Request, run: str) -> HttpResponse:
+    """Answer the groups of a run that a request asks for."""
+    found = runs_selectors.readable_run(run)
+    wanted = filter_of(request)
+    limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
+    token = request.query_params.get("cursor", "")
+    page = group_lists.group_page(
+        found.pk,
+        wanted,
+        limit=limit or 50,
+        after=Place.parse(token, sort=wanted.sort) if token else None,
+        backward=request.query_params.get("backward", "") in {"1", "true"},
+    )
+    names = group_provenance.environment_names(found.pk)
+    said = marks.marks_of([row.id for row in page.rows])
+    return answer(
+        messages.GroupList(
+            results=[summary(row, wanted, names, said.get(row.id)) for row in page.rows],
+            next=page.next,
+            is_partial=page.is_partial,
+        )
+    )
+
+
+class GroupView(APIView):
+    """One group of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="groups_get",
+        responses={200: messages.GroupDetail},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str, group: int) -> HttpResponse:
+        """Get a trajectory group.
+
+        Metadata, origin and destination.
+        """
+        found = runs_selectors.readable_run(run)
+        row = group_lists.group_row(found.pk, group)
+        names = group_provenance.environment_names(found.pk)
+        origin = group_provenance.provenance(found, row)
+        return answer(
+            messages.GroupDetail(
+                group=summary(row, GroupFilter(), names, marks.marks_of([row.id]).get(row.id)),
+                batch=None if origin.batch is None else _batch(row, origin.batch),
+                version=None
+                if origin.version is None
+                else messages.VersionOfGroup(
+                    id=origin.version.pk,
+                    epoch=origin.version.epoch,
+                    step=origin.version.step,
+                    published_at=origin.version.published_at,
+                    sha256=origin.version.sha256,
+                ),
+                env_spec=origin.env_spec,
+                seed=origin.seed,
+                newer=origin.newer,
+                older=origin.older,
+            )
+        )
+
+
+def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
+    is_comparable = row.policy_step is not None and row.epoch == batch.epoch
+    return messages.BatchOfGroup(
+        id=str(batch.pk),
+        step=batch.ordinal,
+        state=batch.state,
+        trainer=str(batch.trainer.name or batch.trainer.identity) if batch.trainer else "",
+        policy_step=batch.policy_step,
+        epoch=batch.epoch,
+        staleness=batch.policy_step - row.policy_step
+        if is_comparable and row.policy_step is not None
+        else None,
+        leased_at=batch.leased_at,
+        lease_expires_at=batch.lease_expires_at,
+        lapses=batch.lapses,
+        delivered_at=batch.delivered_at,
+        settled_at=batch.settled_at,
+    )
+
+
+def summary(
+    row: GroupRow, wanted: GroupFilter, names: dict[int, str], mark: MarkRow | None
+) -> messages.GroupSummary:
+    """Return a row as the API tells it."""
+    same = {
+        name: getattr(row, name)
+        for name in messages.GroupSummary.__struct_fields__
+        if hasattr(row, name)
+    }
+    numbers = {
+        name: _number(getattr(row, name))
+        for name in ("score_mean", "score_min", "score_max", "score_std")
+    }
+    return messages.GroupSummary(
+        **same
+        | numbers
+        | {
+            "scores": [_number(score) for score in row.scores],
+            "environment": "" if row.env_id is None else names.get(row.env_id, ""),
+            "batch": None if row.batch_id is None else str(row.batch_id),
+            "flags": [str(flag) for flag in _flags(row)],
+            "mark": None if mark is None else msgspec.convert(asdict(mark), messages.MarkOfGroup),
+            "place": group_lists.place_of(row, wanted).token(),
+        }
+    )
+
+
+def _flags(row: GroupRow) -> list[Flag]:
+    stands = {
+        Flag.TRUNCATED: row.truncated > 0,
+        Flag.ZERO_VARIANCE: row.sequences > 1 and row.score_min == row.score_max,
+        Flag.DUPLICATE: row.duplicates > 0,
+        Flag.STALE: row.drop_reason in {"stale_version", "stale_epoch", "stale_age"},
+        Flag.QUARANTINED: row.state == "quarantined",
+    }
+    return [flag for flag, is_so in stands.items() if is_so]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,161 @@
+"""Let people label, pin and note groups, and put them into sets."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.inspect.queries import marks
+from buffer.inspect.schemas import marks as messages
+from buffer.inspect.services.group_sets import change_set, drop_set
+from buffer.inspect.services.marks import mark_groups, name_label
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.models import Run
+from runs.wire import Ask
+
+ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkWords}
+
+
+def _words(run: Run) -> HttpResponse:
+    found = marks.vocabulary(run.pk)
+    return answer(
+        messages.MarkWords(
+            labels=[
+                messages.LabelRow(label=label, name=name, groups=found.labels.get(label, 0))
+                for label, name in found.names.items()
+            ],
+            pinned=found.pinned,
+            noted=found.noted,
+            sets=[msgspec.convert(asdict(one), messages.SetOfGroups) for one in found.sets],
+        )
+    )
+
+
+class MarksView(APIView):
+    """What people of a run say of its groups."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may: people who look read, people who operate write."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List labels and sets.
+
+        With the number of groups of each.
+        """
+        return _words(runs_selectors.readable_run(run))
+
+    @extend_schema(
+        operation_id="marks_change",
+        request=messages.MarkGroups,
+        responses=ANSWERS,
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Mark trajectory groups.
+
+        Labels, pins or annotates up to 200 groups; earlier values are kept in the audit
+        log.
+        """
+        wanted = read(request, messages.MarkGroups)
+        found = runs_selectors.run_named(run)
+        asked = {name: getattr(wanted, name) for name in ("label", "is_pinned", "note")}
+        mark_groups(
+            run_id=found.pk,
+            group_ids=wanted.groups,
+            changes={name: value for name, value in asked.items() if value is not msgspec.UNSET},
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _words(found)
+
+
+class LabelView(APIView):
+    """One of the nine labels of a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="labels_name", request=messages.NameLabel, responses=ANSWERS, tags=["groups"]
+    )
+    def put(self, request: Request, run: str, label: int) -> HttpResponse:
+        """Name a label.
+
+        The name applies to this run.
+        """
+        wanted = read(request, messages.NameLabel)
+        found = runs_selectors.run_named(run)
+        name_label(
+            run_id=found.pk,
+            label=label,
+            name=wanted.name,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _words(found)
+
+
+class SetView(APIView):
+    """A set of groups."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="sets_change",
+        request=messages.ChangeSet,
+        responses={**ANSWERS, **problems(409)},
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
+        """Change a set's groups.
+
+        Adds and removes groups; a new set is created.
+        """
+        wanted = read(request, messages.ChangeSet)
+        found = runs_selectors.run_named(run)
+        change_set(
+            run_id=found.pk,
+            name=group_set,
+            add=wanted.add,
+            remove=wanted.remove,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _words(found)
+
+
+class SetDropView(APIView):
+    """The end of a set of groups."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(operation_id="sets_drop", request=Ask, responses=ANSWERS, tags=["groups"])
+    def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
+        """Delete a set.
+
+        Its groups are kept; the audit log keeps their ids.
+        """
+        said = read(request, Ask)
+        found = runs_selectors.run_named(run)
+        drop_set(
+            run_id=found.pk,
+            name=group_set,
+            actor=identity_of(request),
+            reason=said.reason,
+            now=timezone.now(),
+        )
+        return _words(found)

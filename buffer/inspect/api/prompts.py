@@ -1,0 +1,70 @@
+"""Let people see what several runs were asked alike."""
+
+import math
+from dataclasses import asdict
+from typing import Any, Final
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.inspect.queries import prompts
+from buffer.inspect.queries.prompts import PromptOfRun
+from buffer.inspect.schemas import prompts as messages
+from runs import selectors as runs_selectors
+from runs.api.bodies import InvalidBody, answer
+from runs.api.openapi import listed, problems
+from runs.api.permissions import Readers
+
+RUNS_AT_MOST: Final = 20
+
+
+class PromptsView(APIView):
+    """Prompts of several runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="prompts_of_runs",
+        parameters=[
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            )
+        ],
+        responses={200: messages.PromptList, **problems(404, 503)},
+        tags=["groups"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List recent prompts of runs.
+
+        With the scores of each prompt.
+        """
+        text = request.query_params.get("runs", "")
+        names = list(dict.fromkeys(name for name in text.split(",") if name))
+        if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
+            raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+        runs = {runs_selectors.readable_run(name).pk: name for name in names}
+        return answer(
+            messages.PromptList(
+                results=[
+                    messages.PromptRow(
+                        prompt=one.prompt,
+                        excerpt=one.excerpt,
+                        lesson=one.lesson,
+                        example=one.example,
+                        runs=[_in_run(each, runs[each.run_id]) for each in one.runs],
+                    )
+                    for one in prompts.shared_prompts(list(runs))
+                ]
+            )
+        )
+
+
+def _in_run(found: PromptOfRun, run: str) -> messages.PromptInRun:
+    told: dict[str, Any] = {
+        name: value if not isinstance(value, float) or math.isfinite(value) else None
+        for name, value in asdict(found).items()
+        if name != "run_id"
+    }
+    return messages.PromptInRun(run=run, **told)

@@ -1,0 +1,99 @@
+"""What people say of groups: in tables of their own, so that no row of the queue is written."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from buffer.inspect.rules.marks import LABELS, LONGEST_LABEL_NAME, LONGEST_NOTE
+from buffer.items.models.items import TrajectoryGroup
+from runs.models import Run
+
+
+class GroupMark(models.Model):
+    """A group that somebody labelled, pinned or wrote a note on; a mark without any has no row."""
+
+    group = models.OneToOneField(
+        TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="mark"
+    )
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    label = models.PositiveSmallIntegerField(
+        null=True, blank=True, choices=[(label, str(label)) for label in LABELS]
+    )
+    is_pinned = models.BooleanField(default=False)
+    note = models.CharField(max_length=LONGEST_NOTE, blank=True)
+    changed_by = models.CharField(max_length=200)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(label__isnull=True) | Q(label__range=(1, 9)), name="mark_label_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(label__isnull=False) | Q(is_pinned=True) | ~Q(note=""),
+                name="mark_says_something",
+            ),
+        ]
+        # Lists of marked groups walk these, newest first, however large the run is.
+        indexes = [
+            models.Index("run", F("group").desc(), name="mark_newest_first"),
+            models.Index(
+                "run",
+                "label",
+                F("group").desc(),
+                condition=Q(label__isnull=False),
+                name="mark_by_label",
+            ),
+            models.Index("run", F("group").desc(), condition=Q(is_pinned=True), name="mark_pinned"),
+        ]
+
+    def __str__(self) -> str:
+        return f"mark on group {self.group_id}"
+
+
+class LabelName(models.Model):
+    """What a run's people call one of its labels."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    label = models.PositiveSmallIntegerField(help_text="1 to 9.")
+    name = models.CharField(max_length=LONGEST_LABEL_NAME)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "label"], name="label_name_is_one")]
+
+    def __str__(self) -> str:
+        return f"label {self.label} of {self.run_id}"
+
+
+class GroupSet(models.Model):
+    """Groups of a run that somebody put together under a name."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    name = models.CharField(max_length=60)
+    # Kept with every change, so that nobody counts members.
+    groups = models.PositiveIntegerField(default=0)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="group_set_is_one")]
+
+    def __str__(self) -> str:
+        return f"set {self.name} of {self.run_id}"
+
+
+class SetMember(models.Model):
+    """A group in a set."""
+
+    # The constraint's index has the set first, and gives its newest groups first.
+    set = models.ForeignKey(
+        GroupSet, on_delete=models.CASCADE, db_index=False, related_name="members"
+    )
+    group = models.ForeignKey(TrajectoryGroup, on_delete=models.CASCADE, related_name="+")
+    added_by = models.CharField(max_length=200)
+    added_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["set", "group"], name="set_member_is_one")]
+
+    def __str__(self) -> str:
+        return f"group {self.group_id} in set {self.set_id}"

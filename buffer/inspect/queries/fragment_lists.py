@@ -1,0 +1,199 @@
+"""List the fragments of a run, and open one, for those who look at them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection
+from msgspec import Struct
+
+from buffer.inspect.queries.group_lists import patience
+from buffer.inspect.rules.fragment_views import Opened, reward_sum
+from buffer.inspect.rules.group_filter import GroupFilter, Place
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
+
+LOOKED_AT: Final = 20_000
+"""Newest fragments that one page is looked for in."""
+SUMMED_BYTES: Final = 256 << 10
+"""Of one fragment whose rewards a list adds up; larger ones are opened first."""
+SUMMED_BYTES_IN_ALL: Final = 8 << 20
+_ALL: Final = (1 << 31) - 1
+ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
+    f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id::text, b.ordinal,
+    f.uses, f.received_at, f.size_bytes, f.segment IS NOT NULL"""
+_OF_RUN: Final = """SELECT * FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND segment IS NOT NULL AND id < %(before)s
+    ORDER BY id DESC LIMIT %(rows)s"""
+# A fragment that is sampled into many batches is listed by each of them.
+_OF_BATCH: Final = """SELECT * FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND id < %(before)s AND id IN (
+        SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
+        UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
+    ORDER BY id DESC LIMIT %(rows)s"""
+_ONE: Final = f"""SELECT {ROW} FROM buffer_fragmentchunk f
+    LEFT JOIN buffer_batch b ON b.id = f.batch_id
+    WHERE f.id = %(fragment)s AND f.run_id = %(run)s"""  # noqa: S608 made here
+_BESIDE: Final = """SELECT number, id FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND slot = %(slot)s AND number = ANY(%(numbers)s::bigint[])"""
+
+
+class FragmentNotFound(LookupError):
+    """The run has no such fragment."""
+
+
+class FragmentRow(Struct, frozen=True):
+    """A fragment without its content."""
+
+    id: int
+    slot: str
+    """Env slot and incarnation."""
+    number: int
+    """Counts the fragments of its slot from 0."""
+    contiguous: bool
+    environment: str
+    worker: str
+    epoch: int
+    version_min: int
+    version_max: int
+    """Versions that acted in it."""
+    steps: int
+    """Env steps, padding not counted."""
+    state: str
+    drop_reason: str
+    batch: str | None
+    step: int | None
+    """Of its batch: the train step."""
+    uses: int
+    """Batches that it was sampled into."""
+    received_at: datetime
+    size_bytes: int
+    has_bytes: bool
+    """Bytes were kept; whether retention left them is known when they are asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentPage:
+    """A part of a list."""
+
+    rows: list[FragmentRow]
+    rewards: dict[int, float]
+    """Sum of the rewards by fragment, of those that were small enough to look into."""
+    next: str
+    """Where the next page begins; empty at the end of the list."""
+    is_partial: bool
+    """The page is short because so many rows were looked through, not because these are all."""
+
+
+def fragment_page(
+    run_id: int, wanted: GroupFilter, *, limit: int, after: Place | None = None
+) -> FragmentPage:
+    """Return the next fragments of a run that kept their bytes, newest first.
+
+    Args:
+        run_id: The run.
+        wanted: Its states, workers, versions, batch and text (the beginning of a slot's name)
+            count; nothing else of it says anything about fragments.
+        limit: Of the page.
+        after: Where the page before ended.
+
+    Raises:
+        SearchTooSlow: If the database takes too long.
+    """
+    tests, params = _conditions(wanted)
+    params |= {
+        "run": run_id,
+        "before": after.group_id if after else 1 << 62,
+        "rows": LOOKED_AT,
+        "limit": limit + 1,
+        "batch": wanted.batch,
+    }
+    source = _OF_RUN if wanted.batch is None else _OF_BATCH
+    query = f"""
+        SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
+        {f"WHERE {' AND '.join(tests)}" if tests else ""}
+        ORDER BY f.id DESC LIMIT %(limit)s"""  # noqa: S608 made here
+    with patience() as cursor:
+        cursor.execute(query, params)
+        rows = [FragmentRow(*row) for row in cursor.fetchall()]
+        is_full = len(rows) > limit
+        rows = rows[:limit]
+        last = rows[-1].id if is_full else _last_looked_at(cursor, source, params)
+    return FragmentPage(
+        rows=rows,
+        rewards=_reward_sums(rows),
+        next="" if last is None else Place(None, last).token(),
+        is_partial=not is_full and last is not None,
+    )
+
+
+def _last_looked_at(cursor: Any, source: str, params: dict[str, Any]) -> int | None:
+    """Return the last fragment of a stretch that was cut, None if it was not."""
+    cursor.execute(f"SELECT id FROM ({source}) f OFFSET {LOOKED_AT - 1}", params)  # noqa: S608
+    row = cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+def _conditions(wanted: GroupFilter) -> tuple[list[str], dict[str, Any]]:
+    tests: dict[str, tuple[str, Any]] = {}
+    if wanted.states:
+        tests["states"] = "f.state = ANY(%(states)s)", list(wanted.states)
+    if wanted.workers:
+        tests["workers"] = "f.worker = ANY(%(workers)s)", list(wanted.workers)
+    if wanted.versions.least is not None:
+        tests["oldest"] = "f.version_max >= %(oldest)s", wanted.versions.least
+    if wanted.versions.most is not None:
+        tests["newest"] = "f.version_min <= %(newest)s", wanted.versions.most
+    if wanted.text:
+        tests["slot"] = "starts_with(f.slot, %(slot)s)", wanted.text
+    return [test for test, _ in tests.values()], {name: value for name, (_, value) in tests.items()}
+
+
+def _reward_sums(rows: list[FragmentRow]) -> dict[int, float]:
+    """Return the rewards of small fragments summed up, of so many as fit a bound."""
+    ids, left = [], SUMMED_BYTES_IN_ALL
+    for row in rows:
+        if row.has_bytes and row.size_bytes <= min(SUMMED_BYTES, left):
+            ids.append(row.id)
+            left -= row.size_bytes
+    if not ids:
+        return {}
+    contents = readable_contents(ItemKind.FRAGMENTS, ids)
+    sums = {item_id: reward_sum(stored.content) for item_id, stored in contents.items()}
+    return {item_id: total for item_id, total in sums.items() if total is not None}
+
+
+def fragment_row(run_id: int, fragment_id: int) -> FragmentRow:
+    """Return one fragment of a run.
+
+    Raises:
+        FragmentNotFound: If it is none of this run.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_ONE, {"run": run_id, "fragment": fragment_id})
+        row = cursor.fetchone()
+    if row is None:
+        raise FragmentNotFound(f"the run has no fragment {fragment_id}")
+    return FragmentRow(*row)
+
+
+def beside(run_id: int, row: FragmentRow) -> tuple[int | None, int | None]:
+    """Return the ids of the fragments of the same slot right before and right after one."""
+    numbers = [row.number - 1, row.number + 1]
+    with connection.cursor() as cursor:
+        cursor.execute(_BESIDE, {"run": run_id, "slot": row.slot, "numbers": numbers})
+        found = dict(cursor.fetchall())
+    return found.get(numbers[0]), found.get(numbers[1])
+
+
+def opened(row: FragmentRow) -> Opened:
+    """Return what is in a fragment.
+
+    Raises:
+        FragmentUnreadable: If its bytes are none.
+        PayloadMissing: If none were kept, or they are lost.
+        PayloadExpired: If retention let them go.
+    """
+    if not row.has_bytes:
+        raise PayloadMissing(ItemKind.FRAGMENTS, row.id, why="they were never kept")
+    return Opened(content_head(ItemKind.FRAGMENTS, row.id, _ALL))

@@ -1,0 +1,123 @@
+"""Write out the groups that a filter finds, a few at a time, so that any number of them fits."""
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from buffer.archive.services.parquet_stream import ParquetStream
+from buffer.inspect.queries.group_contents import GroupUnreadable, as_json
+from buffer.inspect.queries.group_lists import GroupRow, group_page
+from buffer.inspect.queries.marks import UNMARKED, MarkRow, marks_of
+from buffer.inspect.rules.group_filter import GroupFilter, Place
+from buffer.payloads.services.contents import PayloadMissing
+
+PAGE: Final = 50
+ROW_GROUP_BYTES: Final = 16 << 20
+ROW_GROUP_ROWS: Final = 500
+COLUMNS: Final = {
+    "id": "int64",
+    "state": "string",
+    "drop_reason": "string",
+    "env_id": "int64",
+    "lesson": "string",
+    "worker": "string",
+    "producer": "string",
+    "epoch": "int64",
+    "policy_step": "int64",
+    "step": "int64",
+    "received_at": "time",
+    "sequences": "int64",
+    "tokens": "int64",
+    "longest_tokens": "int64",
+    "score_mean": "double",
+    "score_min": "double",
+    "score_max": "double",
+    "truncated": "int64",
+    "duplicates": "int64",
+    "prompt": "string",
+    "label": "int64",
+    "is_pinned": "bool",
+    "note": "string",
+    "sets": "string",
+    "missing": "string",
+    "group": "large_string",
+}
+_OF_MARK: Final = frozenset({"label", "is_pinned", "note"})
+
+
+Marked = tuple[GroupRow, MarkRow]
+
+
+def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[Marked]:
+    """Yield the groups of a list with what people say of them, at most `limit`.
+
+    What comes in meanwhile may be among them.
+    """
+    after, left = None, limit
+    while left > 0:
+        page = group_page(run_id, wanted, limit=min(PAGE, left), after=after)
+        said = marks_of([row.id for row in page.rows])
+        yield from ((row, said.get(row.id, UNMARKED)) for row in page.rows)
+        left -= len(page.rows)
+        if not page.next:
+            return
+        after = Place.parse(page.next, sort=wanted.sort)
+
+
+def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
+    """Yield a line of JSON for each group: what is known of it, and under ``group`` its content."""
+    for row, mark in rows(run_id, wanted, limit=limit):
+        group, missing = _content(row)
+        known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
+        known |= {"sets": mark.sets, "missing": missing}
+        line = known | {"group": msgspec.Raw(group or b"null")}
+        yield msgspec.json.encode(line) + b"\n"
+
+
+def parquet(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
+    """Yield the parts of a Parquet file with a row for each group.
+
+    Raises:
+        ArchiveUnavailable: If pyarrow is not installed.
+    """
+    stream = ParquetStream(COLUMNS)
+    return _parquet_parts(stream, rows(run_id, wanted, limit=limit))
+
+
+def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[bytes]:
+    while some := list(islice(found, ROW_GROUP_ROWS)):
+        records: list[tuple[Any, ...]] = []
+        size_bytes = 0
+        for row, mark in some:
+            group, missing = _content(row)
+            known = [_known(row, mark, name) for name in list(COLUMNS)[:-2]]
+            records.append((*known, missing, None if group is None else group.decode()))
+            size_bytes += len(group or b"")
+            if size_bytes >= ROW_GROUP_BYTES:
+                yield stream.write(records)
+                records, size_bytes = [], 0
+        if records:
+            yield stream.write(records)
+    yield stream.close()
+
+
+def _known(row: GroupRow, mark: MarkRow, name: str) -> Any:
+    if name == "sets":
+        return ",".join(mark.sets)
+    return getattr(mark if name in _OF_MARK else row, name, None)
+
+
+def _content(row: GroupRow) -> tuple[bytes | None, str]:
+    """Return a group as one line of JSON, or None and why not."""
+    try:
+        content = as_json(row)
+    except (PayloadMissing, GroupUnreadable) as error:
+        return None, str(error)
+    return (msgspec.json.format(content, indent=-1) if b"\n" in content else content), ""
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,193 @@
+"""List the groups of a run, a page at a time, from metadata only."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import DatabaseError, connection, transaction
+from psycopg.errors import QueryCanceled
+
+from buffer.inspect.models.digests import DigestCursor
+from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions, order, stretch
+from buffer.inspect.rules.group_filter import GroupFilter, Place, Sort
+
+LOOKED_AT: Final = 50_000
+"""Groups that one page looks through at most."""
+LAG_COUNTED_TO: Final = 10_000
+_PATIENCE_MS: Final = 5000
+_ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step, g.batch_id,
+    b.ordinal, g.position, g.received_at, g.size_bytes, g.sequences, g.tokens, g.longest_tokens,
+    g.score_mean, g.score_min, g.score_max, g.score_std, g.producer, g.codec,
+    g.segment IS NOT NULL, g.origin, d.group_id IS NOT NULL, COALESCE(d.lesson, ''),
+    COALESCE(d.worker, ''), COALESCE(d.example, ''), COALESCE(d.scores, '{}'),
+    COALESCE(d.lengths, '{}'), COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0),
+    COALESCE(d.excerpt, ''), COALESCE(replace(d.prompt::text, '-', ''), '')"""
+_ONE: Final = f"""
+    SELECT {_ROW} FROM buffer_trajectorygroup g {JOINED}
+    WHERE g.id = %(group)s AND g.run_id = %(run)s"""  # noqa: S608
+_LAG: Final = f"""
+    SELECT count(*) FROM (
+        SELECT 1 FROM buffer_trajectorygroup i
+        WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+        AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+        LIMIT {LAG_COUNTED_TO}
+    ) behind"""  # noqa: S608
+
+
+class GroupNotFound(LookupError):
+    """The run has no such group."""
+
+
+class SearchTooSlow(Exception):
+    """A question takes too long to answer; the text says what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group as lists show it."""
+
+    id: int
+    state: str
+    drop_reason: str
+    env_id: int | None
+    epoch: int
+    policy_step: int | None
+    batch_id: UUID | None
+    step: int | None
+    """Ordinal of its batch."""
+    position: int | None
+    received_at: datetime
+    size_bytes: int
+    sequences: int
+    tokens: int
+    longest_tokens: int
+    score_mean: float
+    score_min: float
+    score_max: float
+    score_std: float
+    producer: str
+    codec: str
+    has_bytes: bool
+    """Bytes were kept; whether retention left them is known when they are asked for."""
+    origin: str
+    is_digested: bool
+    """What follows is known."""
+    lesson: str
+    worker: str
+    example: str
+    scores: list[float]
+    lengths: list[int]
+    truncated: int
+    duplicates: int
+    excerpt: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPage:
+    """A part of a list."""
+
+    rows: list[GroupRow]
+    next: str
+    """Where the next page begins; empty at the end of the list."""
+    is_partial: bool
+    """The page is short because so many rows were looked through, not because these are all."""
+
+
+def group_page(
+    run_id: int,
+    wanted: GroupFilter,
+    *,
+    limit: int,
+    after: Place | None = None,
+    backward: bool = False,
+) -> GroupPage:
+    """Return the next groups of a list; `backward` those before a place, nearest first.
+
+    Raises:
+        SearchTooSlow: If the database takes too long.
+    """
+    source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
+    tests, values = conditions(wanted)
+    query = f"""
+        SELECT {_ROW} FROM ({source.sql}) g {JOINED}
+        {f"WHERE {' AND '.join(tests.values())}" if tests else ""}
+        ORDER BY {order(wanted, backward=backward)} LIMIT %(limit)s"""  # noqa: S608 made here
+    with patience() as cursor:
+        cursor.execute(query, source.params | values | {"limit": limit + 1})
+        rows = [GroupRow(*row) for row in cursor.fetchall()]
+        if len(rows) > limit:
+            rows = rows[:limit]
+            return GroupPage(rows=rows, next=place_of(rows[-1], wanted).token(), is_partial=False)
+        last = _last_looked_at(cursor, run_id, wanted, after=after, backward=backward)
+    return GroupPage(rows=rows, next="" if last is None else last.token(), is_partial=bool(last))
+
+
+def _last_looked_at(
+    cursor: Any, run_id: int, wanted: GroupFilter, *, after: Place | None, backward: bool
+) -> Place | None:
+    """Return the last place of a stretch that was cut, None if it was not."""
+    source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
+    value = VALUE_OF.get(wanted.sort, "NULL")
+    cursor.execute(
+        f"SELECT {value}, id FROM ({source.sql}) g OFFSET {LOOKED_AT - 1}",  # noqa: S608 made here
+        source.params,
+    )
+    row = cursor.fetchone()
+    return None if row is None else Place(*row)
+
+
+def place_of(row: GroupRow, wanted: GroupFilter) -> Place:
+    """Return where a row stands in a list."""
+    if wanted.sort is Sort.NEWEST:
+        return Place(None, row.id)
+    return Place(float(getattr(row, VALUE_OF[wanted.sort])), row.id)
+
+
+def group_row(run_id: int, group_id: int) -> GroupRow:
+    """Return one group of a run.
+
+    Raises:
+        GroupNotFound: If it is none of this run.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_ONE, {"run": run_id, "group": group_id})
+        row = cursor.fetchone()
+    if row is None:
+        raise GroupNotFound(f"the run has no group {group_id}")
+    return GroupRow(*row)
+
+
+def digest_lag(run_id: int) -> int:
+    """Return how many groups with bytes are not digested yet, counted to 10,000."""
+    cursor = DigestCursor.objects.filter(run_id=run_id).first()
+    place = ("0", 0) if cursor is None else (str(cursor.written_in), cursor.item_id)
+    with connection.cursor() as sql:
+        sql.execute(_LAG, {"run": run_id, "written_in": place[0], "item": place[1]})
+        (behind,) = sql.fetchone()
+    return int(behind)
+
+
+@contextmanager
+def patience() -> Iterator[Any]:
+    """Lend a cursor whose statements may take a few seconds, not more.
+
+    Raises:
+        SearchTooSlow: If one takes longer.
+    """
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {_PATIENCE_MS}")
+            # Compiling a plan, or sharing it out, takes longer than running it.
+            cursor.execute("SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0")
+            yield cursor
+    except DatabaseError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise SearchTooSlow(
+                f"nothing was found within {_PATIENCE_MS // 1000} s: ask for rarer words, "
+                "or for one batch"
+            ) from error
+        raise

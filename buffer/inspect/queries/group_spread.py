@@ -1,0 +1,64 @@
+"""Read scores and lengths of groups from all of a run's life, a bounded number of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db import connection
+
+from buffer.inspect.queries.group_provenance import environment_names
+from buffer.inspect.rules.id_ranges import stretches
+
+GROUPS_EACH: Final = 40
+# Ids rise with time, and an index gives those of a run: each stretch of ids is a few steps into it.
+_ENDS: Final = """
+    SELECT (SELECT id FROM buffer_trajectorygroup
+            WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id LIMIT 1),
+        (SELECT id FROM buffer_trajectorygroup
+            WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT 1)"""
+_GROUPS: Final = """
+    SELECT s.low, g.received_at, g.env_id, COALESCE(d.lesson, ''), g.score_mean, g.longest_tokens
+    FROM generate_series(%(first)s::bigint, %(last)s::bigint, %(step)s::bigint) AS s(low)
+    CROSS JOIN LATERAL (
+        SELECT id, received_at, env_id, score_mean, longest_tokens FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND segment IS NOT NULL
+        AND id >= s.low AND id < s.low + %(step)s::bigint
+        ORDER BY id DESC LIMIT %(each)s
+    ) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledGroup:
+    """A group, as far as its numbers go."""
+
+    received_at: datetime
+    task: str
+    """Its lesson, else its environment."""
+    score_mean: float
+    longest_tokens: int
+
+
+def sampled_groups(run_id: int) -> tuple[list[SampledGroup], bool]:
+    """Return groups from the whole life of a run, and whether they are all there are.
+
+    Of groups that kept their bytes: what was dropped as it came in says nothing of the policy.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDS, {"run": run_id})
+        first, last = cursor.fetchone()
+        if first is None:
+            return [], True
+        bounds, is_whole = stretches(first, last, each=GROUPS_EACH)
+        cursor.execute(_GROUPS, bounds | {"run": run_id})
+        rows = cursor.fetchall()
+    names = environment_names(run_id)
+    groups = [
+        SampledGroup(
+            received_at=at,
+            task=lesson or ("" if env_id is None else names.get(env_id, f"environment {env_id}")),
+            score_mean=score,
+            longest_tokens=tokens,
+        )
+        for _, at, env_id, lesson, score, tokens in rows
+    ]
+    return groups, is_whole

@@ -1,0 +1,113 @@
+"""Find what several runs were asked alike, and how each of them did."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from buffer.inspect.queries.group_lists import patience
+
+LOOKED_AT: Final = 1000
+"""Newest groups of each run among which prompts are looked for."""
+MOST_PROMPTS: Final = 30
+NEWEST: Final = 16
+"""Groups of one prompt in one run whose scores are told together, however old they are."""
+_CANDIDATES: Final = """
+    SELECT d.prompt::text, max(d.group_id)
+    FROM (
+        SELECT id FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(limit)s
+    ) newest JOIN buffer_groupdigest d ON d.group_id = newest.id
+    WHERE d.prompt IS NOT NULL GROUP BY 1"""
+_OF_RUNS: Final = """
+    SELECT p.prompt::text, r.run, found.*
+    FROM unnest(%(prompts)s::uuid[]) AS p(prompt)
+    CROSS JOIN unnest(%(runs)s::bigint[]) AS r(run)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS groups, max(id), avg(score_mean), min(score_min), max(score_max),
+            (array_agg(excerpt ORDER BY id DESC))[1], (array_agg(lesson ORDER BY id DESC))[1],
+            (array_agg(example ORDER BY id DESC))[1], (array_agg(policy_step ORDER BY id DESC))[1]
+        FROM (
+            SELECT g.id, g.score_mean, g.score_min, g.score_max, g.policy_step, d.excerpt,
+                d.lesson, d.example
+            FROM buffer_groupdigest d JOIN buffer_trajectorygroup g ON g.id = d.group_id
+            WHERE d.prompt = p.prompt AND d.run_id = r.run
+            ORDER BY d.group_id DESC LIMIT %(newest)s
+        ) few
+    ) AS found
+    WHERE found.groups > 0"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOfRun:
+    """How a run did on a prompt, by its newest :data:`NEWEST` groups of it."""
+
+    run_id: int
+    groups: int
+    newest: int
+    """Id of the newest of them."""
+    policy_step: int | None
+    """Of that one."""
+    score_mean: float
+    score_min: float
+    score_max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedPrompt:
+    """A prompt and how each run did on it; runs that were not asked it are not in it."""
+
+    prompt: str
+    excerpt: str
+    lesson: str
+    example: str
+    runs: list[PromptOfRun]
+
+
+def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
+    """Return prompts that runs were asked lately, those of most runs first, then the newest.
+
+    Raises:
+        SearchTooSlow: If the database takes too long.
+    """
+    with patience() as cursor:
+        asked: dict[str, list[int]] = defaultdict(list)
+        for run_id in run_ids:
+            cursor.execute(_CANDIDATES, {"run": run_id, "limit": LOOKED_AT})
+            for prompt, newest in cursor.fetchall():
+                asked[prompt].append(newest)
+        chosen = sorted(asked, key=lambda one: (-len(asked[one]), -max(asked[one])))
+        cursor.execute(
+            _OF_RUNS,
+            {"prompts": chosen[:MOST_PROMPTS], "runs": list(run_ids), "newest": NEWEST},
+        )
+        found = cursor.fetchall()
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for prompt, *rest in found:
+        rows[prompt].append(tuple(rest))
+    shared = [_prompt(prompt, rows[prompt]) for prompt in chosen if prompt in rows]
+    # Who was asked longer ago than was looked is known by now.
+    return sorted(shared, key=lambda one: -len(one.runs))
+
+
+def _prompt(prompt: str, rows: list[tuple[Any, ...]]) -> SharedPrompt:
+    excerpt, lesson, example = (str(part or "") for part in rows[0][6:9])
+    runs = [
+        PromptOfRun(
+            run_id=row[0],
+            groups=row[1],
+            newest=row[2],
+            score_mean=row[3],
+            score_min=row[4],
+            score_max=row[5],
+            policy_step=row[9],
+        )
+        for row in rows
+    ]
+    return SharedPrompt(
+        prompt=prompt.replace("-", ""),
+        excerpt=excerpt,
+        lesson=lesson,
+        example=example,
+        runs=runs,
+    )

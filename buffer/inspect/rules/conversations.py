@@ -1,0 +1,156 @@
+"""Show what was said in a sequence, with every text and picture bounded."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from buffer.inspect.rules.group_digest import content_text
+from rolldeck.groups import GroupArrays
+
+MOST_MESSAGES: Final = 500
+MOST_PICTURES: Final = 16
+MOST_PICTURE_BYTES: Final = 1 << 20
+MOST_EXTRA: Final = 4000
+_DATA_URL: Final = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=\s]*)")
+_MAGIC: Final = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """An image of a message; never a link, so looking at one asks nobody."""
+
+    media_type: str
+    size_bytes: int
+    """Of the image."""
+    data: str | None
+    """Base64; null where it is larger than the bound."""
+
+
+class MessageView(Struct, frozen=True, kw_only=True):
+    """One message."""
+
+    index: int
+    role: str
+    text: str
+    """Its beginning."""
+    characters: int
+    """Of the whole text."""
+    pictures: list[Picture]
+    extra: str
+    """Every other field of it, as JSON, its beginning."""
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """The messages of a sequence."""
+
+    results: list[MessageView]
+    total: int
+    """Messages of the sequence; no more than some hundred are shown."""
+    pictures: list[Picture]
+    """Of the sequence, where its images came beside the messages."""
+
+
+def conversation(
+    group: GroupArrays, index: int, *, characters: int, only: int | None = None
+) -> Conversation:
+    """Return the messages of a sequence, none if it has none.
+
+    Args:
+        group: The group.
+        index: Of the sequence.
+        characters: Of each text, at most.
+        only: Position of the one message that is wanted; None for all.
+    """
+    rows = _opened(group, "messages")
+    row = rows[index] if isinstance(rows, list) and index < len(rows) else []
+    messages = [one for one in row if isinstance(one, dict)] if isinstance(row, list) else []
+    places = range(len(messages))[:MOST_MESSAGES] if only is None else [only]
+    images = _opened(group, "images")
+    own = images[index] if isinstance(images, list) and len(images) == group.sequences else images
+    return Conversation(
+        results=[
+            _message(place, messages[place], characters)
+            for place in places
+            if place < len(messages)
+        ],
+        total=len(messages),
+        pictures=_pictures(own),
+    )
+
+
+def _opened(group: GroupArrays, name: str) -> Any:
+    try:
+        return msgspec.json.decode(group.json.get(name, b"null"))
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _message(place: int, message: dict[str, Any], characters: int) -> MessageView:
+    content = message.get("content")
+    text = content_text(content)
+    if not text and content is not None and not isinstance(content, list):
+        text = msgspec.json.encode(content).decode()
+    others = {name: value for name, value in message.items() if name not in {"role", "content"}}
+    return MessageView(
+        index=place,
+        role=str(message.get("role", ""))[:60],
+        text=text[:characters],
+        characters=len(text),
+        pictures=_pictures(content) if isinstance(content, list) else [],
+        extra=msgspec.json.encode(others).decode()[:MOST_EXTRA] if others else "",
+    )
+
+
+def _pictures(value: Any) -> list[Picture]:
+    found = []
+    for text in _texts(value, depth=0):
+        picture = _picture(text)
+        if picture is not None:
+            found.append(picture)
+        if len(found) == MOST_PICTURES:
+            break
+    return found
+
+
+def _texts(value: Any, *, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth < 8 and isinstance(value, dict | list):
+        for below in value.values() if isinstance(value, dict) else value:
+            yield from _texts(below, depth=depth + 1)
+
+
+def _picture(text: str) -> Picture | None:
+    """Return the image that a text is: a data URL, or bare base64 of a known kind."""
+    if text.startswith("data:"):
+        found = _DATA_URL.fullmatch(text)
+        if found is None:
+            return None
+        kind, encoded = found[1], found[2]
+    else:
+        kind, encoded = _kind_of(text[:16]), text
+        if kind is None:
+            return None
+    size_bytes = len(encoded) * 3 // 4
+    return Picture(
+        media_type=kind,
+        size_bytes=size_bytes,
+        data=encoded if size_bytes <= MOST_PICTURE_BYTES else None,
+    )
+
+
+def _kind_of(beginning: str) -> str | None:
+    try:
+        head = base64.b64decode(beginning, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)

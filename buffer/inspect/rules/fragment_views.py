@@ -1,0 +1,248 @@
+"""Show what is in a fragment: its head, its rewards as a line, and some of its steps as columns.
+
+Everything that is told is bounded, whatever the fragment holds: long vectors are cut, pictures are
+told by their shape only.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from buffer.ingest.rules.fragments import BrokenFragment, check
+from rolldeck.wire import Fragment, InvalidMessage, unpack_array
+
+MOST_STEPS: Final = 2048
+"""Of one window."""
+MOST_NUMBERS: Final = 16
+"""Of one action or observation."""
+LINE_POINTS: Final = 512
+MOST_EPISODES: Final = 256
+
+
+class FragmentUnreadable(ValueError):
+    """The bytes of a fragment are no fragment; the text says what is wrong with them."""
+
+
+class ArrayForm(Struct, frozen=True, kw_only=True):
+    """What kind of array a fragment holds."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    size_bytes: int
+
+
+class EpisodePart(Struct, frozen=True, kw_only=True):
+    """What of an episode lies in a fragment."""
+
+    id: str
+    first: int
+    """Its first step in the fragment, counted from 0."""
+    steps: int
+    reward: float
+    """Sum over these steps."""
+    begins: bool
+    """Its beginning lies in the fragment."""
+    outcome: str
+    """`terminated` or `truncated` where its end does, else empty."""
+
+
+class RewardLine(Struct, frozen=True, kw_only=True):
+    """Rewards over steps, condensed to a few hundred points; no spike is lost."""
+
+    step: list[int]
+    """Last step of each point."""
+    last: list[float]
+    low: list[float]
+    high: list[float]
+    is_exact: bool
+    """Each point is one step."""
+
+
+class FragmentContent(Struct, frozen=True, kw_only=True):
+    """What is in a fragment, but for its steps."""
+
+    steps: int
+    real_steps: int
+    """Without padding."""
+    reward_sum: float
+    episodes: list[EpisodePart]
+    episodes_left_out: int
+    arrays: list[ArrayForm]
+    rewards: RewardLine
+
+
+class StepWindow(Struct, frozen=True, kw_only=True):
+    """Consecutive steps of a fragment, a column for each thing that is known of a step."""
+
+    start: int
+    total: int
+    """Steps of the whole fragment, padding included."""
+    action: list[list[float]]
+    """Numbers of each action, the first 16 of them."""
+    action_size: int
+    """Numbers of an action."""
+    obs: list[list[float]]
+    """Numbers of each observation; empty where it has more than 16."""
+    obs_size: int
+    reward: list[float]
+    value: list[float]
+    logprob: list[float]
+    first: list[bool]
+    terminated: list[bool]
+    truncated: list[bool]
+    is_padding: list[bool]
+    policy_step: list[int]
+    episode: list[int]
+    """Its place among the fragment's episodes, from 0."""
+
+
+class NoSuchStep(LookupError):
+    """The fragment ends before it."""
+
+
+class Opened:
+    """A whole fragment and its arrays."""
+
+    def __init__(self, content: bytes) -> None:
+        """Open the bytes of a fragment.
+
+        Raises:
+            FragmentUnreadable: If they are none, or contradict themselves.
+        """
+        try:
+            self.fragment = msgspec.msgpack.decode(content, type=Fragment)
+            check(self.fragment)
+        except (msgspec.MsgspecError, BrokenFragment, RecursionError, UnicodeDecodeError) as error:
+            raise FragmentUnreadable(f"these bytes are no fragment: {error}"[:500]) from error
+        self.arrays: dict[str, NDArray[Any]] = {
+            name: unpack_array(packed) for name, packed in self.fragment.arrays.items()
+        }
+        mask = self.arrays.get("mask")
+        self.real_steps = self.fragment.steps if mask is None else int(mask.sum())
+
+
+def content_of(opened: Opened) -> FragmentContent:
+    """Return what is in a fragment, but for its steps."""
+    episodes = _episodes(opened)
+    real = opened.real_steps
+    return FragmentContent(
+        steps=opened.fragment.steps,
+        real_steps=real,
+        reward_sum=_sum(opened.arrays["reward"][:real]),
+        episodes=episodes[:MOST_EPISODES],
+        episodes_left_out=max(0, len(episodes) - MOST_EPISODES),
+        arrays=[
+            ArrayForm(name=name, dtype=one.dtype, shape=list(one.shape), size_bytes=len(one.data))
+            for name, one in opened.fragment.arrays.items()
+        ],
+        rewards=_line(opened.arrays["reward"][:real]),
+    )
+
+
+def window(opened: Opened, *, start: int, count: int) -> StepWindow:
+    """Return `count` steps from `start` on, or those that there are.
+
+    Raises:
+        NoSuchStep: If the fragment ends before `start`.
+    """
+    total = opened.fragment.steps
+    if start >= total:
+        raise NoSuchStep(f"the fragment has {total} steps, counted from 0")
+    rows = slice(start, min(total, start + min(count, MOST_STEPS)))
+    arrays = opened.arrays
+    action = arrays["action"].reshape(total, -1)
+    obs = [
+        array.reshape(total, -1)
+        for name, array in sorted(arrays.items())
+        if name == "obs" or name.startswith("obs.")
+    ]
+    obs_size = sum(part.shape[1] for part in obs)
+    shown = obs_size if obs_size <= MOST_NUMBERS else 0
+    return StepWindow(
+        start=start,
+        total=total,
+        action=_numbers(action[rows, :MOST_NUMBERS]),
+        action_size=action.shape[1],
+        obs=_numbers(np.concatenate([part[rows] for part in obs], axis=1)) if shown else [],
+        obs_size=obs_size,
+        reward=_numbers(arrays["reward"][rows]),
+        value=_numbers(arrays["value"][rows]),
+        logprob=_numbers(arrays["behavior_logprob"][rows]),
+        first=arrays["first"][rows].tolist(),
+        terminated=arrays["terminated"][rows].tolist(),
+        truncated=arrays["truncated"][rows].tolist(),
+        is_padding=[step >= opened.real_steps for step in range(rows.start, rows.stop)],
+        policy_step=arrays["policy_step"][rows].tolist(),
+        episode=arrays["episode_index"][rows].tolist(),
+    )
+
+
+def reward_sum(content: bytes) -> float | None:
+    """Return the sum of a fragment's rewards, or None where the bytes are none."""
+    try:
+        fragment = msgspec.msgpack.decode(content, type=Fragment)
+        rewards = unpack_array(fragment.arrays["reward"])
+        # Padding has no reward.
+        return _sum(rewards) if rewards.dtype.kind == "f" and np.isfinite(rewards).all() else None
+    except (msgspec.MsgspecError, InvalidMessage, KeyError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _sum(rewards: NDArray[Any]) -> float:
+    return _short(float(rewards.sum(dtype=np.float64)))
+
+
+def _short(value: float) -> float:
+    """Return a float32 as people wrote it: 0.1, not 0.10000000149011612."""
+    return float(f"{value:.7g}")
+
+
+def _numbers(values: NDArray[Any]) -> list[Any]:
+    """Return an array as JSON numbers; whole ones stay whole."""
+    if values.dtype.kind == "b":
+        values = values.astype(np.int8)
+    if values.dtype.kind != "f":
+        listed: list[Any] = values.tolist()
+        return listed
+    if values.ndim == 1:
+        return [_short(value) for value in values.tolist()]
+    return [[_short(value) for value in row] for row in values.tolist()]
+
+
+def _episodes(opened: Opened) -> list[EpisodePart]:
+    """Return the episodes of a fragment in the order of their steps."""
+    arrays, real = opened.arrays, opened.real_steps
+    index = arrays["episode_index"][:real]
+    starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
+    found = []
+    for begin, end in zip(starts, [*starts[1:], real], strict=True):
+        last = end - 1
+        ended = [name for name in ("terminated", "truncated") if arrays[name][last]]
+        found.append(
+            EpisodePart(
+                id=opened.fragment.episode_ids[index[begin]],
+                first=int(begin),
+                steps=int(end - begin),
+                reward=_sum(arrays["reward"][begin:end]),
+                begins=bool(arrays["first"][begin]),
+                outcome=ended[0] if ended else "",
+            )
+        )
+    return found
+
+
+def _line(rewards: NDArray[Any]) -> RewardLine:
+    width = -(-len(rewards) // LINE_POINTS)
+    starts = np.arange(0, len(rewards), width)
+    ends = np.minimum(starts + width, len(rewards)) - 1
+    return RewardLine(
+        step=ends.tolist(),
+        last=_numbers(rewards[ends]),
+        low=_numbers(np.minimum.reduceat(rewards, starts)),
+        high=_numbers(np.maximum.reduceat(rewards, starts)),
+        is_exact=width == 1,
+    )

@@ -1,0 +1,232 @@
+"""Say which groups of a run somebody wants to see, and in which order."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple, Self
+from uuid import UUID
+
+from buffer.inspect.rules.marks import LABELS, Marked
+from buffer.items.rules.states import DropReason, Fate
+
+MOST_VALUES: Final = 64
+"""Values of one facet that may be chosen at once."""
+LONGEST_TEXT: Final = 200
+_MOST: Final = 1 << 62
+_CURSOR: Final = re.compile(r"(-?[0-9.einf+-]{1,32}|nan)~(\d{1,19})|(\d{1,19})", re.ASCII)
+
+
+class Sort(StrEnum):
+    """What comes first."""
+
+    NEWEST = "newest"
+    SCORE = "score"
+    """Highest mean score first."""
+    SCORE_ASCENDING = "-score"
+    LENGTH = "length"
+    """Longest sequence first."""
+    LENGTH_ASCENDING = "-length"
+
+
+class Flag(StrEnum):
+    """What may be odd about a group."""
+
+    TRUNCATED = "truncated"
+    """A sequence was cut at a limit."""
+    ZERO_VARIANCE = "zero_variance"
+    DUPLICATE = "duplicate"
+    """Two of its sequences are the same tokens."""
+    STALE = "stale"
+    """It was dropped as too old."""
+    QUARANTINED = "quarantined"
+
+
+class InvalidFilter(ValueError):
+    """A query asks for what no group can be; `field` names the parameter."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class Span(NamedTuple):
+    """Numbers from `least` to `most`, both included; None is no bound."""
+
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it bounds nothing."""
+        return self.least is None and self.most is None
+
+
+class Place(NamedTuple):
+    """Where a page ends: what the list is sorted by (None: nothing but the id), and the id."""
+
+    value: float | None
+    group_id: int
+
+    @classmethod
+    def parse(cls, token: str, *, sort: Sort) -> Self:
+        """Return the place that :meth:`token` wrote.
+
+        Raises:
+            InvalidFilter: If the text is none, or of a list in another order.
+        """
+        found = _CURSOR.fullmatch(token)
+        if found is None or (found[3] is None) is (sort is Sort.NEWEST):
+            raise InvalidFilter("cursor", f"{token[:60]!r} is no place in this list")
+        if found[3] is not None:
+            return cls(None, min(int(found[3]), _MOST))
+        try:
+            return cls(float(found[1]), min(int(found[2]), _MOST))
+        except ValueError:
+            raise InvalidFilter("cursor", f"{token[:60]!r} is no place in this list") from None
+
+    def token(self) -> str:
+        """Return the place as text."""
+        return str(self.group_id) if self.value is None else f"{self.value!r}~{self.group_id}"
+
+
+ANY_NUMBER: Final = Span()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFilter:
+    """Which groups; within one field any of the values will do, and all fields must be met."""
+
+    env_ids: tuple[int, ...] = ()
+    """-1 stands for groups that were pushed without an environment."""
+    lessons: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    """All of them."""
+    versions: Span = ANY_NUMBER
+    steps: Span = ANY_NUMBER
+    """Of the batch that holds it: its ordinal."""
+    scores: Span = ANY_NUMBER
+    """Of the group's mean score."""
+    lengths: Span = ANY_NUMBER
+    """Of the longest sequence, in tokens."""
+    labels: tuple[int, ...] = ()
+    marks: tuple[str, ...] = ()
+    """All of them."""
+    sets: tuple[str, ...] = ()
+    batch: UUID | None = None
+    prompt: UUID | None = None
+    """Digest of a prompt."""
+    text: str = ""
+    sort: Sort = Sort.NEWEST
+
+    @property
+    def is_of_marked(self) -> bool:
+        """Whether it asks only for groups that people said something of."""
+        return bool(self.labels or self.marks or self.sets)
+
+
+def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
+    """Return what a query string asks for; it must name nothing twice but facets.
+
+    Raises:
+        InvalidFilter: Naming the first parameter that makes no sense.
+    """
+    text = _one(query, "q").strip()
+    if len(text) > LONGEST_TEXT or "\x00" in text:
+        raise InvalidFilter("q", f"at most {LONGEST_TEXT} characters, none of them NUL")
+    return GroupFilter(
+        env_ids=tuple(_env_id(value) for value in _many(query, "env")),
+        lessons=_many(query, "lesson"),
+        workers=_many(query, "worker"),
+        states=_known(query, "state", Fate),
+        reasons=_known(query, "reason", DropReason),
+        flags=_known(query, "flag", Flag),
+        versions=_span(query, "version"),
+        steps=_span(query, "step"),
+        scores=_span(query, "score"),
+        lengths=_span(query, "length"),
+        labels=tuple(_label(value) for value in _many(query, "label")),
+        marks=_known(query, "mark", Marked),
+        sets=_many(query, "set"),
+        batch=_uuid(_one(query, "batch"), "batch", "is no batch's id"),
+        prompt=_uuid(_one(query, "prompt"), "prompt", "is no digest of a prompt"),
+        text=text,
+        sort=_sort(_one(query, "sort")),
+    )
+
+
+def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
+    values = query.get(name, [])
+    if len(values) > 1:
+        raise InvalidFilter(name, "is there twice")
+    return values[0] if values else ""
+
+
+def _many(query: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
+    values = tuple(dict.fromkeys(query.get(name, [])))
+    if len(values) > MOST_VALUES:
+        raise InvalidFilter(name, f"at most {MOST_VALUES} values")
+    if any("\x00" in value or len(value) > LONGEST_TEXT for value in values):
+        raise InvalidFilter(name, f"at most {LONGEST_TEXT} characters, none of them NUL")
+    return values
+
+
+def _known(query: Mapping[str, Sequence[str]], name: str, words: type[StrEnum]) -> tuple[str, ...]:
+    values = _many(query, name)
+    for value in values:
+        if value not in {str(word) for word in words}:
+            raise InvalidFilter(name, f"{value!r} is none of {', '.join(words)}")
+    return values
+
+
+def _env_id(text: str) -> int:
+    if text == "none":
+        return -1
+    if not text.isascii() or not text.isdigit() or int(text[:20]) >= 1 << 31:
+        raise InvalidFilter("env", f"{text!r} is neither an environment's number nor 'none'")
+    return int(text)
+
+
+def _label(text: str) -> int:
+    if text not in {str(label) for label in LABELS}:
+        raise InvalidFilter("label", f"{text[:40]!r} is none of 1 to 9")
+    return int(text)
+
+
+def _span(query: Mapping[str, Sequence[str]], name: str) -> Span:
+    span = Span(*(_number(query, f"{name}_{end}") for end in ("min", "max")))
+    if span.least is not None and span.most is not None and span.least > span.most:
+        raise InvalidFilter(f"{name}_min", f"is above {name}_max")
+    return span
+
+
+def _number(query: Mapping[str, Sequence[str]], name: str) -> float | None:
+    text = _one(query, name)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidFilter(name, f"{text[:40]!r} is no number")
+    return value
+
+
+def _uuid(text: str, field: str, problem: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        raise InvalidFilter(field, f"{text[:40]!r} {problem}") from None
+
+
+def _sort(text: str) -> Sort:
+    try:
+        return Sort(text or Sort.NEWEST)
+    except ValueError:
+        raise InvalidFilter("sort", f"{text[:40]!r} is none of {', '.join(Sort)}") from None

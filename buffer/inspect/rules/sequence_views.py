@@ -1,0 +1,274 @@
+"""Show the sequences of a group a window at a time, so that no answer grows with their length."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from buffer.items.rules.spans import Span, told_spans
+from rolldeck.groups import IGNORED, GroupArrays
+from rolldeck.ragged import Rows
+
+Pieces = Callable[[Sequence[int]], list[str]]
+
+MOST_TURNS: Final = 2000
+MOST_SURPRISES: Final = 500
+SURPRISING_LOGPROB: Final = -2.0
+"""A token that the policy drew although it gave it less than one chance in seven."""
+MOST_FIELD_CHARACTERS: Final = 4000
+_CONTEXT_TOKENS: Final = 4
+"""Of a character in bytes: what must be read before a window to read its first token."""
+
+
+class NoSuchSequence(LookupError):
+    """The group has fewer sequences."""
+
+
+class SequenceSummary(Struct, frozen=True, kw_only=True):
+    """A sequence without its tokens."""
+
+    index: int
+    score: float | None
+    tokens: int
+    own_tokens: int
+    """That are trained on."""
+    advantage: float | None
+    """Mean over the tokens that are trained on; null where the group brings none."""
+    logprob: float | None
+    """Mean over the same, natural log, as the sampling policy gave it."""
+    is_truncated: bool | None
+    is_correct: bool | None
+    duplicate_of: int | None
+    """Index of an earlier sequence with the same tokens."""
+    diverges_at: int
+    """Tokens that it shares with the sequence before it."""
+    turns: list[tuple[int, int, bool]]
+    """First token, one past the last, and whether the stretch is trained on; in order."""
+    surprises: list[int]
+    """Places of the least likely tokens of its own, in order."""
+    spans: list[Span]
+    """What was done when while it was made, as its environment tells; empty where it does not."""
+
+
+class GroupField(Struct, frozen=True, kw_only=True):
+    """A further field of a group, as JSON."""
+
+    name: str
+    text: str
+    """Its beginning."""
+    characters: int
+    """Of all of it."""
+
+
+class SequenceList(Struct, frozen=True, kw_only=True):
+    """The sequences of a group."""
+
+    results: list[SequenceSummary]
+    common_prefix: int
+    """Tokens with which all of them begin."""
+    has_text: bool
+    """Somebody knows how its tokens read."""
+    has_messages: bool
+    fields: list[GroupField]
+
+
+class SequenceWindow(Struct, frozen=True, kw_only=True):
+    """Some consecutive tokens of a sequence; the columns are as long as `tokens`."""
+
+    index: int
+    start: int
+    total: int
+    """Tokens of the whole sequence."""
+    tokens: list[int]
+    text: list[str] | None
+    """Of each token; null where nobody knows how tokens read."""
+    is_own: list[bool]
+    """The token is trained on."""
+    logprobs: list[float | None] | None
+    """Natural log, by the sampling policy; null for tokens that it did not draw."""
+    ref_logprobs: list[float | None] | None
+    advantages: list[float | None] | None
+
+
+def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
+    """Return the sequences of a group without their tokens."""
+    tokens = _split(group.rows["tokens"])
+    own = _own(group)
+    flags = {name: _flags(group, name) for name in ("is_truncated", "is_correct")}
+    first_with: dict[bytes, int] = {}
+    told = told_spans(group.json.get("spans"))
+    results = []
+    for index, row in enumerate(tokens):
+        earlier = first_with.setdefault(row.tobytes(), index)
+        results.append(
+            SequenceSummary(
+                index=index,
+                score=_number(group.scores[index]) if index < len(group.scores) else None,
+                tokens=len(row),
+                own_tokens=int(own[index].sum()),
+                advantage=_mean(group, "advantages", index, own[index]),
+                logprob=_mean(group, "inference_logprobs", index, own[index]),
+                is_truncated=flags["is_truncated"].get(index),
+                is_correct=flags["is_correct"].get(index),
+                duplicate_of=None if earlier == index else earlier,
+                diverges_at=shared(tokens[index - 1], row) if index else len(row),
+                turns=turns(own[index]),
+                surprises=surprises(_row(group, "inference_logprobs", index), own[index]),
+                spans=told.get(index, []),
+            )
+        )
+    return SequenceList(
+        results=results,
+        common_prefix=min((one.diverges_at for one in results), default=0),
+        has_text=has_text,
+        has_messages="messages" in group.json,
+        fields=_fields(group),
+    )
+
+
+def window(
+    group: GroupArrays, index: int, *, start: int, count: int, pieces: Pieces | None
+) -> SequenceWindow:
+    """Return `count` tokens of a sequence from `start` on, fewer at its end.
+
+    Raises:
+        NoSuchSequence: If there is none of this number.
+    """
+    if not 0 <= index < group.sequences:
+        raise NoSuchSequence(f"the group has {group.sequences} sequences, counted from 0")
+    row = _split(group.rows["tokens"])[index]
+    start = min(start, len(row))
+    part = slice(start, min(start + count, len(row)))
+    own = _own(group)[index]
+    return SequenceWindow(
+        index=index,
+        start=start,
+        total=len(row),
+        tokens=row[part].tolist(),
+        text=None if pieces is None else _text(row, part, pieces),
+        is_own=own[part].tolist(),
+        logprobs=_column(group, "inference_logprobs", index, part, own),
+        ref_logprobs=_column(group, "ref_logprobs", index, part, own),
+        advantages=_column(group, "advantages", index, part, own),
+    )
+
+
+def shared(one: NDArray[Any], other: NDArray[Any]) -> int:
+    """Return with how many equal tokens two sequences begin."""
+    length = min(len(one), len(other))
+    differ = np.flatnonzero(one[:length] != other[:length])
+    return int(differ[0]) if len(differ) else length
+
+
+def turns(own: NDArray[np.bool_]) -> list[tuple[int, int, bool]]:
+    """Return the stretches that are and are not trained on; the first :data:`MOST_TURNS`."""
+    if not len(own):
+        return []
+    starts = [0, *(np.flatnonzero(own[1:] != own[:-1]) + 1).tolist()]
+    ends = [*starts[1:], len(own)]
+    return [(start, end, bool(own[start])) for start, end in zip(starts, ends, strict=True)][
+        :MOST_TURNS
+    ]
+
+
+def surprises(logprobs: NDArray[Any] | None, own: NDArray[np.bool_]) -> list[int]:
+    """Return the places of the :data:`MOST_SURPRISES` least likely own tokens, in order."""
+    if logprobs is None or len(logprobs) != len(own):
+        return []
+    places = np.flatnonzero(own & (logprobs < SURPRISING_LOGPROB))
+    if len(places) > MOST_SURPRISES:
+        least = np.argpartition(logprobs[places], MOST_SURPRISES)[:MOST_SURPRISES]
+        places = np.sort(places[least])
+    found: list[int] = places.tolist()
+    return found
+
+
+def _split(rows: Rows) -> list[NDArray[Any]]:
+    return np.split(rows.values, np.cumsum(rows.lengths)[:-1]) if len(rows.lengths) else []
+
+
+def _own(group: GroupArrays) -> list[NDArray[np.bool_]]:
+    """Return which tokens of each sequence are trained on; of a lenient run, as far as it says."""
+    masks, found = _split(group.rows["masks"]), []
+    for index, row in enumerate(_split(group.rows["tokens"])):
+        mask = masks[index] if index < len(masks) else np.zeros(0)
+        own = np.zeros(len(row), dtype=bool)
+        length = min(len(row), len(mask))
+        own[:length] = np.asarray(mask[:length]) != IGNORED
+        found.append(own)
+    return found
+
+
+def _row(group: GroupArrays, name: str, index: int) -> NDArray[Any] | None:
+    rows = group.rows.get(name)
+    if rows is None or index >= len(rows.lengths):
+        return None
+    end = int(rows.lengths[: index + 1].sum())
+    values: NDArray[Any] = rows.values[end - int(rows.lengths[index]) : end]
+    return values
+
+
+def _column(
+    group: GroupArrays, name: str, index: int, part: slice, own: NDArray[np.bool_]
+) -> list[float | None] | None:
+    row = _row(group, name, index)
+    if row is None:
+        return None
+    if len(row) == 1 != len(own):
+        row = np.full(len(own), row[0])
+    values = np.round(row[part].astype(np.float64), 6).tolist()
+    values += [math.nan] * (len(own[part]) - len(values))
+    # Of a token that the policy did not write, Atropos' logprob is 1: no probability at all.
+    is_told = own[part] | (name == "advantages")
+    return [
+        _number(value) if told else None
+        for value, told in zip(values, is_told.tolist(), strict=True)
+    ]
+
+
+def _mean(group: GroupArrays, name: str, index: int, own: NDArray[np.bool_]) -> float | None:
+    row = _row(group, name, index)
+    if row is None:
+        return None
+    if len(row) == 1 != len(own):
+        return _number(row[0])
+    if len(row) != len(own) or not own.any():
+        return None
+    return _number(row[own].mean(dtype=np.float64))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _text(row: NDArray[Any], part: slice, pieces: Pieces) -> list[str]:
+    begin = max(0, part.start - _CONTEXT_TOKENS)
+    found = pieces(row[begin : part.stop].tolist())
+    return found[part.start - begin :]
+
+
+def _flags(group: GroupArrays, name: str) -> dict[int, bool]:
+    try:
+        values = msgspec.json.decode(group.json.get(name, b"null"))
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    flags = values if isinstance(values, list) else []
+    return {index: flag for index, flag in enumerate(flags) if isinstance(flag, bool)}
+
+
+def _fields(group: GroupArrays) -> list[GroupField]:
+    found = []
+    for name, text in group.json.items():
+        if name in {"messages", "images"}:
+            continue
+        written = text.decode(errors="replace")
+        found.append(
+            GroupField(
+                name=name[:200], text=written[:MOST_FIELD_CHARACTERS], characters=len(written)
+            )
+        )
+    return found

@@ -1,0 +1,94 @@
+"""Know whether the client read the answer to a push.
+
+Clients without keys repeat a push whose answer they did not get; what they repeat must not be
+stored twice (:mod:`buffer.ingest.services.retries`). Only the connection knows whether it was read.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from django.core.handlers.asgi import ASGIRequest
+from rest_framework.request import Request
+
+Message = Mapping[str, Any]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PUSH_PATHS: Final = ("/scored_data", "/scored_data_list")
+KEY: Final = "rolldeck.delivery"
+HUNG_UP: Final = "rolldeck.client_hung_up"
+"""Where the server puts what says whether the client hung up."""
+WHEN_READ: Final = "rolldeck.when_answer_was_read"
+"""Where the server puts what reports whether the client read an answer."""
+
+
+class Deliveries:
+    """ASGI middleware that watches the answers to pushes; the outermost one."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, with a watch in its scope when it is a push."""
+        if scope["type"] == "http" and scope["path"].endswith(PUSH_PATHS):
+            delivery = Delivery(
+                send,
+                hung_up=scope.get(HUNG_UP, _nobody_knows),
+                when_read=scope.get(WHEN_READ, _at_once),
+            )
+            scope, send = scope | {KEY: delivery}, delivery.send
+        await self._app(scope, receive, send)
+
+
+class Delivery:
+    """The way of one answer to its client."""
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        hung_up: Callable[[], bool],
+        when_read: Callable[[Callable[[bool], None]], None],
+    ) -> None:
+        self._send = send
+        self._hung_up = hung_up
+        self._when_read = when_read
+        self._client_was_there: bool | None = None
+        self.on_sent: Callable[[], None] | None = None
+        """Called in the event loop when the last byte was handed over."""
+        self.on_read: Callable[[bool], None] | None = None
+        """Called in the event loop, after `on_sent`, with whether the client read the answer."""
+
+    async def send(self, message: Message) -> None:
+        """Hand a message over, and note the last one unless the client had left before."""
+        if self.on_sent is None or self.on_read is None or message["type"] != "http.response.body":
+            await self._send(message)
+            return
+        # Asked once, before the first piece: with the whole content a client may leave.
+        if self._client_was_there is None:
+            self._client_was_there = not self._hung_up()
+        await self._send(message)
+        if self._client_was_there and not message.get("more_body"):
+            self.on_sent()
+            self._when_read(self.on_read)
+
+
+def _at_once(note: Callable[[bool], None]) -> None:
+    """Take an answer for read, under a server that cannot find out."""
+    note(True)
+
+
+def _nobody_knows() -> bool:
+    """Take no answer for delivered, under a server that cannot tell."""
+    return True
+
+
+def delivery_of(request: Request) -> Delivery | None:
+    """Return the watch over the request's answer; None where nobody watches."""
+    inner = request._request  # noqa: SLF001 REST framework hides it
+    if not isinstance(inner, ASGIRequest):
+        return None
+    found: Delivery | None = inner.scope.get(KEY)
+    return found

@@ -1,0 +1,94 @@
+"""Show where everything is that a run has accepted, and which way that leans."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.queries import bias
+from buffer.items.queries import counts, ledgers
+from buffer.items.rules.ledger import Ledger
+from buffer.items.rules.states import ItemKind
+from buffer.items.schemas import ledger_answers as messages
+from buffer.items.schemas.ledgers import KindLedger
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, whole_number
+from runs.api.openapi import between
+from runs.api.permissions import Readers
+
+DAY_SECONDS: Final = 86_400
+
+
+class LedgerView(APIView):
+    """The ledger of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="ledger_get",
+        responses={200: messages.LedgerAnswer},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the ledger.
+
+        Accepted items by their current state; the terms sum to `accepted`.
+        """
+        found = runs_selectors.readable_run(run)
+        sides = {
+            str(kind): KindLedger(**_fields(counts.ledger(found.pk, kind))) for kind in ItemKind
+        }
+        environments = [
+            messages.EnvironmentLedger(
+                kind=one.kind.value,
+                env_id=one.env_id,
+                environment=one.environment,
+                **_fields(one.ledger),
+            )
+            for one in ledgers.ledgers_by_environment(found.pk)
+        ]
+        audit = ledgers.last_audit(found)
+        return answer(
+            messages.LedgerAnswer(
+                **sides,
+                environments=environments,
+                audited_at=audit.audited_at if audit else None,
+                problem=found.ledger_problem,
+            )
+        )
+
+
+def _fields(ledger: Ledger) -> dict[str, Any]:
+    return asdict(ledger) | {"balanced": ledger.balanced}
+
+
+class BiasView(APIView):
+    """Which way training leans."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="bias_get",
+        parameters=[
+            OpenApiParameter(
+                "window", between(1, 10_000 * DAY_SECONDS), description="Seconds; a day by default."
+            )
+        ],
+        responses={200: messages.BiasAnswer},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the selection bias.
+
+        Compares length, score and environment of recent items by their state.
+        """
+        window = whole_number(
+            request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
+        )
+        found = runs_selectors.readable_run(run)
+        shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
+        return answer(msgspec.convert(asdict(shown), messages.BiasAnswer))

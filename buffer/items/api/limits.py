@@ -1,0 +1,40 @@
+"""Show the bounds of what this deck takes in."""
+
+from dataclasses import asdict
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.items.api import parameters as messages
+from buffer.items.queries.counts import limits
+from buffer.items.rules.limits import MAX_TOKEN_ID
+from runs.api.bodies import answer
+from runs.api.permissions import Known
+
+
+class LimitsView(APIView):
+    """The limits of this deck."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="limits",
+        responses={200: messages.LimitsAnswer},
+        tags=["server"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List limits.
+
+        Maximum sizes and counts; errors refer to them by the same names.
+        """
+        bounds = {f"max_{name}": bound for name, bound in asdict(limits()).items()}
+        return answer(
+            messages.LimitsAnswer(
+                **bounds,
+                min_free_disk_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
+                max_token_id=MAX_TOKEN_ID,
+            )
+        )

@@ -1,0 +1,41 @@
+"""Show the live page of a run what came in last."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from buffer.ingest.schemas.fragments import FragmentSummary
+from buffer.inspect.api.fragment_lists import summary as of_fragment
+from buffer.inspect.api.group_lists import summary as of_group
+from buffer.inspect.queries import fragment_lists, group_lists, group_provenance, marks
+from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.schemas.groups import GroupSummary
+from buffer.items.queries.admission import kind_of
+from buffer.items.rules.states import ItemKind
+from runs.models import Run
+
+SHOWN: Final = 5
+
+
+class NewestTrajectories(Struct, frozen=True, kw_only=True):
+    """The last few things that came in, newest first; a run has groups or fragments."""
+
+    groups: list[GroupSummary]
+    fragments: list[FragmentSummary]
+
+
+def newest_part(run_id: int) -> NewestTrajectories | None:
+    """Return what came in last, or None when the run is gone."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return None
+    wanted = GroupFilter()
+    if kind_of(run) is ItemKind.FRAGMENTS:
+        page = fragment_lists.fragment_page(run_id, wanted, limit=SHOWN)
+        found = [of_fragment(row, page.rewards.get(row.id)) for row in page.rows]
+        return NewestTrajectories(groups=[], fragments=found)
+    rows = group_lists.group_page(run_id, wanted, limit=SHOWN).rows
+    names = group_provenance.environment_names(run_id) if rows else {}
+    marked = marks.marks_of([row.id for row in rows])
+    groups = [of_group(row, wanted, names, marked.get(row.id)) for row in rows]
+    return NewestTrajectories(groups=groups, fragments=[])

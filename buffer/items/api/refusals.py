@@ -1,0 +1,94 @@
+"""Have refused pushes counted: why, in one word, and for which environments."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from django.core.exceptions import BadRequest
+from django.http import HttpResponse
+from msgspec import Struct
+from rest_framework.views import APIView
+
+from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_msgpack import InvalidGroups
+from buffer.ingest.services.backpressure import DiskFull, QueueFull
+from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
+from buffer.payloads.services.objects import PayloadStorageDown
+from runs.api.refusals import note_refused_push
+from runs.core.call_digest import RefusedPush
+from runs.models import Run
+from runs.services.registry import RunIsOver
+
+# Of one push; a list of groups may name as many as it has groups.
+ENVIRONMENTS_AT_MOST: Final = 100
+_REASONS: Final[dict[type[Exception], str]] = {
+    InvalidGroups: "body_invalid",
+    RunNotAccepting: "run_takes_nothing",
+    RunIsOver: "run_takes_nothing",
+    InvalidKey: "key_invalid",
+    KeyInFlight: "key_in_flight",
+    KeyReused: "key_reused",
+    QueueFull: "queue_full",
+    DiskFull: "disk_full",
+    PayloadStorageDown: "storage_down",
+}
+
+
+class _Named(Struct):
+    """All that is read of a group that could not be."""
+
+    env_id: int | None = None
+
+
+class _Packed(Struct):
+    """All that is read of a binary push that could not be."""
+
+    groups: list[bytes]
+
+
+class CountsRefusals(APIView):
+    """A route that takes groups, and has pushes counted that it refuses."""
+
+    _found: Run | None = None
+    """That the push was meant for; None as long as nobody knows."""
+    _groups: list[Group] | None = None
+    """What was read of the push; None if that was why it was refused."""
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        """Answer, and have the refusal counted for the environments that the push names."""
+        response = super().handle_exception(exc)
+        # The body of a bad request cannot be read, so it names no environments.
+        if self._found is not None and not isinstance(exc, BadRequest):
+            named = _named_by(self.request.body) if self._groups is None else self._groups
+            if env_ids := _some(named):
+                push = RefusedPush(
+                    run_id=self._found.pk, env_ids=env_ids, reason=_reason_of(exc), said=str(exc)
+                )
+                note_refused_push(self.request, push)
+        return response
+
+
+def _reason_of(refusal: Exception) -> str:
+    """Return one of few words; of a body that is wrong, what is wrong with its first field."""
+    if isinstance(refusal, InvalidBody):
+        return refusal.problems[0].type if refusal.problems else "body_invalid"
+    return _REASONS.get(type(refusal), "other")
+
+
+def _named_by(body: bytes) -> list[_Named]:
+    """Return what a body says of its groups' environments: JSON begins with a bracket."""
+    try:
+        if body.lstrip()[:1] in {b"{", b"["}:
+            named = msgspec.json.decode(body, type=_Named | list[_Named])
+            return named if isinstance(named, list) else [named]
+        packed = msgspec.msgpack.decode(body, type=_Packed).groups
+        return [msgspec.msgpack.decode(group, type=_Named) for group in packed]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _some(named: Iterable[_Named] | Sequence[Group]) -> tuple[int, ...]:
+    found = {one.env_id for one in named if one.env_id is not None and 0 <= one.env_id < 2**31}
+    return tuple(sorted(found)[:ENVIRONMENTS_AT_MOST])

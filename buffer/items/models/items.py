@@ -1,0 +1,391 @@
+"""Batches, groups, fragments, their payloads and their counts."""
+
+import uuid
+
+from django.contrib.postgres.indexes import BrinIndex
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
+
+from buffer.batches.rules.mixing import NO_ENVIRONMENT, padded_share
+from buffer.items.models.transaction_ids import CURRENT_TRANSACTION, TransactionIdField
+from buffer.items.rules.states import IN_A_BATCH, BatchState, Fate, ItemKind
+from runs.models import Run, Trainer
+
+KEPT = Q(segment__isnull=False)
+"""Bytes were kept; those that came too late to train on have a row only."""
+
+
+def choices(words: type[Fate] | type[BatchState] | type[ItemKind]) -> list[tuple[str, str]]:
+    """Return the words of an enumeration as Django's choices."""
+    return [(str(word), str(word)) for word in words]
+
+
+class Batch(models.Model):
+    """What one train step consumes: leased to one trainer, then confirmed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches", db_index=False)
+    kind = models.CharField(max_length=9, choices=choices(ItemKind))
+    ordinal = models.PositiveIntegerField(help_text="Counts the run's batches from 1.")
+    state = models.CharField(max_length=11, choices=choices(BatchState))
+    epoch = models.PositiveIntegerField()
+    policy_step = models.IntegerField(help_text="The run's version when it was handed out.")
+    # The lease. Expiry is written and judged by the database's clock only.
+    trainer = models.ForeignKey(
+        Trainer, null=True, blank=True, on_delete=models.RESTRICT, related_name="batches"
+    )
+    fence = models.PositiveIntegerField(default=1, help_text="Rises with every lease.")
+    leased_at = models.DateTimeField()
+    lease_expires_at = models.DateTimeField()
+    # The web process that sends the answer, until its last byte has left or it was cut.
+    sender = models.CharField(max_length=120, blank=True)
+    sending_since = models.DateTimeField(null=True, blank=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True, help_text="Confirmed or dropped.")
+    lapses = models.PositiveSmallIntegerField(default=0, help_text="Leases that ran out.")
+    # What it is made of.
+    items = models.PositiveIntegerField()
+    sequences = models.PositiveIntegerField()
+    size_bytes = models.PositiveBigIntegerField()
+    tokens = models.PositiveBigIntegerField(default=0, help_text="Of groups, over all sequences.")
+    longest_tokens = models.PositiveIntegerField(default=0, help_text="Of the longest sequence.")
+    # Empty: each item is in this batch only and knows it. Else the batch's uses list its items.
+    sampler = models.CharField(max_length=12, blank=True, default="", db_default="")
+    composition = models.JSONField(help_text="Sequences by environment.")
+    shares = models.JSONField(default=dict, help_text="Target shares by environment.")
+    staleness = models.JSONField(help_text="Items by versions behind, when first handed out.")
+
+    class Meta:
+        verbose_name_plural = "batches"
+        constraints = [
+            models.UniqueConstraint(fields=["run", "ordinal"], name="batch_ordinal_is_one"),
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in BatchState]), name="batch_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=BatchState.LEASED) | Q(trainer__isnull=False),
+                name="batch_lease_has_a_holder",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["lease_expires_at"],
+                condition=Q(state=BatchState.LEASED),
+                name="batch_lease_by_expiry",
+            ),
+            models.Index(
+                fields=["run", "ordinal"],
+                condition=Q(state__in=[BatchState.LEASED, BatchState.RETURNED]),
+                name="batch_open",
+            ),
+            models.Index(
+                fields=["run"],
+                condition=Q(state__in=[BatchState.RETURNED, BatchState.QUARANTINED]),
+                name="batch_left_alone",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"batch {self.ordinal} of {self.run_id}"
+
+    @property
+    def padding(self) -> float | None:
+        """Part of the positions that padding to the longest sequence wastes; of groups only."""
+        return padded_share(
+            tokens=self.tokens, sequences=self.sequences, longest_tokens=self.longest_tokens
+        )
+
+
+class Item(models.Model):
+    """What groups and fragments have in common."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    state = models.CharField(max_length=11, choices=choices(Fate))
+    drop_reason = models.CharField(max_length=20, blank=True)
+    batch = models.ForeignKey(
+        Batch, null=True, blank=True, db_index=False, on_delete=models.RESTRICT, related_name="+"
+    )
+    position = models.PositiveIntegerField(null=True, blank=True, help_text="In its batch.")
+    epoch = models.PositiveIntegerField(default=0)
+    received_at = models.DateTimeField()
+    size_bytes = models.PositiveIntegerField()
+    # Its place: where the bytes are, and what they must be.
+    codec = models.CharField(max_length=16, blank=True, db_default="")
+    crc32 = models.BigIntegerField(db_default=0)
+    segment = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Null: no bytes were kept."
+    )
+    object = models.CharField(
+        max_length=80,
+        blank=True,
+        db_default="",
+        help_text="Name in the storage of payloads; empty: in the payload table.",
+    )
+    offset = models.PositiveBigIntegerField(db_default=0, help_text="In bytes, into the object.")
+    origin = models.CharField(
+        max_length=60, blank=True, db_default="", help_text="Of a restored item: its run and id."
+    )
+    # Followers read in the order (written_in, id), see buffer.followers.services.
+    written_in = TransactionIdField(db_default=CURRENT_TRANSACTION, editable=False)
+
+    class Meta:
+        abstract = True
+
+
+class TrajectoryGroup(Item):
+    """Sequences generated for one prompt, scored together. Ids order the queue."""
+
+    # Version of the policy that sampled it, in `epoch`: as its producer said, else the run's when
+    # it came in. Null: it came in before versions were kept.
+    policy_step = models.IntegerField(null=True, blank=True)
+    # Null: pushed without an environment.
+    env_id = models.PositiveIntegerField(null=True, blank=True)
+    sequences = models.PositiveIntegerField()
+    tokens = models.PositiveBigIntegerField(help_text="Over all sequences.")
+    longest_tokens = models.PositiveIntegerField(help_text="Of the longest sequence.")
+    score_mean = models.FloatField()
+    score_min = models.FloatField()
+    score_max = models.FloatField()
+    score_std = models.FloatField()
+    producer = models.CharField(max_length=200, blank=True, help_text="Identity that pushed it.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "origin"],
+                condition=~Q(origin=""),
+                name="group_is_restored_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in Fate]), name="group_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""), name="group_drop_has_a_reason"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False),
+                name="group_leased_has_a_batch",
+            ),
+            models.CheckConstraint(condition=Q(sequences__gte=1), name="group_is_not_empty"),
+        ]
+        indexes = [
+            models.Index(
+                F("run"),
+                Coalesce("env_id", NO_ENVIRONMENT),
+                F("id"),
+                condition=Q(state=Fate.QUEUED),
+                name="group_queue_fifo",
+            ),
+            models.Index(
+                F("run"),
+                Coalesce("env_id", NO_ENVIRONMENT),
+                F("sequences"),
+                F("id"),
+                condition=Q(state=Fate.QUEUED),
+                name="group_queue_by_size",
+            ),
+            models.Index(
+                fields=["run", "epoch", "policy_step"],
+                condition=Q(state=Fate.QUEUED),
+                name="group_queue_by_version",
+            ),
+            models.Index(
+                fields=["run", "env_id", "id"],
+                condition=Q(state=Fate.WAITING),
+                name="group_waiting",
+            ),
+            models.Index(
+                fields=["batch", "position"],
+                condition=Q(batch__isnull=False),
+                name="group_in_batch",
+            ),
+            # Its condition keeps it from queries of the queue: a planner that takes queued rows
+            # to be spread evenly would walk through all that were ever served.
+            models.Index(
+                "run",
+                F("id").desc(),
+                condition=Q(segment__isnull=False),
+                name="group_newest_first",
+            ),
+            # What people look for when data is missing; groups that are kept pay nothing for these.
+            models.Index(
+                "run",
+                F("id").desc(),
+                condition=Q(state=Fate.DROPPED),
+                name="group_dropped_newest_first",
+            ),
+            models.Index(
+                "run",
+                F("id").desc(),
+                condition=Q(segment__isnull=True),
+                name="group_without_bytes",
+            ),
+            models.Index(fields=["run", "written_in", "id"], condition=KEPT, name="group_stream"),
+            # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
+            BrinIndex(
+                fields=["segment"], pages_per_range=16, autosummarize=True, name="group_by_segment"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"group {self.pk} of {self.run_id}"
+
+
+class FragmentChunk(Item):
+    """`steps` consecutive env steps of one slot, padding not counted. Ids order the queue."""
+
+    slot = models.CharField(max_length=120)
+    number = models.PositiveBigIntegerField()
+    contiguous = models.BooleanField()
+    environment = models.CharField(max_length=200)
+    worker = models.CharField(max_length=120)
+    version_min = models.IntegerField()
+    version_max = models.IntegerField()
+    steps = models.PositiveIntegerField()
+    # Replay. A chunk bears the id of the fragment that completed it; null: alone, or waiting.
+    chunk = models.BigIntegerField(null=True, blank=True)
+    uses = models.PositiveIntegerField(default=0, db_default=0, help_text="Sampled batches.")
+    confirmed = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Those of them that were trained on."
+    )
+    priority = models.FloatField(null=True, blank=True, help_text="Null: nobody gave it one.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "slot", "number"], name="fragment_is_stored_once"
+            ),
+            models.UniqueConstraint(
+                fields=["run", "origin"],
+                condition=~Q(origin=""),
+                name="fragment_is_restored_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in Fate]), name="fragment_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""),
+                name="fragment_drop_has_a_reason",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False) | Q(uses__gte=1),
+                name="fragment_leased_has_a_batch",
+            ),
+            models.CheckConstraint(
+                condition=Q(uses__gte=F("confirmed")), name="fragment_uses_are_counted"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["run", "epoch", "id"],
+                condition=Q(state=Fate.QUEUED),
+                name="fragment_queue_fifo",
+            ),
+            models.Index(
+                fields=["run", "epoch", "version_min"],
+                condition=Q(state=Fate.QUEUED),
+                name="fragment_queue_by_version",
+            ),
+            models.Index(
+                fields=["batch", "position"],
+                condition=Q(batch__isnull=False),
+                name="fragment_in_batch",
+            ),
+            models.Index(
+                fields=["run", "epoch", "environment", "id"],
+                condition=Q(state=Fate.QUEUED),
+                name="fragment_queue_by_environment",
+            ),
+            models.Index(
+                fields=["run", "slot", "number"],
+                condition=Q(state=Fate.WAITING),
+                name="fragment_waiting",
+            ),
+            models.Index(
+                fields=["chunk"], condition=Q(chunk__isnull=False), name="fragment_in_chunk"
+            ),
+            # Its condition keeps it from queries of the queue: a planner that takes queued rows
+            # to be spread evenly would walk through all that were ever served.
+            models.Index(
+                "run",
+                F("id").desc(),
+                condition=Q(segment__isnull=False),
+                name="fragment_newest_first",
+            ),
+            models.Index(
+                fields=["run", "written_in", "id"], condition=KEPT, name="fragment_stream"
+            ),
+            # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
+            BrinIndex(
+                fields=["segment"],
+                pages_per_range=16,
+                autosummarize=True,
+                name="fragment_by_segment",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"fragment {self.slot} #{self.number} of {self.run_id}"
+
+
+class Tally(models.Model):
+    """Counts of items, kept with every change so that nobody counts rows.
+
+    A count is the sum over its shards: writers on different connections add to different
+    rows and so do not wait for one another; a single shard may be negative.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    kind = models.CharField(max_length=9, choices=choices(ItemKind))
+    # A fate, or `accepted`: everything that ever came in.
+    fate = models.CharField(max_length=11)
+    reason = models.CharField(max_length=20, blank=True)
+    epoch = models.PositiveIntegerField()
+    # Of groups; -1: pushed without an environment.
+    env_id = models.IntegerField()
+    # Of fragments, by name.
+    environment = models.CharField(max_length=200, blank=True, db_default="")
+    # Sequences of each item while it is queued or waiting, else 0.
+    size = models.PositiveIntegerField()
+    shard = models.PositiveSmallIntegerField()
+    items = models.BigIntegerField()
+    sequences = models.BigIntegerField()
+    size_bytes = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        verbose_name_plural = "tallies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=[
+                    *("run", "kind", "fate", "reason", "epoch", "env_id", "environment"),
+                    *("size", "shard"),
+                ],
+                name="tally_is_one",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.items} {self.kind} {self.fate} of {self.run_id}"
+
+
+class MixingShare(models.Model):
+    """What batches gave one environment so far, and what they still owe it."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    # -1: groups that were pushed without an environment.
+    env_id = models.IntegerField()
+    sequences = models.BigIntegerField(default=0, help_text="In batches so far.")
+    debt = models.FloatField(default=0.0, help_text="In sequences; negative when it got ahead.")
+    target = models.FloatField(default=0.0, help_text="Its share of the newest batch by weight.")
+    blocks_since = models.DateTimeField(
+        null=True, blank=True, help_text="When a batch began to wait for its minimum."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "env_id"], name="mixing_share_is_one")
+        ]
+
+    def __str__(self) -> str:
+        return f"share of environment {self.env_id} of {self.run_id}"

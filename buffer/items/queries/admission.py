@@ -1,0 +1,109 @@
+"""Say how much more a run takes in, from one sum over its counts."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from buffer.items.rules.ledger import ACCEPTED
+from buffer.items.rules.states import OPEN, Fate, ItemKind
+from buffer.payloads.services import database
+from runs.core.versions import NO_POLICY_STEP, admission_capacity, trained_steps
+from runs.models import Run, RunKind
+from runs.rows import first_row
+
+_SUM: Final = f"""
+    SELECT COALESCE(SUM(items) FILTER (WHERE kind = %(kind)s AND fate = ANY(%(open)s::text[])), 0)
+            ::bigint,
+        COALESCE(SUM(size_bytes) FILTER (WHERE fate = ANY(%(open)s::text[])), 0)::bigint,
+        COALESCE(SUM(items) FILTER (
+            WHERE kind = %(kind)s AND fate = '{Fate.QUEUED}' AND epoch = %(epoch)s), 0)::bigint,
+        COALESCE(SUM(CASE fate WHEN '{ACCEPTED}' THEN sequences
+                               WHEN '{Fate.DROPPED}' THEN -sequences END)
+            FILTER (WHERE kind = %(kind)s AND (%(any_epoch)s OR epoch = %(epoch)s)), 0)::bigint,
+        (SELECT MIN(step) FROM runs_policyversion
+         WHERE run_id = %(run)s AND epoch = %(epoch)s AND %(policy_step)s > 0)
+    FROM buffer_tally WHERE run_id = %(run)s"""  # noqa: S608 made of constants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What a run holds of the kind of items that it takes in."""
+
+    open_items: int
+    """Neither served nor dropped, of all epochs."""
+    open_bytes: int
+    """Of the open items of both kinds."""
+    queued_items: int
+    """Of the run's epoch."""
+    admitted: int
+    """Sequences (or fragments) accepted and not dropped, of the epochs that share versions."""
+    trained: int
+    """Train steps that the run's versions stand for."""
+
+
+def kind_of(run: Run) -> ItemKind:
+    """Return the kind of items that a run takes in."""
+    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
+
+
+def holdings(run: Run) -> Holdings:
+    """Return what a run holds, by one query."""
+    asked: dict[str, Any] = {
+        "run": run.pk,
+        "kind": str(kind_of(run)),
+        "open": [str(fate) for fate in OPEN],
+        "epoch": run.epoch,
+        # Where batches count as versions, all epochs share them.
+        "any_epoch": run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP,
+        "policy_step": run.policy_step,
+    }
+    with database.cursor() as cursor:
+        row = cursor.execute(_SUM, asked, prepare=True).fetchone()
+    assert row is not None  # noqa: S101 a sum has a row
+    open_items, open_bytes, queued_items, admitted, first_step = row
+    return Holdings(
+        open_items=open_items,
+        open_bytes=open_bytes,
+        queued_items=queued_items,
+        admitted=admitted,
+        trained=_trained(run, first_step=first_step),
+    )
+
+
+def _trained(run: Run, *, first_step: int | None) -> int:
+    if run.policy_step <= NO_POLICY_STEP:
+        return run.served_steps if run.kind == RunKind.OUTSIDE else 0
+    if run.policy_step <= 0:
+        return 0
+    return trained_steps(policy_step=run.policy_step, first_step=first_step or 0)
+
+
+def admission(run: Run, *, admitted: int, trained: int) -> int:
+    """Return how many more items a run takes in; the arguments are those of :class:`Holdings`."""
+    if run.batch_size is None:
+        return 0
+    return admission_capacity(
+        batches_ahead=run.off_policy_tolerance
+        if run.max_staleness is None
+        else run.max_staleness + 1,
+        trained=trained,
+        per_batch=run.batch_size,
+        accepted=admitted,
+        running=0,
+    )
+
+
+def admission_remaining(run_id: int) -> int:
+    """Return how many more items may come in without any becoming too stale.
+
+    Counts sequences of an outside run, fragments of a fleet. Those already started are not
+    taken off: a fleet knows better than its last report what it has under way. Items that were
+    dropped will train nothing, so they take no room.
+
+    Raises:
+        Run.DoesNotExist: If the run is gone.
+    """
+    run = first_row(Run, "id = %s", [run_id])
+    if run is None:
+        raise Run.DoesNotExist(f"there is no run {run_id}")
+    held = holdings(run)
+    return admission(run, admitted=held.admitted, trained=held.trained)

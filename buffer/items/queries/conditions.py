@@ -1,0 +1,191 @@
+"""See which batches wait for a person, where data stands still, and what is full."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count
+
+from buffer.batches.rules.stalls import Flow, Stall, stall_of
+from buffer.ingest.services.backpressure import free_disk_bytes
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import BatchState, DropReason, ItemKind
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
+from runs.core.lifecycle import ACTIVE, RunStatus
+
+RUNS_AT_MOST: Final = 10_000
+"""Active runs that are looked at, newest first; so many take 0.1 s."""
+# Of runs that take data: what lies in them, and when anything last moved. Counts are sums of few
+# rows, times are read at one end of an index.
+_FLOWS: Final = """
+    SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.batch_size,
+        COALESCE(t.queued, 0), COALESCE(t.leased, 0), COALESCE(t.items, 0), COALESCE(t.bytes, 0),
+        GREATEST(
+            (SELECT received_at FROM buffer_trajectorygroup g
+                WHERE g.run_id = r.id AND g.segment IS NOT NULL ORDER BY g.id DESC LIMIT 1),
+            (SELECT received_at FROM buffer_fragmentchunk f
+                WHERE f.run_id = r.id AND f.segment IS NOT NULL ORDER BY f.id DESC LIMIT 1)),
+        (SELECT leased_at FROM buffer_batch b
+            WHERE b.run_id = r.id ORDER BY b.ordinal DESC LIMIT 1)
+    FROM runs_run r LEFT JOIN LATERAL (
+        SELECT SUM(sequences) FILTER (WHERE fate = 'queued') AS queued,
+            SUM(sequences) FILTER (WHERE fate = 'leased') AS leased,
+            SUM(items) FILTER (WHERE fate IN ('queued', 'waiting', 'leased', 'quarantined'))
+                AS items,
+            SUM(size_bytes) FILTER (WHERE fate IN ('queued', 'waiting', 'leased', 'quarantined'))
+                AS bytes
+        FROM buffer_tally WHERE run_id = r.id) t ON true
+    WHERE r.archived_at IS NULL AND r.status = ANY(%s) ORDER BY r.id DESC LIMIT %s"""
+# Counts of the present trainer session: what an earlier one dropped is no news.
+_AGED: Final = """
+    SELECT r.id, r.name FROM runs_run r, LATERAL (
+        SELECT SUM(items) FILTER (WHERE fate = 'accepted') AS accepted,
+            SUM(items) FILTER (WHERE fate = 'dropped' AND reason = ANY(%s)) AS aged
+        FROM buffer_tally WHERE run_id = r.id AND epoch = r.epoch) t
+    WHERE r.archived_at IS NULL AND r.status = ANY(%s)
+        AND t.accepted >= %s AND t.aged > %s * t.accepted ORDER BY r.id DESC LIMIT %s"""
+STALE_SHARE: Final = 0.2
+"""Of what came in; with less, dropping is how a limit works."""
+STALE_AMONG: Final = 100
+"""Items that a share is told of at least."""
+_WORDS: Final = {
+    Stall.PRODUCERS: (AlertKind.RUN_STALLED, "nothing came into {name} for more than {minutes}"),
+    Stall.TRAINERS: (
+        AlertKind.TRAINING_STALLED,
+        "a batch waits in {name}, and nobody took one for more than {minutes}",
+    ),
+}
+
+
+class _Row(NamedTuple):
+    run_id: int
+    name: str
+    kind: str
+    status: str
+    since: datetime
+    batch_size: int | None
+    queued: int
+    leased: int
+    open_items: int
+    open_bytes: int
+    arrived_at: datetime | None
+    taken_at: datetime | None
+
+
+def _active_runs() -> Iterator[_Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(_FLOWS, [sorted(ACTIVE), RUNS_AT_MOST])
+        yield from (_Row(*row) for row in cursor.fetchall())
+
+
+def flows(now: datetime) -> list[Condition]:
+    """Return the running runs in which nothing moves, and those that are full: from one look."""
+    rows = list(_active_runs())
+    return [*islice(_stalled(rows, now), SEEN_AT_MOST), *islice(_full(rows), SEEN_AT_MOST)]
+
+
+def _stalled(rows: Iterable[_Row], now: datetime) -> Iterator[Condition]:
+    patience = timedelta(seconds=settings.ROLLDECK_STALLED_SECONDS)
+    if not patience:
+        return
+    minutes = f"{max(1, round(patience.total_seconds() / 60))} min"
+    for row in rows:
+        if row.status != RunStatus.RUNNING:
+            continue
+        flow = Flow(
+            running_since=row.since,
+            queued=int(row.queued),
+            leased=int(row.leased),
+            batch_size=row.batch_size,
+            arrived_at=row.arrived_at,
+            taken_at=row.taken_at,
+        )
+        stall = stall_of(flow, patience=patience, now=now)
+        if stall is not None:
+            kind, words = _WORDS[stall]
+            message = words.format(name=row.name, minutes=minutes)
+            yield Condition(kind=kind, run_id=row.run_id, message=message)
+
+
+def stale_drops(_now: datetime) -> list[Condition]:
+    """Return the active runs of whose data much was dropped because it had become too old."""
+    aged = [str(DropReason.STALE_VERSION), str(DropReason.STALE_AGE)]
+    limits = [STALE_AMONG, STALE_SHARE, SEEN_AT_MOST]
+    with connection.cursor() as cursor:
+        cursor.execute(_AGED, [aged, sorted(ACTIVE), *limits])
+        rows = cursor.fetchall()
+    return [
+        Condition(
+            kind=AlertKind.STALE_DROPS,
+            run_id=run_id,
+            message=f"more than a fifth of what came into {name} was dropped as too old",
+        )
+        for run_id, name in rows
+    ]
+
+
+def _full(rows: Iterable[_Row]) -> Iterator[Condition]:
+    """Return the runs that hold as much as they may, so that pushes are refused."""
+    most = {
+        ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
+        ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
+    }
+    for row in rows:
+        kind = ItemKind.FRAGMENTS if row.kind == "fleet" else ItemKind.GROUPS
+        is_full = row.open_items >= most[kind]
+        if is_full or row.open_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
+            held = f"{most[kind]:,} {kind}" if is_full else f"{settings.ROLLDECK_MAX_RUN_BYTES:,} B"
+            message = f"{row.name} holds {held}, as much as it may: pushes are refused"
+            yield Condition(kind=AlertKind.QUEUE_FULL, run_id=row.run_id, message=message)
+
+
+def quarantined_batches(_now: datetime) -> list[Condition]:
+    """Return the batches of current runs that no trainer survived, and nobody has decided about."""
+    quarantined = Batch.objects.filter(state=BatchState.QUARANTINED, run__archived_at=None)
+    waiting = quarantined.order_by("-leased_at")
+    rows = waiting.values_list("pk", "run_id", "run__name", "ordinal", "items", "lapses")
+    return [
+        Condition(
+            kind=AlertKind.BATCH_QUARANTINED,
+            run_id=run_id,
+            subject=str(batch),
+            message=f"batch {ordinal} of {name} is quarantined: its lease lapsed {lapses} times",
+            details={"batch": str(batch), "ordinal": ordinal, "items": items},
+        )
+        for batch, run_id, name, ordinal, items, lapses in rows[:SEEN_AT_MOST]
+    ]
+
+
+def lapsed_leases(_now: datetime) -> list[Condition]:
+    """Return the active runs in which batches came back and wait for the next trainer."""
+    returned = Batch.objects.filter(state=BatchState.RETURNED, run__status__in=ACTIVE)
+    rows: Any = returned.values_list("run_id", "run__name").annotate(Count("pk")).order_by("run_id")
+    return [
+        Condition(
+            kind=AlertKind.LEASE_LAPSED,
+            run_id=run_id,
+            message=f"{_batches(number)} of {name} came back: a trainer's lease has lapsed",
+            details={"batches": number},
+        )
+        for run_id, name, number in rows[:SEEN_AT_MOST]
+    ]
+
+
+def _batches(number: int) -> str:
+    return "a batch" if number == 1 else f"{number} batches"
+
+
+def low_disk(_now: datetime) -> list[Condition]:
+    """Return whether the disk has less room than is kept free, or soon will have."""
+    least, free = settings.ROLLDECK_MIN_FREE_DISK_BYTES, free_disk_bytes()
+    if free >= 2 * least:
+        return []
+    gigabytes = f"{least / 1e9:.1f} GB"
+    if free < least:
+        message = f"less than {gigabytes} of disk are free: pushes are refused"
+        return [Condition(kind=AlertKind.DISK_LOW, message=message)]
+    message = f"less than {2 * least / 1e9:.1f} GB of disk are free; below {gigabytes} pushes stop"
+    return [Condition(kind=AlertKind.DISK_LOW, severity=Severity.WARNING, message=message)]

@@ -1,0 +1,113 @@
+"""Compare a run's ledger with its rows, and tell environments apart in it."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection
+
+from buffer.items.models.audits import LedgerAudit
+from buffer.items.queries.counts import counts
+from buffer.items.rules.ledger import ACCEPTED, Ledger, balance, discrepancies
+from buffer.items.rules.states import ItemKind
+from runs.models import Run
+
+AUDIT_EVERY: Final = timedelta(seconds=30)
+# Counting a run's rows may take long; it takes at most this part of the time.
+AUDIT_SHARE: Final = 0.005
+
+# One statement sees one state of the database: counts and rows of the same moment.
+_BOTH: Final = """
+    SELECT 'counts', kind, fate, reason, SUM(items) FROM buffer_tally
+    WHERE run_id = %(run)s GROUP BY kind, fate, reason
+    UNION ALL
+    SELECT 'rows', 'groups', state, drop_reason, COUNT(*)
+    FROM buffer_trajectorygroup WHERE run_id = %(run)s GROUP BY state, drop_reason
+    UNION ALL
+    SELECT 'rows', 'fragments', state, drop_reason, COUNT(*)
+    FROM buffer_fragmentchunk WHERE run_id = %(run)s GROUP BY state, drop_reason"""
+_CHANGED: Final = """
+    SELECT t.run_id, t.counts_md5
+    FROM (
+        SELECT run_id, md5(string_agg(
+            concat_ws('/', kind, fate, reason, items, size_bytes), ','
+            ORDER BY kind, fate, reason, epoch, env_id, environment, size, shard)) AS counts_md5
+        FROM buffer_tally GROUP BY run_id
+    ) t
+    JOIN runs_run r ON r.id = t.run_id
+    LEFT JOIN buffer_ledgeraudit a ON a.run_id = t.run_id
+    WHERE r.archived_at IS NULL AND (a.id IS NULL OR (
+        (a.counts_md5 <> t.counts_md5 OR r.ledger_problem <> '')
+        AND a.audited_at + make_interval(secs => GREATEST(%(every)s, a.took_seconds / %(share)s))
+            <= %(now)s))
+    ORDER BY a.audited_at NULLS FIRST"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentLedger:
+    """Where the items of one environment are."""
+
+    kind: ItemKind
+    env_id: int | None
+    """Of groups; None when they came without one, and for fragments."""
+    environment: str
+    """Of fragments, by name."""
+    ledger: Ledger
+
+
+def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
+    """Return the ledger of each environment of a run, from the counts."""
+    found = []
+    for kind in ItemKind:
+        places: dict[tuple[int, str], list[tuple[str, str, int]]] = defaultdict(list)
+        for row in counts(run_id, kind):
+            places[row.env_id, row.environment].append((row.fate, row.reason, row.items))
+        found += [
+            EnvironmentLedger(
+                kind=kind,
+                env_id=None if env_id < 0 else env_id,
+                environment=environment,
+                ledger=balance(rows),
+            )
+            for (env_id, environment), rows in sorted(places.items())
+        ]
+    return found
+
+
+def ledger_problems(run_id: int) -> list[str]:
+    """Return how a run's counts and rows differ, or do not balance; empty when all is well."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BOTH, {"run": run_id})
+        found = cursor.fetchall()
+    problems = []
+    for kind in ItemKind:
+        counted, rows = (
+            [(row[2], row[3], int(row[4])) for row in found if row[:2] == (source, kind)]
+            for source in ("counts", "rows")
+        )
+        rows.append((ACCEPTED, "", sum(items for _, _, items in rows)))
+        wrong = discrepancies(counted=balance(counted), found=balance(rows))
+        problems += [f"{kind}: {problem}" for problem in wrong]
+    return problems
+
+
+def audits_due(*, now: datetime) -> list[tuple[int, str]]:
+    """Return (run id, fingerprint of its counts) of runs to audit, the longest unseen first.
+
+    A run is due when its counts have changed since its last audit, and that is long enough ago
+    for what an audit of it costs.
+    """
+    limits: dict[str, Any] = {
+        "every": AUDIT_EVERY.total_seconds(),
+        "share": AUDIT_SHARE,
+        "now": now,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_CHANGED, limits)
+        return list(cursor.fetchall())
+
+
+def last_audit(run: Run) -> LedgerAudit | None:
+    """Return the last audit of a run's ledger, or None before the first."""
+    return LedgerAudit.objects.filter(run=run).first()

@@ -1,0 +1,77 @@
+"""Balance what came in against where it is now.
+
+accepted = queued + waiting + leased + served + quarantined + Σ dropped(reason), at any moment.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from buffer.items.rules.states import Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Items of one kind in one run, by fate."""
+
+    accepted: int = 0
+    queued: int = 0
+    waiting: int = 0
+    leased: int = 0
+    served: int = 0
+    quarantined: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every accepted item is in exactly one place."""
+        placed = self.queued + self.waiting + self.leased + self.served + self.quarantined
+        return self.accepted == placed + sum(self.dropped.values())
+
+
+ACCEPTED = "accepted"
+
+
+def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
+    """Return the ledger of (fate or `accepted`, drop reason, items) counts."""
+    by_fate = dict.fromkeys([ACCEPTED, *Fate], 0)
+    dropped: dict[str, int] = {}
+    for fate, reason, items in counts:
+        if fate == Fate.DROPPED:
+            dropped[reason] = dropped.get(reason, 0) + items
+        else:
+            by_fate[fate] += items
+    return Ledger(
+        accepted=by_fate[ACCEPTED],
+        queued=by_fate[Fate.QUEUED],
+        waiting=by_fate[Fate.WAITING],
+        leased=by_fate[Fate.LEASED],
+        served=by_fate[Fate.SERVED],
+        quarantined=by_fate[Fate.QUARANTINED],
+        dropped={reason: items for reason, items in sorted(dropped.items()) if items},
+    )
+
+
+def discrepancies(*, counted: Ledger, found: Ledger) -> list[str]:
+    """Return in words how a counted ledger differs from the rows, or does not balance.
+
+    Args:
+        counted: From the counts that are kept with every change.
+        found: From the rows themselves.
+    """
+    wrong = []
+    if not counted.balanced:
+        wrong.append("the counts do not add up to what was accepted")
+    ours, theirs = _places(counted), _places(found)
+    for place in sorted(ours.keys() | theirs.keys()):
+        count, rows = ours.get(place, 0), theirs.get(place, 0)
+        if count != rows:
+            wrong.append(f"{place} is counted as {count}, and {rows} rows say so")
+    return wrong
+
+
+def _places(ledger: Ledger) -> dict[str, int]:
+    plain = {ACCEPTED: ledger.accepted}
+    for fate in Fate:
+        if fate is not Fate.DROPPED:
+            plain[str(fate)] = getattr(ledger, fate)
+    return plain | {f"dropped ({reason})": count for reason, count in ledger.dropped.items()}

@@ -1,0 +1,174 @@
+"""Move items from fate to fate, counting every move."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from django.db import connection
+
+from buffer.batches.services.sample_counts import settle_uses
+from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import OPEN, DropReason, Fate, ItemKind
+from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
+from buffer.payloads.services import database
+from buffer.payloads.services.eviction import retire
+from buffer.replay.models import BatchUse
+
+_TABLES: Final = {
+    ItemKind.GROUPS: "buffer_trajectorygroup",
+    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
+}
+
+
+_MOVE: Final = """
+    UPDATE {table} SET state = %(to)s::text, drop_reason = %(reason)s::text,
+        batch_id = CASE WHEN %(to)s::text <> 'queued' THEN batch_id END,
+        position = CASE WHEN %(to)s::text <> 'queued' THEN position END
+    WHERE batch_id = %(batch)s AND state = %(source)s::text
+    AND (%(only)s::int[] IS NULL OR position = ANY(%(only)s::int[]))
+    RETURNING {columns}"""
+_MOVE_OF: Final = {
+    kind: _MOVE.format(table=_TABLES[kind], columns=", ".join(columns))
+    for kind, columns in COUNTED.items()
+}
+
+
+def serve_fragments(batch: Batch, *, source: Fate) -> None:
+    """Count the fragments of a batch as trained on; they are in fate `source`."""
+    if batch.sampler:
+        settle_uses(batch, confirmed=True)
+    else:
+        _move(batch, source, Fate.SERVED)
+
+
+def quarantine_items(batch: Batch) -> None:
+    """Put the items of a batch aside; those of a sample go on in other batches."""
+    if not batch.sampler:
+        _move(batch, Fate.LEASED, Fate.QUARANTINED)
+
+
+def take_apart(
+    batch: Batch,
+    *,
+    source: Fate = Fate.LEASED,
+    doomed: Collection[int] | None = (),
+    reason: DropReason | None = None,
+) -> tuple[int, int]:
+    """Drop some items of a batch and put the others back one by one; return how many of each.
+
+    Args:
+        batch: Nobody will train on it.
+        source: The fate that its items are in.
+        doomed: Positions of the items to drop for `reason`; None for all.
+        reason: Why they are dropped, if any are.
+    """
+    if batch.sampler:
+        return _take_sample_apart(batch, doomed=doomed, reason=reason)
+    dropped = kept = 0
+    if doomed is None or doomed:
+        dropped = _move(batch, source, Fate.DROPPED, reason=reason or "", only=doomed)
+    if doomed is not None:
+        kept = _move(batch, source, Fate.QUEUED)
+    return dropped, kept
+
+
+def _take_sample_apart(
+    batch: Batch, *, doomed: Collection[int] | None, reason: DropReason | None
+) -> tuple[int, int]:
+    settle_uses(batch, confirmed=False)
+    uses = BatchUse.objects.filter(batch=batch)
+    if doomed is not None:
+        uses = uses.filter(position__in=doomed)
+    if reason is None or not uses.exists():
+        return 0, batch.items
+    changes = Changes(batch.run_id, ItemKind(batch.kind))
+    ids = uses.values_list("item_id", flat=True)
+    dropped = retire(ids, reason=reason, states=[Fate.QUEUED], changes=changes)
+    changes.write()
+    return dropped, max(0, batch.items - dropped)
+
+
+def _move(
+    batch: Batch,
+    source: Fate,
+    to: Fate,
+    *,
+    reason: str = "",
+    only: Collection[int] | None = None,
+) -> int:
+    """Move the items of a batch, or those at some positions; return how many."""
+    kind = ItemKind(batch.kind)
+    values: dict[str, Any] = {
+        "batch": batch.pk,
+        "source": source,
+        "to": to,
+        "reason": reason,
+        "only": None if only is None else list(only),
+    }
+    with database.cursor() as cursor:
+        cursor.execute(_MOVE_OF[kind], values, prepare=True)
+        moved = [counted(*row) for row in cursor.fetchall()]
+    changes = Changes(batch.run_id, kind)
+    changes.move(moved, source, to, reason=reason)
+    changes.write()
+    return len(moved)
+
+
+def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
+    """Move queued items into a batch, in this order; return False when one was not queued.
+
+    What is counted is read from the rows, whatever the caller knows of them.
+    """
+    kind = ItemKind(batch.kind)
+    table = _TABLES[kind]
+    columns = ", ".join(f"i.{name}" for name in COUNTED[kind])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""UPDATE {table} i SET state = 'leased', batch_id = %s, position = p.place - 1
+            FROM unnest(%s::bigint[]) WITH ORDINALITY AS p(id, place)
+            WHERE i.id = p.id AND i.state = 'queued'
+            RETURNING {columns}""",  # noqa: S608 constants only
+            [batch.pk, [item_id for item_id, _ in items]],
+        )
+        moved = [counted(*row) for row in cursor.fetchall()]
+    if len(moved) != len(items):
+        return False
+    changes = Changes(batch.run_id, kind)
+    changes.move(moved, Fate.QUEUED, Fate.LEASED)
+    changes.write()
+    return True
+
+
+def drop_fragments(
+    run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
+) -> int:
+    """Take the open fragments of a run that match out; return how many.
+
+    They are dropped, but for those that were trained on or that a batch holds, see :func:`retire`.
+    """
+    rows = FragmentChunk.objects.filter(run_id=run_id, state__in=states, **which)
+    changes = Changes(run_id, ItemKind.FRAGMENTS)
+    taken = retire(rows.values_list("id", flat=True), reason=reason, states=states, changes=changes)
+    changes.write()
+    return taken
+
+
+def drop_groups(
+    run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
+) -> int:
+    """Drop the open groups of a run that match; return how many."""
+    rows = list(
+        TrajectoryGroup.objects.select_for_update()
+        .filter(run_id=run_id, state__in=states, **which)
+        .order_by("id")
+        .values_list("id", "state", *COUNTED[ItemKind.GROUPS])
+    )
+    if not rows:
+        return 0
+    TrajectoryGroup.objects.filter(id__in=[row[0] for row in rows]).update(
+        state=Fate.DROPPED, drop_reason=reason
+    )
+    changes = Changes(run_id, ItemKind.GROUPS)
+    for _, state, *columns in rows:
+        changes.move([counted(*columns)], Fate(state), Fate.DROPPED, reason=reason)
+    changes.write()
+    return len(rows)

@@ -1,0 +1,151 @@
+"""Keep the counts of items true with every change, in the same transaction.
+
+Each transaction adds its changes in one statement, in one order, as its last write: so counts
+are exact, writers never wait for each other in a circle, and readers sum a few rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from buffer.batches.rules.mixing import NO_ENVIRONMENT
+from buffer.items.rules.ledger import ACCEPTED
+from buffer.items.rules.states import Fate, ItemKind
+from buffer.payloads.services import database
+
+SHARDS: Final = 8
+_QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
+
+_INTO: Final = """
+    INSERT INTO buffer_tally AS t
+        (run_id, kind, fate, reason, epoch, env_id, environment, size, shard,
+         items, sequences, size_bytes)"""
+_ONTO: Final = """
+    ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
+    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
+        size_bytes = t.size_bytes + excluded.size_bytes"""
+_ADD: Final = f"""{_INTO}
+    SELECT %(run)s, %(kind)s, fate, reason, epoch, env_id, environment, size,
+        pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
+    FROM json_to_recordset(%(counts)s) AS c(
+        fate text, reason text, epoch int, env_id int, environment text, size int,
+        items bigint, sequences bigint, size_bytes bigint)
+    {{condition}}
+    ORDER BY fate, reason, epoch, env_id, environment, size
+    {_ONTO}
+"""  # noqa: S608 the only things put in are constants
+ADD: Final = _ADD.format(condition="")
+# As part of a statement that has to claim something first.
+ADD_IF_CLAIMED: Final = _ADD.format(condition="WHERE EXISTS (SELECT FROM claimed)")
+# As part of a statement whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each
+# group that went from one fate to another: as :meth:`Changes.move`, without the way to us and back.
+ADD_MOVED_GROUPS: Final = f"""{_INTO}
+    SELECT %(run)s, 'groups', c.fate, '', m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), '', c.size,
+        pg_backend_pid() %% {SHARDS}, SUM(c.sign), SUM(c.sign * m.sequences),
+        SUM(c.sign * m.size_bytes)
+    FROM moved m
+    CROSS JOIN LATERAL (
+        SELECT fate, sign,
+            CASE WHEN fate IN ('{Fate.QUEUED}', '{Fate.WAITING}') THEN m.sequences ELSE 0 END
+        FROM (VALUES (%(source)s::text, -1), (%(to)s::text, 1)) AS f(fate, sign)
+    ) AS c(fate, sign, size)
+    GROUP BY c.fate, m.epoch, m.env_id, c.size
+    ORDER BY c.fate, m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), c.size
+    {_ONTO}"""  # noqa: S608 the only things put in are constants
+
+
+class Counted(NamedTuple):
+    """What of an item the counts tell apart, and what they sum.
+
+    `env_id` is the environment of a group, `environment` that of a fragment.
+    """
+
+    epoch: int
+    env_id: int | None
+    sequences: int
+    size_bytes: int = 0
+    environment: str = ""
+
+
+# What of a row is counted, in the order of `counted`.
+COUNTED: Final = {
+    ItemKind.GROUPS: ("epoch", "size_bytes", "env_id", "sequences"),
+    ItemKind.FRAGMENTS: ("epoch", "size_bytes", "environment"),
+}
+
+
+def counted(epoch: int, size_bytes: int, where: int | str | None, sequences: int = 1) -> Counted:
+    """Return what is counted of a row with the columns of :data:`COUNTED`."""
+    if isinstance(where, str):
+        return Counted(epoch, None, 1, size_bytes, where)
+    return Counted(epoch, where, sequences, size_bytes)
+
+
+# fate, reason, epoch, env_id, environment, size
+_Key = tuple[str, str, int, int, str, int]
+_COLUMNS: Final = (
+    *("fate", "reason", "epoch", "env_id", "environment", "size"),
+    *("items", "sequences", "size_bytes"),
+)
+
+
+class Changes:
+    """Collect what one transaction changes in one run, then write it once."""
+
+    def __init__(self, run_id: int, kind: ItemKind) -> None:
+        self._run_id = run_id
+        self._kind = kind
+        self._items: Counter[_Key] = Counter()
+        self._sequences: Counter[_Key] = Counter()
+        self._bytes: Counter[_Key] = Counter()
+
+    def accept(self, items: Iterable[Counted], fate: Fate, *, reason: str = "") -> None:
+        """Count items that came in, now in `fate`."""
+        for item in items:
+            self._add(item, ACCEPTED, "", 1)
+            self._add(item, fate, reason, 1)
+
+    def move(self, items: Iterable[Counted], source: Fate, to: Fate, *, reason: str = "") -> None:
+        """Count items that went from one fate to another."""
+        for item in items:
+            self._add(item, source, "", -1)
+            self._add(item, to, reason, 1)
+
+    def _add(self, item: Counted, fate: str, reason: str, count: int) -> None:
+        env_id = NO_ENVIRONMENT if item.env_id is None else item.env_id
+        size = item.sequences if fate in _QUEUES and self._kind == ItemKind.GROUPS else 0
+        key = (fate, reason, item.epoch, env_id, item.environment, size)
+        self._items[key] += count
+        self._sequences[key] += count * item.sequences
+        self._bytes[key] += count * item.size_bytes
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters of :data:`ADD`, one row for each count that changes."""
+        sums = (self._items, self._sequences, self._bytes)
+        rows = [
+            dict(zip(_COLUMNS, (*key, *(summed[key] for summed in sums)), strict=True))
+            for key in self._items
+            if any(summed[key] for summed in sums)
+        ]
+        return {
+            "run": self._run_id,
+            "kind": str(self._kind),
+            "counts": msgspec.json.encode(rows).decode(),
+        }
+
+    def sequences(self, fate: str, *, epoch: int) -> int:
+        """Return by how many sequences (or fragments) of an epoch a fate changes."""
+        return sum(
+            summed
+            for (changed, _, of_epoch, *_), summed in self._sequences.items()
+            if changed == fate and of_epoch == epoch
+        )
+
+    def write(self) -> None:
+        """Add everything to the counts."""
+        if not self._items:
+            return
+        with database.cursor() as cursor:
+            cursor.execute(ADD, self.params(), prepare=True)

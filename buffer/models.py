@@ -1,0 +1,43 @@
+"""What the platform remembers about the data between sampling and training."""
+
+from buffer.archive.models import ArchiveJob
+from buffer.capture.models import CapturedCall, CaptureSession
+from buffer.ingest.models import IdempotencyRecord, UnansweredPush
+from buffer.inspect.models.digests import DigestCursor, GroupDigest
+from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
+from buffer.items.models.audits import LedgerAudit
+from buffer.items.models.items import (
+    Batch,
+    FragmentChunk,
+    Item,
+    MixingShare,
+    Tally,
+    TrajectoryGroup,
+)
+from buffer.payloads.models import Payload, Segment
+from buffer.replay.models import BatchUse, Follower
+
+__all__ = [
+    "ArchiveJob",
+    "Batch",
+    "BatchUse",
+    "CaptureSession",
+    "CapturedCall",
+    "DigestCursor",
+    "Follower",
+    "FragmentChunk",
+    "GroupDigest",
+    "GroupMark",
+    "GroupSet",
+    "IdempotencyRecord",
+    "Item",
+    "LabelName",
+    "LedgerAudit",
+    "MixingShare",
+    "Payload",
+    "Segment",
+    "SetMember",
+    "Tally",
+    "TrajectoryGroup",
+    "UnansweredPush",
+]

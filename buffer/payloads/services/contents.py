@@ -1,0 +1,311 @@
+"""Write and read the bytes of items."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from isal.isal_zlib import crc32  # 13 times as fast as zlib's
+
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services import objects
+from buffer.payloads.services.database import cursor
+from buffer.payloads.services.partitions import current_segment
+
+JSON_CODEC: Final = "json"
+MSGPACK_CODEC: Final = "msgpack"
+
+TABLES: Final = {
+    ItemKind.GROUPS: "buffer_trajectorygroup",
+    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
+}
+_PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes'
+_OF_BATCH: Final = {
+    ItemKind.GROUPS: f"""
+        SELECT {_PLACE} FROM buffer_trajectorygroup i
+        WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
+        ORDER BY i.position""",  # noqa: S608
+    # A fragment that may be sampled into several batches is listed by each of them.
+    ItemKind.FRAGMENTS: f"""
+        SELECT {_PLACE}, i.position AS place FROM buffer_fragmentchunk i
+        WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
+        UNION ALL
+        SELECT {_PLACE}, u.position AS place FROM buffer_batchuse u
+        JOIN buffer_fragmentchunk i ON i.id = u.item_id
+        WHERE u.batch_id = %(batch)s AND u.position BETWEEN %(first)s AND %(last)s
+        ORDER BY place""",  # noqa: S608
+}
+_OF_ITEMS: Final = {
+    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%(key)s::bigint[]) ORDER BY i.id"  # noqa: S608
+    for kind, table in TABLES.items()
+}
+_IS_DROPPED: Final = "SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL"
+_OF_LATEST: Final = f"""
+    SELECT {_PLACE} FROM buffer_trajectorygroup i
+    WHERE i.run_id = %(key)s AND i.state <> 'waiting' AND i.segment IS NOT NULL
+    ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
+_INSERT: Final = """
+    INSERT INTO buffer_payload (segment, kind, item_id, content)
+    SELECT segment, %s, item_id, content
+    FROM unnest(%s::int[], %s::bigint[], %s::bytea[]) AS p(segment, item_id, content)"""
+_INLINE: Final = """
+    SELECT item_id, substr(content, 1, %s) FROM buffer_payload
+    WHERE kind = %s AND segment = ANY(%s::int[]) AND item_id = ANY(%s::bigint[])"""
+_WHOLE: Final = (1 << 31) - 1
+
+
+class PayloadMissing(Exception):
+    """The bytes of an item are not where its row says."""
+
+    def __init__(self, kind: ItemKind, item_id: int, *, why: str) -> None:
+        super().__init__(f"the bytes of item {item_id} of the {kind} are gone: {why}")
+        self.kind = kind
+        self.item_id = item_id
+
+
+class PayloadExpired(PayloadMissing):
+    """Retention let the bytes of an item go; its metadata is all there is."""
+
+
+class Place(NamedTuple):
+    """Where the bytes of one item are: inline in the payload table when `object` is empty."""
+
+    codec: str
+    crc32: int
+    segment: int | None
+    """None: the item was dropped when it came in, and no bytes were kept."""
+    object: str
+    offset: int
+    size_bytes: int
+
+
+NOT_KEPT: Final = Place("", 0, None, "", 0, 0)
+"""Of an item that was dropped when it came in."""
+
+
+class _Item(NamedTuple):
+    item_id: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """The bytes of an item as they came, and what they are."""
+
+    codec: str
+    content: bytes
+    crc32: int
+
+    def is_intact(self) -> bool:
+        """Return whether the bytes are those that came in."""
+        return bool(crc32(self.content) == self.crc32)
+
+
+def write_contents(contents: Sequence[bytes], *, codec: str) -> list[Place]:
+    """Find places for the bytes of one push, in the segment that is open.
+
+    A large push is written at once, into one object, and is on the disk when this returns; the
+    bytes of a small one go into the database with :func:`insert_contents`. The caller stores
+    the places in the rows of the items.
+    """
+    places = _places(contents, codec=codec)
+    if name := _object(places):
+        objects.write(name, contents)
+    return places
+
+
+def _object(places: list[Place]) -> str:
+    return places[0].object if places else ""
+
+
+def _places(contents: Sequence[bytes], *, codec: str) -> list[Place]:
+    segment = current_segment()
+    is_large = sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES
+    name = f"{segment}/{uuid4().hex}" if is_large else ""
+    places, offset = [], 0
+    for content in contents:
+        places.append(Place(codec, crc32(content), segment, name, offset, len(content)))
+        offset += len(content) if name else 0
+    return places
+
+
+class Writing:
+    """The bytes of one push on their way to the disk, while its caller asks the database.
+
+    Rows that name the places may be written meanwhile, but commit only after :meth:`wait`.
+
+    Attributes:
+        places: As :func:`write_contents` returns them.
+    """
+
+    def __init__(self, contents: Sequence[bytes], *, codec: str) -> None:
+        """Begin."""
+        self.places = _places(contents, codec=codec)
+        name = _object(self.places)
+        self._done = objects.write_meanwhile(name, contents) if name else None
+
+    def wait(self) -> None:
+        """Return when the bytes are on the disk.
+
+        Raises:
+            PayloadStorageDown: If they cannot be written.
+        """
+        if self._done is not None:
+            self._done.result()
+
+    def take_back(self) -> None:
+        """Remove what was written for a push that was refused, and that no row can name."""
+        with suppress(objects.PayloadStorageDown):
+            self.wait()
+        if name := _object(self.places):
+            objects.remove(name)
+
+
+def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, Place, bytes]]) -> None:
+    """Store the bytes of those (item id, place, bytes) whose place is in the database."""
+    inline = [
+        (place.segment, item_id, content)
+        for item_id, place, content in contents
+        if not place.object
+    ]
+    if inline:
+        segments, ids, parts = (list(column) for column in zip(*inline, strict=True))
+        with cursor() as sql:
+            sql.execute(_INSERT, [str(kind), segments, ids, parts], binary=True)
+
+
+def batch_contents(
+    kind: ItemKind, batch_id: UUID, *, positions: range | None = None
+) -> list[StoredContent]:
+    """Return the stored bytes of a batch's items, or of those at some positions, in their order.
+
+    Raises:
+        PayloadMissing: Naming the first item whose bytes are not there.
+    """
+    first, last = (0, _WHOLE) if positions is None else (positions.start, positions.stop - 1)
+    return _found_again(kind, _OF_BATCH[kind], batch=batch_id, first=first, last=last)
+
+
+def latest_group(run_id: int) -> StoredContent | None:
+    """Return the run's newest group that is not waiting for others.
+
+    Raises:
+        PayloadMissing: If its bytes are not there.
+    """
+    found = _found_again(ItemKind.GROUPS, _OF_LATEST, key=run_id)
+    return found[0] if found else None
+
+
+def content_head(kind: ItemKind, item_id: int, size_bytes: int) -> bytes:
+    """Return the first bytes of an item; empty when none were kept.
+
+    Raises:
+        PayloadMissing: If they should be there and are not.
+        PayloadExpired: If retention let them go.
+    """
+    items = [
+        item for item in _items(_OF_ITEMS[kind], key=[item_id]) if item.place.segment is not None
+    ]
+    return b"".join(read.content for read in read_contents(kind, items, up_to=size_bytes))
+
+
+def readable_contents(kind: ItemKind, ids: list[int]) -> dict[int, StoredContent]:
+    """Return the contents of those items that have any, by id."""
+    items = _items(_OF_ITEMS[kind], key=ids)
+    try:
+        found = read_contents(kind, items)
+    except PayloadMissing:
+        return {item.item_id: stored for item in items for stored in _readable_content(kind, item)}
+    return {item.item_id: stored for item, stored in zip(items, found, strict=True)}
+
+
+def _readable_content(kind: ItemKind, item: _Item) -> list[StoredContent]:
+    try:
+        return read_contents(kind, [item])
+    except PayloadMissing:
+        return []
+
+
+def _found_again(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
+    """Read what a query names; once more when retention moved bytes between the two looks."""
+    items = _items(query, **key)
+    try:
+        return read_contents(kind, items)
+    except PayloadMissing:
+        moved = _items(query, **key)
+        if moved == items:
+            raise
+    return read_contents(kind, moved)
+
+
+def _items(query: str, **key: Any) -> list[_Item]:
+    with cursor() as sql:
+        rows = sql.execute(query, key, binary=True, prepare=True).fetchall()
+    return [_Item(row[0], Place(*row[1:7])) for row in rows]
+
+
+def read_contents(
+    kind: ItemKind, items: Sequence[tuple[int, Place]], *, up_to: int = _WHOLE
+) -> list[StoredContent]:
+    """Return the bytes of (item id, place), in their order, each cut to `up_to` bytes.
+
+    Raises:
+        PayloadMissing: Naming the first item whose bytes are not there.
+    """
+    found = _read_inline(kind, items, up_to=up_to) | _read_objects(items, up_to=up_to)
+    contents = []
+    for item_id, place in items:
+        content = found.get(item_id)
+        if content is None or len(content) != min(place.size_bytes, up_to):
+            raise _missing(kind, item_id, place, content)
+        contents.append(StoredContent(place.codec, content, place.crc32))
+    return contents
+
+
+def _missing(kind: ItemKind, item_id: int, place: Place, content: bytes | None) -> PayloadMissing:
+    if place.segment is None:
+        return PayloadMissing(kind, item_id, why="they were never kept")
+    with cursor() as sql:
+        if sql.execute(_IS_DROPPED, [place.segment]).fetchone() is not None:
+            return PayloadExpired(kind, item_id, why="retention let them go")
+    where = place.object or f"segment {place.segment}"
+    if content is None:
+        return PayloadMissing(kind, item_id, why=f"{where} does not hold them")
+    return PayloadMissing(
+        kind, item_id, why=f"{where} holds {len(content)} of {place.size_bytes} bytes"
+    )
+
+
+def _read_inline(
+    kind: ItemKind, items: Sequence[tuple[int, Place]], *, up_to: int
+) -> dict[int, bytes]:
+    inline = [(item_id, place.segment) for item_id, place in items if not place.object]
+    if not inline:
+        return {}
+    ids = [item_id for item_id, _ in inline]
+    segments = sorted({segment for _, segment in inline if segment is not None})
+    with cursor() as sql:
+        # Planned with its values: a plan for any would lock every partition.
+        rows = sql.execute(_INLINE, [up_to, str(kind), segments, ids], binary=True, prepare=False)
+        return dict(rows.fetchall())
+
+
+def _read_objects(items: Sequence[tuple[int, Place]], *, up_to: int) -> dict[int, bytes]:
+    wanted: dict[str, list[tuple[int, Place]]] = defaultdict(list)
+    for item_id, place in items:
+        if place.object:
+            wanted[place.object].append((item_id, place))
+    parts = objects.read(
+        {
+            name: [(place.offset, min(place.size_bytes, up_to)) for _, place in inside]
+            for name, inside in wanted.items()
+        }
+    )
+    return {
+        item_id: part
+        for name, found in parts.items()
+        for (item_id, _), part in zip(wanted[name], found, strict=True)
+    }

@@ -1,0 +1,82 @@
+"""Hand out no bytes but those that came in.
+
+Every payload is checked when it is served. A corrupt item is dropped with an alert, the others of
+its batch go back to the head of the queue, and who asked gets a batch made anew.
+"""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from buffer.batches.services.leases import Lease, LeaseLost, dissolve
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import BatchState, DropReason, ItemKind
+from buffer.items.services.locks import lock_run
+from buffer.payloads.services.contents import StoredContent, batch_contents
+from runs import live
+from runs import services as runs_services
+from runs.core.alerts import AlertKind, Condition
+from runs.services.alerts import raise_alert
+
+
+class BatchCorrupt(LeaseLost):
+    """Stored bytes of the batch are not those that came in; it was taken apart."""
+
+
+def contents_of(
+    lease: Lease, *, positions: range | None = None, now: datetime
+) -> list[StoredContent]:
+    """Return the bytes of a leased batch's items, in their order, each checked.
+
+    Args:
+        lease: Of the batch.
+        positions: Of the items that are wanted, by default all.
+        now: Time of the request.
+
+    Raises:
+        BatchCorrupt: If some are corrupt. They are dropped and the batch is over: lease the next.
+        LeaseLost: If the batch was taken apart just now.
+        PayloadMissing: If the bytes of an item are not there.
+    """
+    batch = lease.batch
+    places = range(batch.items) if positions is None else positions
+    contents = batch_contents(ItemKind(batch.kind), batch.pk, positions=places)
+    if len(contents) != len(places):
+        raise LeaseLost(f"batch {batch.pk} was taken apart while it was read")
+    corrupt = [
+        place for place, stored in zip(places, contents, strict=True) if not stored.is_intact()
+    ]
+    if corrupt:
+        _take_apart(batch, corrupt, now=now)
+        raise BatchCorrupt(f"{len(corrupt)} items of batch {batch.pk} are corrupt: ask again")
+    return contents
+
+
+@transaction.atomic
+def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
+    """Drop the items at these positions and put the others back, unless somebody else did."""
+    lock_run(batch.run_id)
+    current = Batch.objects.filter(pk=batch.pk, state=BatchState.LEASED).first()
+    if current is None:
+        return
+    dropped, kept = dissolve(current, doomed=corrupt, reason=DropReason.CORRUPT)
+    runs_services.record_event(
+        run_id=batch.run_id,
+        kind="items_corrupt",
+        level="error",
+        message=f"dropped {dropped} items of batch {batch.ordinal}: their bytes are corrupt",
+        reason="the stored bytes do not have the checksum of those that came in",
+        actor="buffer",
+        details={"batch": str(batch.pk), "positions": corrupt, "requeued": kept},
+        now=now,
+    )
+    raise_alert(
+        Condition(
+            kind=AlertKind.ITEMS_CORRUPT,
+            run_id=batch.run_id,
+            message=f"{dropped} items of batch {batch.ordinal} of {batch.run.name} were corrupt",
+            details={"batch": str(batch.pk), "positions": corrupt},
+        ),
+        now=now,
+    )
+    live.announce(batch.run_id, "queue", "ledger")

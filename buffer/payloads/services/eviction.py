@@ -1,0 +1,125 @@
+"""Take fragments out of sampling, whole chunks at a time.
+
+A fragment that leaves while a batch still holds it is leased until that batch is settled: its
+bytes stay. Afterwards, or at once, it is served if a trainer has trained on it and dropped if not.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from django.db import connection
+
+from buffer.items.models.items import FragmentChunk
+from buffer.items.queries.counts import queued_fragments
+from buffer.items.rules.states import DropReason, Fate
+from buffer.items.services.locks import lock_run
+from buffer.items.services.tallies import Changes, counted
+from runs.core.replay_config import ReplayConfig, replay_of
+from runs.models import Run
+
+_RETIRE: Final = """
+    WITH doomed AS (
+        SELECT id, state FROM buffer_fragmentchunk
+        WHERE id = ANY(%(ids)s) AND state = ANY(%(states)s) ORDER BY id FOR UPDATE
+    )
+    UPDATE buffer_fragmentchunk f SET
+        state = CASE WHEN %(batches_live)s AND f.uses > f.confirmed THEN 'leased'
+            WHEN f.confirmed > 0 THEN 'served' ELSE 'dropped' END,
+        drop_reason = CASE WHEN f.confirmed > 0 OR (%(batches_live)s AND f.uses > f.confirmed)
+            THEN '' ELSE %(reason)s END,
+        uses = CASE WHEN %(batches_live)s THEN f.uses ELSE f.confirmed END
+    FROM doomed WHERE f.id = doomed.id
+    RETURNING doomed.state, f.state, f.epoch, f.size_bytes, f.environment"""
+_HEADS: Final = """
+    SELECT id FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+    AND (chunk IS NULL OR chunk = id)"""
+_OLDEST: Final = f"{_HEADS} AND id <> ALL(%(gone)s) ORDER BY id LIMIT %(over)s"
+_BEYOND: Final = f"{_HEADS} AND environment = %(environment)s ORDER BY id DESC OFFSET %(most)s"
+
+
+def retire(
+    ids: Iterable[int], *, reason: DropReason, states: Collection[Fate], changes: Changes
+) -> int:
+    """Take fragments in one of `states`, and the rest of their chunks, out; return how many.
+
+    Batches that hold them go on, unless `states` include those that are leased: then the caller
+    drops the batches too.
+    """
+    wanted = list(ids)
+    if not wanted:
+        return 0
+    chunks = FragmentChunk.objects.filter(id__in=wanted, chunk__isnull=False).values("chunk")
+    wanted += FragmentChunk.objects.filter(chunk__in=chunks).values_list("id", flat=True)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RETIRE,
+            {
+                "ids": wanted,
+                "states": [str(state) for state in states],
+                "batches_live": Fate.LEASED not in states,
+                "reason": str(reason),
+            },
+        )
+        moved = cursor.fetchall()
+    for source, to, *columns in moved:
+        changes.move(
+            [counted(*columns)],
+            Fate(source),
+            Fate(to),
+            reason=str(reason) if to == Fate.DROPPED else "",
+        )
+    return len(moved)
+
+
+def keep_within_capacity(
+    run: Run,
+    changes: Changes,
+    *,
+    environments: Iterable[str] = (),
+    queued: int | None = None,
+    arriving: int = 0,
+) -> int:
+    """Retire the oldest chunks beyond the run's capacities; return how many fragments went.
+
+    What other transactions have not committed yet is not seen: the next call mends that.
+
+    Args:
+        run: The run.
+        changes: Where the moves are counted; the caller writes them.
+        environments: Those whose own capacity may be exceeded now.
+        queued: Fragments of the run's epoch that were queued a moment ago, if the caller knows.
+        arriving: Fragments queued by this transaction and counted in `changes`.
+    """
+    replay = replay_of(run.config)
+    if queued is None:
+        queued = queued_fragments(run.pk, run.epoch)
+    if not _beyond_capacity(run, replay, environments=environments, queued=queued + arriving):
+        return 0
+    lock_run(run.pk)
+    queued = queued_fragments(run.pk, run.epoch) + arriving
+    heads = _beyond_capacity(run, replay, environments=environments, queued=queued)
+    return retire(heads, reason=DropReason.CAPACITY, states=[Fate.QUEUED], changes=changes)
+
+
+def _beyond_capacity(
+    run: Run, replay: ReplayConfig, *, environments: Iterable[str], queued: int
+) -> set[int]:
+    """Return the ids of the chunks that are too many."""
+    heads: set[int] = set()
+    which: dict[str, Any] = {"run": run.pk, "epoch": run.epoch}
+    if replay.max_chunks_per_environment is not None:
+        for environment in set(environments):
+            most = replay.max_chunks_per_environment
+            heads |= _found(_BEYOND, which | {"environment": environment, "most": most})
+    if replay.max_chunks is not None:
+        over = queued // replay.fragments_per_chunk - replay.max_chunks - len(heads)
+        if over > 0:
+            heads |= _found(_OLDEST, which | {"over": over, "gone": list(heads)})
+    return heads
+
+
+def _found(query: str, values: dict[str, Any]) -> set[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, values)
+        return {item_id for (item_id,) in cursor.fetchall()}

@@ -1,0 +1,198 @@
+"""Drop what would train the policy on the past, each with its reason.
+
+Pacing keeps data fresh; this is for what became too old in spite of it. It runs where data is
+handed out, before a batch is formed, and in the background for what nobody asks for.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import IntegerField, Q
+from django.db.models.functions import Coalesce, Now
+
+from buffer.batches.rules.mixing import NO_ENVIRONMENT
+from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
+from buffer.items.queries.counts import counts
+from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, DropReason, Fate, ItemKind
+from buffer.items.services.items import drop_fragments, drop_groups
+from buffer.items.services.locks import lock_run
+from buffer.payloads.services import database
+from runs import live
+from runs.core.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
+from runs.models import Run
+
+# Rows at the head of a queue that are looked at for their age, at a time.
+_PAGE: Final = 512
+# Pages of one call: who asks for a batch must not wait for a whole old queue to be dropped.
+_PAGES: Final = 8
+RUNS_AT_ONCE: Final = 50
+
+_STALE_FRAGMENTS: Final = """
+    SELECT EXISTS (
+        SELECT FROM buffer_fragmentchunk
+        WHERE run_id = %(run)s AND epoch < %(epoch)s
+        AND state IN ('waiting', 'queued', 'leased', 'quarantined')
+    ) OR EXISTS (
+        SELECT FROM buffer_fragmentchunk
+        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+        AND version_min < %(oldest)s
+    ) OR EXISTS (
+        SELECT FROM buffer_fragmentchunk
+        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'waiting'
+        AND version_min < %(oldest)s
+    )"""
+_STALE_GROUPS: Final = """
+    SELECT EXISTS (
+        SELECT FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND state = 'queued' AND epoch < %(epoch)s
+    ) OR EXISTS (
+        SELECT FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND state = 'queued' AND epoch = %(epoch)s
+        AND policy_step < %(oldest)s
+    )"""
+
+
+def drop_useless(run: Run) -> int:
+    """Drop what is queued and too old for the run as it is now; return how many items.
+
+    The caller holds the run's lock. What is too old by version is dropped to the last item;
+    what is too old by the clock from the head of the queue, some thousands in one call.
+    """
+    if not run.takes_groups:
+        return _drop_stale_fragments(run) + _drop_old(run, ItemKind.FRAGMENTS)
+    return _drop_stale_groups(run, [Fate.QUEUED]) + _drop_old(run, ItemKind.GROUPS)
+
+
+def drop_expired() -> int:
+    """Drop what is too old in runs from which nobody takes batches; return how many items."""
+    limited = Q(max_age_seconds__isnull=False) | Q(max_staleness__isnull=False)
+    holding = Tally.objects.filter(fate__in=[Fate.QUEUED, Fate.WAITING], items__gt=0)
+    runs = Run.objects.current().active().filter(limited, pk__in=holding.values("run_id"))
+    return sum(_drop_expired(run_id) for run_id in list(runs.values_list("pk", flat=True)))
+
+
+@transaction.atomic
+def _drop_expired(run_id: int) -> int:
+    lock_run(run_id)
+    run = Run.objects.get(pk=run_id)
+    dropped = drop_useless(run)
+    if run.takes_groups:
+        dropped += _drop_waiting(run)
+    if dropped:
+        live.announce(run_id, "queue", "ledger")
+    return dropped
+
+
+def drop_epochs_but(run: Run) -> int:
+    """Drop open fragments and batches of other epochs than the run's; return how many items."""
+    batches = Batch.objects.filter(run=run, state__in=UNSETTLED_BATCHES, kind=ItemKind.FRAGMENTS)
+    ids = list(batches.exclude(epoch=run.epoch).values_list("id", flat=True))
+    dropped = drop_fragments(run.pk, reason=DropReason.STALE_EPOCH, epoch__lt=run.epoch)
+    if ids:
+        Batch.objects.filter(id__in=ids).update(state=BatchState.DROPPED, settled_at=Now())
+    return dropped
+
+
+def _drop_stale_fragments(run: Run) -> int:
+    oldest = _oldest(PolicyVersion(run.epoch, run.policy_step), run.max_staleness)
+    if not _any(_STALE_FRAGMENTS, run=run.pk, epoch=run.epoch, oldest=oldest):
+        return 0
+    dropped = drop_epochs_but(run)
+    if run.policy_step > NO_POLICY_STEP:
+        dropped += drop_fragments(
+            run.pk,
+            reason=DropReason.STALE_VERSION,
+            states=[Fate.QUEUED, Fate.WAITING],
+            epoch=run.epoch,
+            version_min__lt=oldest,
+        )
+    return dropped
+
+
+def _drop_stale_groups(run: Run, states: list[Fate]) -> int:
+    if run.max_staleness is None:
+        return 0
+    current = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
+    oldest = _oldest(current, run.max_staleness)
+    if states == [Fate.QUEUED] and not _any(
+        _STALE_GROUPS, run=run.pk, epoch=current.epoch, oldest=oldest
+    ):
+        return 0
+    others = drop_groups(
+        run.pk, reason=DropReason.STALE_EPOCH, states=states, epoch__lt=current.epoch
+    )
+    return others + drop_groups(
+        run.pk,
+        reason=DropReason.STALE_VERSION,
+        states=states,
+        epoch=current.epoch,
+        policy_step__lt=oldest,
+    )
+
+
+def _oldest(current: PolicyVersion, max_staleness: int | None) -> int:
+    """Return the oldest step that may still be trained on; below all there are, for no limit."""
+    return NO_POLICY_STEP if max_staleness is None else current.step - max_staleness
+
+
+def _any(query: str, **values: int) -> bool:
+    with database.cursor() as cursor:
+        row = cursor.execute(query.encode(), values, prepare=True).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _drop_old(run: Run, kind: ItemKind) -> int:
+    """Drop what has been queued for too long, page by page from the heads of the queue.
+
+    Ids follow the order of arrival, so what is old is at the head of its environment's queue: no
+    index on the time of arrival has to be kept for that with every push.
+    """
+    if run.max_age_seconds is None:
+        return 0
+    if kind is ItemKind.FRAGMENTS:
+        fragments = FragmentChunk.objects.filter(run=run, state=Fate.QUEUED, epoch=run.epoch)
+        return _drop_old_heads(run, fragments, drop_fragments)
+    queued = counts(run.pk, ItemKind.GROUPS, fate=Fate.QUEUED)
+    groups = TrajectoryGroup.objects.filter(run=run, state=Fate.QUEUED).annotate(
+        # Named as it is, or Django takes -1 for a value that no row can have.
+        place=Coalesce("env_id", NO_ENVIRONMENT, output_field=IntegerField())
+    )
+    return sum(
+        _drop_old_heads(run, groups.filter(place=env_id), drop_groups)
+        for env_id in sorted({count.env_id for count in queued})
+    )
+
+
+def _drop_old_heads(run: Run, queue: Any, drop: Callable[..., int]) -> int:
+    page = max(_PAGE, 2 * (run.batch_size or 0))
+    too_old = Now() - timedelta(seconds=run.max_age_seconds or 0.0)
+    dropped = 0
+    for _ in range(_PAGES):
+        gone = drop(
+            run.pk,
+            reason=DropReason.STALE_AGE,
+            states=[Fate.QUEUED],
+            id__in=list(queue.order_by("id").values_list("id", flat=True)[:page]),
+            received_at__lt=too_old,
+        )
+        dropped += gone
+        if gone < page:
+            break
+    return dropped
+
+
+def _drop_waiting(run: Run) -> int:
+    """Drop groups that wait for others and became too old meanwhile."""
+    dropped = _drop_stale_groups(run, [Fate.WAITING])
+    if run.max_age_seconds is None:
+        return dropped
+    return dropped + drop_groups(
+        run.pk,
+        reason=DropReason.STALE_AGE,
+        states=[Fate.WAITING],
+        received_at__lt=Now() - timedelta(seconds=run.max_age_seconds),
+    )

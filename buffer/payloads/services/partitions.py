@@ -1,0 +1,123 @@
+"""Know which segment is written to, and make the next one's partition.
+
+A segment is a stretch of time: a partition of the payload table and a folder of objects, which
+are dropped together and whole.
+"""
+
+import threading
+import time
+from typing import Final
+
+from django.db import connection, transaction
+
+from buffer.payloads.services import objects
+
+# A process may write to a sealed segment for this long, and for the length of its transaction.
+CACHED_SECONDS: Final = 1.0
+
+_FIND: Final = "SELECT number FROM buffer_segment WHERE sealed_at IS NULL"
+_OPEN: Final = """
+    INSERT INTO buffer_segment (number, opened_at, items, size_bytes)
+    VALUES (%s, now(), 0, 0) ON CONFLICT DO NOTHING"""
+
+# What is left of a partition: nothing, a table beside the parent, or half a detachment.
+_PARTITION: Final = """
+    SELECT i.inhparent IS NOT NULL, COALESCE(i.inhdetachpending, false)
+    FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+    WHERE c.oid = to_regclass(%s)"""
+# A detachment waits for every transaction that uses the table; the next pass goes on with it.
+_PATIENCE: Final = "30s"
+
+_lock = threading.Lock()
+_cached: tuple[int, float] | None = None
+
+
+def current_segment() -> int:
+    """Return the number of the segment that is written to now."""
+    global _cached
+    cached, asked_at = _cached, time.monotonic()
+    if cached is not None and asked_at < cached[1]:
+        return cached[0]
+    number = _open_number()
+    if number is None:
+        # Not remembered: this transaction may be rolled back.
+        return open_segment()
+    with _lock:
+        _cached = (number, asked_at + CACHED_SECONDS)
+    return number
+
+
+def forget_current_segment() -> None:
+    """Ask the database the next time."""
+    global _cached
+    with _lock:
+        _cached = None
+
+
+def _open_number() -> int | None:
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND)
+        row = cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+@transaction.atomic
+def open_segment() -> int:
+    """Open the segment after the newest one, unless one is open; return the open one's number."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.segment'))")
+        number = _open_number()
+        if number is not None:
+            return number
+        cursor.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM buffer_segment")
+        number = int(cursor.fetchone()[0])
+        make_partition(number)
+        cursor.execute(_OPEN, [number])
+    return number
+
+
+@transaction.atomic
+def make_partition(number: int) -> None:
+    """Make the partition of a segment if it is not there.
+
+    The table is made first and attached then: so readers and writers of others never wait.
+    """
+    table = _table(number)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.partition'))")
+        cursor.execute("SELECT to_regclass(%s)", [table])
+        if cursor.fetchone()[0] is not None:
+            return
+        cursor.execute(f"CREATE TABLE {table} (LIKE buffer_payload INCLUDING ALL)")
+        cursor.execute(
+            f"ALTER TABLE buffer_payload ATTACH PARTITION {table} FOR VALUES IN ({number:d})"
+        )
+
+
+def remove_segment(number: int) -> None:
+    """Remove the partition and the objects of a segment; what is gone already is fine.
+
+    The partition is detached first, without a lock that others would wait for.
+
+    Raises:
+        TransactionManagementError: If called inside a transaction, which such a detachment forbids.
+    """
+    if connection.in_atomic_block:
+        raise transaction.TransactionManagementError("partitions go outside of transactions")
+    table = _table(number)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET statement_timeout = '{_PATIENCE}'")
+        try:
+            cursor.execute(_PARTITION, [table])
+            for is_attached, is_pending in cursor.fetchall():
+                how = "FINALIZE" if is_pending else "CONCURRENTLY"
+                if is_attached:
+                    cursor.execute(f"ALTER TABLE buffer_payload DETACH PARTITION {table} {how}")
+                cursor.execute(f"DROP TABLE {table}")
+        finally:
+            cursor.execute("RESET statement_timeout")
+    objects.remove_folder(str(number))
+
+
+def _table(number: int) -> str:
+    return f"buffer_payload_{number:d}"

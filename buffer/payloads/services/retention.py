@@ -1,0 +1,209 @@
+"""Let the payloads of old segments go: whole partitions and folders, never row by row.
+
+A segment is dropped in two steps. First its row says so, in a transaction that sees no open item
+of it; then the partition and the objects go, which the next pass repeats if this one dies.
+Metadata stays: an item of a dropped segment is known, and its bytes are
+:class:`~buffer.storage.PayloadExpired`.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Count, QuerySet, Sum
+
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import OPEN, ItemKind
+from buffer.payloads.models import Segment
+from buffer.payloads.rules import RetentionLimits, due, is_worth_moving
+from buffer.payloads.services.contents import (
+    Place,
+    insert_contents,
+    readable_contents,
+    write_contents,
+)
+from buffer.payloads.services.partitions import remove_segment
+from buffer.payloads.services.segments import stretch
+from runs import services as runs_services
+
+MOVED_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
+MOVED_AT_ONCE: Final = 256
+_MODELS: Final = {ItemKind.GROUPS: TrajectoryGroup, ItemKind.FRAGMENTS: FragmentChunk}
+_MOVE: Final = """
+    UPDATE {table} i
+    SET segment = r.segment, object = r.object, "offset" = r."offset"
+    FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[])
+        AS r(id, segment, object, "offset")
+    WHERE i.id = r.id AND i.segment = %s"""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class RetentionReport:
+    """What one pass did; sizes in bytes as the items count them."""
+
+    dropped: list[int] = field(default_factory=list)
+    kept_open: list[int] = field(default_factory=list)
+    """Due, but more than half of it is still waiting to be trained on."""
+    moved_items: int = 0
+    freed_bytes: int = 0
+
+
+def retention_limits() -> RetentionLimits:
+    """Return the limits of the settings; 0 means none."""
+    return RetentionLimits(
+        seconds=settings.ROLLDECK_RETENTION_SECONDS or None,
+        size_bytes=settings.ROLLDECK_RETENTION_BYTES or None,
+        items=settings.ROLLDECK_RETENTION_ITEMS or None,
+    )
+
+
+def segments_due(*, now: datetime, limits: RetentionLimits) -> list[int]:
+    """Return the numbers of the segments that retention would drop now."""
+    rows = Segment.objects.filter(dropped_at=None)
+    return due([stretch(row) for row in rows], now=now, limits=limits)
+
+
+def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> RetentionReport:
+    """Drop the segments that are due, after their open items were copied to the open one.
+
+    Must not run inside a transaction: partitions are detached without locking others out.
+    """
+    report = RetentionReport()
+    with _alone() as is_alone:
+        if is_alone:
+            _apply(report, now=now, limits=limits or retention_limits())
+    return report
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Let one pass at a time work; a second one has nothing to do."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.retention'))")
+        is_alone = bool(cursor.fetchone()[0])
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))")
+
+
+def _apply(report: RetentionReport, *, now: datetime, limits: RetentionLimits) -> None:
+    _clear_dropped(now=now)
+    for number in segments_due(now=now, limits=limits):
+        segment = Segment.objects.get(number=number)
+        if not is_worth_moving(open_bytes=_open_bytes(number), size_bytes=segment.size_bytes):
+            report.kept_open.append(number)
+            continue
+        lost = {kind: _move_open(kind, number, report) for kind in ItemKind}
+        if drop_segment(number, lost=lost, now=now):
+            report.dropped.append(number)
+            report.freed_bytes += segment.size_bytes
+    _clear_dropped(now=now)
+
+
+def _open_items(kind: ItemKind, number: int) -> "QuerySet[Any]":
+    return _MODELS[kind]._default_manager.filter(segment=number, state__in=OPEN)  # noqa: SLF001
+
+
+def _open_bytes(number: int) -> int:
+    sums = [
+        _open_items(kind, number).aggregate(size=Sum("size_bytes"))["size"] for kind in ItemKind
+    ]
+    return sum(size or 0 for size in sums)
+
+
+def _move_open(kind: ItemKind, number: int, report: RetentionReport) -> list[int]:
+    """Copy the open items of a segment to the open one; return those whose bytes are lost."""
+    lost: list[int] = []
+    last = 0
+    while ids := _next_open(kind, number, after=last):
+        moved = _move(kind, number, ids)
+        lost += [item_id for item_id in ids if item_id not in moved]
+        report.moved_items += len(moved)
+        last = ids[-1]
+    return lost
+
+
+def _next_open(kind: ItemKind, number: int, *, after: int) -> list[int]:
+    rows = _open_items(kind, number).filter(id__gt=after).order_by("id")
+    ids: list[int] = []
+    total = 0
+    for item_id, size_bytes in rows.values_list("id", "size_bytes")[:MOVED_AT_ONCE]:
+        total += size_bytes
+        if ids and total > MOVED_AT_ONCE_BYTES:
+            break
+        ids.append(item_id)
+    return ids
+
+
+@transaction.atomic
+def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
+    """Copy items; return those that had bytes."""
+    found = readable_contents(kind, ids)
+    moved: list[tuple[int, Place, bytes]] = []
+    for codec in {stored.codec for stored in found.values()}:
+        same = [(item_id, one.content) for item_id, one in found.items() if one.codec == codec]
+        places = write_contents([content for _, content in same], codec=codec)
+        moved += [
+            (item_id, place, content)
+            for (item_id, content), place in zip(same, places, strict=True)
+        ]
+    if not moved:
+        return set()
+    insert_contents(kind, moved)
+    columns = zip(*[(key, at.segment, at.object, at.offset) for key, at, _ in moved], strict=True)
+    with connection.cursor() as cursor:
+        # The checksum stays the one that came in, so damage done on the way would show.
+        cursor.execute(
+            _MOVE.format(table=_MODELS[kind]._meta.db_table),  # noqa: SLF001
+            [*(list(column) for column in columns), number],
+        )
+    return set(found)
+
+
+@transaction.atomic
+def drop_segment(number: int, *, lost: Mapping[ItemKind, list[int]], now: datetime) -> bool:
+    """Say that the bytes of a sealed segment are gone, unless an open item needs them.
+
+    The bytes themselves go with the end of the pass.
+    """
+    if any(_open_items(kind, number).exclude(id__in=lost[kind]).exists() for kind in ItemKind):
+        return False
+    dropped = Segment.objects.filter(
+        number=number, sealed_at__isnull=False, dropped_at=None
+    ).update(dropped_at=now)
+    if dropped:
+        _note(number, now=now)
+    return bool(dropped)
+
+
+def _note(number: int, *, now: datetime) -> None:
+    items: Counter[int] = Counter()
+    for model in _MODELS.values():
+        rows = model._default_manager.filter(segment=number).values("run_id")  # noqa: SLF001
+        items.update({row["run_id"]: row["n"] for row in rows.annotate(n=Count("id"))})
+    for run_id, count in items.items():
+        runs_services.record_event(
+            run_id=run_id,
+            kind="payloads_expired",
+            message=f"retention let the payloads of {count} items go (segment {number})",
+            actor="retention",
+            details={"segment": number, "items": count},
+            now=now,
+        )
+    _log.info("segment %s dropped, with the payloads of %s items", number, sum(items.values()))
+
+
+def _clear_dropped(*, now: datetime) -> None:
+    for segment in Segment.objects.exclude(dropped_at=None).filter(cleared_at=None):
+        remove_segment(segment.number)
+        Segment.objects.filter(number=segment.number).update(cleared_at=now)

@@ -1,0 +1,64 @@
+"""Seal the open segment when it is full and open the next, whose partition is ready."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Sum
+
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.payloads.models import Segment
+from buffer.payloads.rules import Stretch, is_full, is_settled
+from buffer.payloads.services.partitions import forget_current_segment, make_partition, open_segment
+
+
+def stretch(row: Segment) -> Stretch:
+    """Return what the rules know of a segment."""
+    return Stretch(
+        number=row.number,
+        opened_at=row.opened_at,
+        sealed_at=row.sealed_at,
+        items=row.items,
+        size_bytes=row.size_bytes,
+    )
+
+
+def turn_segment(*, now: datetime) -> int:
+    """Note what segments hold, and go on to the next when the open one is full.
+
+    Returns:
+        The number of the open segment.
+    """
+    number = open_segment()
+    make_partition(number + 1)
+    for row in Segment.objects.filter(dropped_at=None).order_by("number"):
+        if not is_settled(stretch(row), now=now):
+            _measure(row)
+    open_ = Segment.objects.get(sealed_at=None)
+    if is_full(
+        stretch(open_),
+        now=now,
+        seconds=settings.ROLLDECK_SEGMENT_SECONDS,
+        size_bytes=settings.ROLLDECK_SEGMENT_BYTES,
+    ):
+        return seal(open_.number, now=now)
+    return open_.number
+
+
+@transaction.atomic
+def seal(number: int, *, now: datetime) -> int:
+    """Close a segment to new payloads; return the number of the one that is open then."""
+    Segment.objects.filter(number=number, sealed_at=None).update(sealed_at=now)
+    opened = open_segment()
+    transaction.on_commit(forget_current_segment)
+    return opened
+
+
+def _measure(row: Segment) -> None:
+    items = size_bytes = 0
+    for model in (TrajectoryGroup, FragmentChunk):
+        rows = model.objects.filter(segment=row.number)
+        found = rows.aggregate(items=Count("id"), size_bytes=Sum("size_bytes"))
+        items += found["items"]
+        size_bytes += found["size_bytes"] or 0
+    Segment.objects.filter(number=row.number).update(items=items, size_bytes=size_bytes)

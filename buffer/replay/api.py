@@ -1,0 +1,48 @@
+"""Take from trainers what the sampling of fragments goes by."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.batches.services.leases import BatchNotFound
+from buffer.replay import schemas as messages
+from buffer.replay.services.priorities import update_priorities
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.permissions import scoped
+
+
+class PrioritiesView(APIView):
+    """The priorities of a run's fragments."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="fragments_priorities",
+        request=messages.UpdatePriorities,
+        responses={200: messages.PrioritiesUpdated},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Set fragment priorities.
+
+        All or none.
+        """
+        said = read(request, messages.UpdatePriorities)
+        found = runs_selectors.run_named(run)
+        updated = update_priorities(
+            run_id=found.pk,
+            priorities={update.id: update.priority for update in said.updates},
+            batch_id=None if said.batch is None else _batch_id(said.batch),
+        )
+        return answer(messages.PrioritiesUpdated(updated=updated))
+
+
+def _batch_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise BatchNotFound(f"there is no batch {text!r}") from None

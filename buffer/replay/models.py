@@ -1,0 +1,48 @@
+"""What the platform remembers about items that are read more than once."""
+
+from django.db import models
+
+from buffer.items.models.items import Batch, FragmentChunk
+from buffer.items.models.transaction_ids import TransactionIdField
+from runs.models import Run
+
+
+class BatchUse(models.Model):
+    """One fragment in one sampled batch; a fragment may be in several."""
+
+    batch = models.ForeignKey(Batch, db_index=False, on_delete=models.CASCADE, related_name="uses")
+    item = models.ForeignKey(FragmentChunk, on_delete=models.CASCADE, related_name="+")
+    position = models.PositiveIntegerField(help_text="In the batch.")
+    importance_weight = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "position"], name="use_position_is_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"fragment {self.item_id} in batch {self.batch_id}"
+
+
+class Follower(models.Model):
+    """A named reader of everything that a run accepts; it takes nothing away."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="followers", db_index=False)
+    name = models.SlugField(max_length=80)
+    # What it reads: null and empty for everything.
+    env_id = models.PositiveIntegerField(null=True, blank=True)
+    environment = models.CharField(max_length=200, blank=True)
+    min_score = models.FloatField(null=True, blank=True, help_text="Of a group's mean score.")
+    # The last item it has confirmed.
+    cursor_written_in = TransactionIdField()
+    cursor_id = models.BigIntegerField()
+    created_at = models.DateTimeField()
+    acked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name"], name="follower_name_is_taken_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"follower {self.name} of {self.run_id}"

@@ -1,0 +1,117 @@
+"""Form the batches of runs that sample: chunks in any order, perhaps more than once."""
+
+import uuid
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buffer.batches.services.fragment_batches import Member, create_batch
+from buffer.batches.services.sample_counts import take_uses
+from buffer.items.models.items import Batch
+from buffer.items.queries.counts import queued_fragments
+from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.services.tallies import Changes, counted
+from buffer.payloads.services import database
+from buffer.payloads.services.eviction import keep_within_capacity
+from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule
+from runs.core.replay_config import ReplayConfig, replay_of
+from runs.models import Run, Trainer
+
+# One row holds the metadata of all chunks: a hundred thousand rows take longer to fetch than to
+# sample.
+_LOAD: Final = """
+    SELECT array_agg(c.id), {values} FROM (
+        SELECT id, {value} AS value FROM buffer_fragmentchunk
+        WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
+    ) c"""
+_HEADS: Final = "AND chunk = id"
+_VALUES: Final = {
+    "versions": "version_min::bigint",
+    "environments": "hashtext(environment)::bigint",
+    "priorities": "COALESCE(priority, 'NaN')",
+}
+# PostgreSQL sends an array as five integers (dimensions, flags, type, length, first index), then
+# each element with its length before it.
+_ARRAY_HEADER_BYTES: Final = 20
+
+
+class ChunksMoved(RuntimeError):
+    """Somebody took chunks of a run out of sampling without holding its lock."""
+
+
+def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
+    """Return a batch of `count` sampled fragments, leased, or None when there are too few.
+
+    The caller holds the run's lock. The same state of a run always gives the same batch.
+
+    Raises:
+        ChunksMoved: If somebody did not take that lock.
+    """
+    replay = replay_of(run.config)
+    changes = Changes(run.pk, ItemKind.FRAGMENTS)
+    queued = queued_fragments(run.pk, run.epoch)
+    queued -= keep_within_capacity(run, changes, queued=queued)
+    chunks_wanted, left_over = divmod(count, replay.fragments_per_chunk)
+    if left_over or queued < count:
+        changes.write()
+        return None
+    chunks = _load(run, replay, chunks_wanted)
+    if len(chunks.ids) < chunks_wanted:
+        changes.write()
+        return None
+    rng = np.random.default_rng([run.config.get("seed", run.pk), run.epoch, run.served_steps])
+    rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
+    sample = rule.sample(chunks, chunks_wanted, rng)
+    batch = _create(run, trainer, sample, changes, sender=sender)
+    if batch.items != count:
+        raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
+    changes.write()
+    return batch
+
+
+def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
+    """Return what may be sampled, by one query."""
+    needs = NEEDS.get(replay.sampler)
+    query = _LOAD.format(
+        value=_VALUES[needs] if needs else "NULL",
+        values="array_agg(c.value)" if needs else "NULL",
+        heads=_HEADS if replay.fragments_per_chunk > 1 else "",
+        limit=f"LIMIT {wanted}" if replay.sampler == "fifo" else "",
+    )
+    with database.cursor() as cursor:
+        cursor.execute(query.encode(), [run.pk, run.epoch], binary=True, prepare=True)
+        result = cursor.pgresult
+        ids, values = (result.get_value(0, column) for column in (0, 1)) if result else (None, None)
+    dtype = np.float64 if needs == "priorities" else np.int64
+    read: dict[str, Any] = {needs: _read(values, dtype)} if needs else {}
+    return Chunks(ids=_read(ids, np.int64), **read)
+
+
+def _read(raw: bytes | None, dtype: type[Any]) -> NDArray[Any]:
+    """Return a PostgreSQL array of eight-byte numbers, none of them null, ``[N]``."""
+    big_endian = np.dtype(dtype).newbyteorder(">")
+    elements = np.dtype([("length", ">i4"), ("value", big_endian)])
+    return np.frombuffer((raw or b"")[_ARRAY_HEADER_BYTES:], elements)["value"].astype(dtype)
+
+
+def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sender: str) -> Batch:
+    replay = replay_of(run.config)
+    batch_id = uuid.uuid4()
+    rows = take_uses(
+        batch_id,
+        sample.ids.tolist(),
+        sample.importance_weights.tolist(),
+        max_reuse=replay.max_reuse,
+        chunked=replay.fragments_per_chunk > 1,
+    )
+    ended = [
+        counted(run.epoch, size, environment)
+        for _, environment, size, state in rows
+        if state == Fate.LEASED
+    ]
+    changes.move(ended, Fate.QUEUED, Fate.LEASED)
+    members = [Member(version, environment, size) for version, environment, size, _ in rows]
+    return create_batch(
+        run, trainer, members, sender=sender, batch_id=batch_id, sampler=replay.sampler
+    )

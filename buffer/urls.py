@@ -1,0 +1,76 @@
+"""Route the buffer's part of the REST API."""
+
+from django.urls import path
+
+from buffer.archive import api as archives
+from buffer.batches.api import batches, group_discards, mixing, quarantine, queues
+from buffer.capture import api as captures
+from buffer.followers import api as followers
+from buffer.ingest.api import fragments, groups
+from buffer.inspect.api import (
+    fragment_lists,
+    group_contents,
+    group_exports,
+    group_lists,
+    marks,
+    prompts,
+)
+from buffer.items.api import ledger, limits
+from buffer.payloads import api as segments
+from buffer.replay import api as replay
+
+urlpatterns = [
+    path("limits", limits.LimitsView.as_view()),
+    path("prompts", prompts.PromptsView.as_view()),
+    path("segments", segments.SegmentsView.as_view()),
+    path("runs/<slug:run>/groups", groups.GroupsView.as_view()),
+    path("runs/<slug:run>/groups/facets", group_lists.GroupFacetsView.as_view()),
+    path("runs/<slug:run>/groups/discard", group_discards.GroupDiscardsView.as_view()),
+    path("runs/<slug:run>/groups/export", group_exports.GroupExportView.as_view()),
+    path("runs/<slug:run>/groups/<large:group>", group_lists.GroupView.as_view()),
+    path("runs/<slug:run>/groups/<large:group>/content", group_contents.GroupContentView.as_view()),
+    path("runs/<slug:run>/groups/<large:group>/sequences", group_contents.SequencesView.as_view()),
+    path(
+        "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>",
+        group_contents.SequenceView.as_view(),
+    ),
+    path(
+        "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>/messages",
+        group_contents.MessagesView.as_view(),
+    ),
+    path("runs/<slug:run>/marks", marks.MarksView.as_view()),
+    path("runs/<slug:run>/labels/<small:label>", marks.LabelView.as_view()),
+    path("runs/<slug:run>/sets/<slug:group_set>", marks.SetView.as_view()),
+    path("runs/<slug:run>/sets/<slug:group_set>/drop", marks.SetDropView.as_view()),
+    path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/<large:fragment>", fragment_lists.FragmentView.as_view()),
+    path("runs/<slug:run>/fragments/<large:fragment>/steps", fragment_lists.StepsView.as_view()),
+    path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),
+    path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
+    path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
+    path("runs/<slug:run>/batches/preview", mixing.PreviewView.as_view()),
+    path("runs/<slug:run>/mixing", mixing.MixingView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/release", quarantine.ReleaseView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/discard", quarantine.DiscardView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/items", queues.BatchItemsView.as_view()),
+    path("runs/<slug:run>/arrivals", queues.ArrivalsView.as_view()),
+    path("runs/<slug:run>/queue", queues.QueueView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
+    path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),
+    path("runs/<slug:run>/archives", archives.ArchivesView.as_view()),
+    path("runs/<slug:run>/archives/<small:archive>", archives.ArchiveView.as_view()),
+    path("runs/<slug:run>/archives/<small:archive>/file", archives.ArchiveFileView.as_view()),
+    path("runs/<slug:run>/restorations", archives.RestorationsView.as_view()),
+    path("runs/<slug:run>/followers", followers.FollowersView.as_view()),
+    path("runs/<slug:run>/followers/<slug:follower>", followers.FollowerView.as_view()),
+    path("runs/<slug:run>/followers/<slug:follower>/fetch", followers.FetchFollowedView.as_view()),
+    path("runs/<slug:run>/followers/<slug:follower>/ack", followers.AckFollowedView.as_view()),
+    path("runs/<slug:run>/captures", captures.CapturesView.as_view()),
+    path("runs/<slug:run>/capture-scores", captures.ScoresView.as_view()),
+    path("runs/<slug:run>/captures/<slug:session>", captures.CaptureView.as_view()),
+    path("runs/<slug:run>/captures/<slug:session>/calls", captures.CapturedCallsView.as_view()),
+    path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
+    path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
+]
