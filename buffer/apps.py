@@ -15,10 +15,11 @@ class BufferConfig(AppConfig):
 
     def ready(self) -> None:
         """Offer the queue and the ledger to whoever watches a run."""
+        from buffer.batches.queries import conditions as seen
         from buffer.batches.queries.outlooks import queue_outlooks
-        from buffer.items.api.newest import newest_part
-        from buffer.items.queries import conditions as seen
-        from buffer.items.queries.counts import ledger_part, queue_part
+        from buffer.batches.queries.queue_depth import queue_part
+        from buffer.inspect.api.newest import newest_part
+        from buffer.items.queries.counts import ledger_part
         from runs import live
         from runs.core.alerts import AlertKind
         from runs.services import conditions

@@ -1,13 +1,9 @@
 """Mend in the background what a vanished trainer or an ended run leaves behind."""
 
-import logging
-
 from celery import shared_task
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
-from buffer.archive.services import archive_jobs
-from buffer.archive.services.archive_jobs import expire_archives
+from buffer.archive.jobs import work_on_archives
 from buffer.batches.services.lease_expiry import quarantine_poison, return_lapsed_batches
 from buffer.capture.services import forget_captures
 from buffer.ingest.services.idempotency import forget_old_keys
@@ -19,7 +15,13 @@ from buffer.payloads.services.expiry import drop_expired
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import turn_segment
 
-logger = logging.getLogger(__name__)
+__all__ = [
+    "audit_ledgers",
+    "digest_groups",
+    "reclaim_lapsed_leases",
+    "turn_segments",
+    "work_on_archives",
+]
 
 
 @shared_task(name="buffer.jobs.reclaim_lapsed_leases")
@@ -43,23 +45,6 @@ def turn_segments() -> dict[str, int]:
     number = turn_segment(now=now)
     report = apply_retention(now=now)
     return {"open": number, "dropped": len(report.dropped), "moved": report.moved_items}
-
-
-# One archive may take minutes; the next pass finds what was asked for meanwhile.
-@shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
-def work_on_archives() -> int:
-    """Write and restore the archives that were asked for, and let old files go."""
-    done = archive_jobs.work_on_archives(clock=timezone.now)
-    expire_archives(now=timezone.now())
-    return done
-
-
-def nudge_archives() -> None:
-    """Ask for a pass now; one that is lost costs a period of the schedule."""
-    try:
-        work_on_archives.apply_async(retry=False, expires=30)
-    except (OperationalError, OSError) as error:
-        logger.warning("archives wait for the next pass: %s", error)
 
 
 @shared_task(name="buffer.jobs.audit_ledgers")

@@ -2,6 +2,7 @@
 
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CapturedCall, CaptureSession
+from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
 from buffer.inspect.models.digests import DigestCursor, GroupDigest
 from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
@@ -14,8 +15,8 @@ from buffer.items.models.items import (
     Tally,
     TrajectoryGroup,
 )
+from buffer.items.models.uses import BatchUse
 from buffer.payloads.models import Payload, Segment
-from buffer.replay.models import BatchUse, Follower
 
 __all__ = [
     "ArchiveJob",

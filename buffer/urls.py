@@ -2,20 +2,19 @@
 
 from django.urls import path
 
-from buffer.archive import api as archives
-from buffer.batches.api import batches, group_discards, mixing, quarantine, queues
+from buffer.archive.api import archives, group_exports
+from buffer.batches.api import batches, ledger, mixing, quarantine, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
-from buffer.ingest.api import fragments, groups
 from buffer.inspect.api import (
     fragment_lists,
     group_contents,
-    group_exports,
+    group_discards,
     group_lists,
     marks,
     prompts,
 )
-from buffer.items.api import ledger, limits
+from buffer.items.api import limits
 from buffer.payloads import api as segments
 from buffer.replay import api as replay
 
@@ -23,7 +22,7 @@ urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
     path("prompts", prompts.PromptsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
-    path("runs/<slug:run>/groups", groups.GroupsView.as_view()),
+    path("runs/<slug:run>/groups", group_lists.GroupsView.as_view()),
     path("runs/<slug:run>/groups/facets", group_lists.GroupFacetsView.as_view()),
     path("runs/<slug:run>/groups/discard", group_discards.GroupDiscardsView.as_view()),
     path("runs/<slug:run>/groups/export", group_exports.GroupExportView.as_view()),
@@ -42,7 +41,7 @@ urlpatterns = [
     path("runs/<slug:run>/labels/<small:label>", marks.LabelView.as_view()),
     path("runs/<slug:run>/sets/<slug:group_set>", marks.SetView.as_view()),
     path("runs/<slug:run>/sets/<slug:group_set>/drop", marks.SetDropView.as_view()),
-    path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
+    path("runs/<slug:run>/fragments", fragment_lists.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>", fragment_lists.FragmentView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>/steps", fragment_lists.StepsView.as_view()),
     path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),

@@ -15,8 +15,8 @@ class RolloutsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what the live pages show, and look at a fleet when its run changes."""
+        from buffer.batches.queries.queue_depth import count_running_with
         from buffer.inspect.queries import token_text as buffer_token_text
-        from buffer.items.queries.counts import count_running_with
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
         from rollouts.selectors import rules, token_text

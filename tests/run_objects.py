@@ -7,9 +7,9 @@ from django.db import models
 
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
+from buffer.followers.models import Follower
 from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from buffer.replay.models import Follower
 from rollouts.models import (
     Annotation,
     Curriculum,

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from buffer.ingest.schemas.scored_data import ScoredData
+
 
 class Message(Struct, frozen=True, kw_only=True):
     """Greeting."""
@@ -83,25 +85,6 @@ class PushAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     groups_processed: int | None = None
     buffered: int | None = None
     last_buffer_size: int | None = None
-
-
-class ScoredData(Struct, frozen=True, kw_only=True):
-    """One trajectory group; S sequences of T tokens."""
-
-    tokens: list[list[int]]
-    masks: list[list[int]]
-    scores: list[float]
-    advantages: list[list[float]] | None = None
-    ref_logprobs: list[list[float]] | None = None
-    messages: list[list[dict[str, Any]]] | None = None
-    generation_params: dict[str, Any] | None = None
-    inference_logprobs: list[list[float]] | None = None
-    overrides: list[dict[str, Any]] | None = None
-    group_overrides: dict[str, Any] | None = None
-    images: Any = None
-    env_id: int | None = None
-    distill_token_ids: list[list[list[int]]] | None = None
-    distill_logprobs: list[list[list[float]]] | None = None
 
 
 class LatestExample(ScoredData, frozen=True, kw_only=True):

@@ -13,12 +13,12 @@ from buffer.batches.api.batches import group_form
 from buffer.batches.api.sending import StoredAnswer
 from buffer.batches.rules.batch_bytes import groups_as, json_answer, msgpack_answer
 from buffer.followers import queries as followers
+from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.followers.services import Filter, confirm_read, follow, unfollow
 from buffer.items.api.callers import AnyAccept
 from buffer.items.rules.states import ItemKind
 from buffer.replay import schemas as messages
-from buffer.replay.models import Follower
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read

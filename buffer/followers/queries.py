@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from django.db import connection
 
+from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import StoredContent, readable_contents
-from buffer.replay.models import Follower
 from runs.models import Run
 
 LAG_COUNTED_TO: Final = 100_000

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 from django.db import connection, transaction
 
 from buffer.followers import queries as followers
+from buffer.followers.models import Follower
 from buffer.followers.queries import FollowerNotFound, item_exists
 from buffer.followers.rules import START, Cursor, InvalidCursor
-from buffer.replay.models import Follower
 from runs.models import Run
 
 Start = Literal["earliest", "latest"]

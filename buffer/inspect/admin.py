@@ -4,8 +4,10 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
+from buffer.inspect.models.digests import DigestCursor, GroupDigest
 from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 from runs.admin.rows import RunAdmin
@@ -65,3 +67,36 @@ class SetMemberAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: Any) -> QuerySet[Any]:
         """Return the rows with the run that their link names."""
         return super().get_queryset(request).select_related("set__run")
+
+
+@admin.register(GroupDigest)
+class GroupDigestAdmin(ReadOnlyAdmin):
+    """What lists and searches know of groups."""
+
+    list_display = ("group_id", "run_link", "lesson", "worker", "truncated", "duplicates")
+    list_filter = (("lesson", admin.EmptyFieldListFilter),)
+    search_help_text = "The id of a group"
+    dashboard = "/runs/{run}/groups/{row.pk}"
+    list_select_related = ("run",)
+    ordering = ("-pk",)
+    exclude = ("words",)
+    may_grow = True
+
+    def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
+        """Return none: no index gives the newest of a run; the list of its groups does."""
+        del runs
+        return queryset.none()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows without their words."""
+        return super().get_queryset(request).defer("words")
+
+
+@admin.register(DigestCursor)
+class DigestCursorAdmin(ReadOnlyAdmin):
+    """How far the groups of runs are digested."""
+
+    list_display = ("run_link", "item_id", "accepted", "digested_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-pk",)

@@ -1,112 +1,44 @@
-"""Show what came in; payloads are read for one row at a time, and in part."""
-
-from typing import Any
+"""Admin of item counts and ledger audits."""
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
-from buffer.batches.queries.previews import fragment_preview, group_preview
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, link_to_row
+from buffer.items.models.audits import LedgerAudit
+from buffer.items.models.items import Tally
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
-class ItemAdmin(ReadOnlyAdmin):
-    """Groups and fragments: tables of millions of rows, read from their newest end."""
+class RunlessAdmin(ReadOnlyAdmin):
+    """Rows that belong to no run."""
 
-    list_filter = ("state", ("segment", admin.EmptyFieldListFilter), RUN_FILTER)
-    list_select_related = ("run", "batch")
-    ordering = ("-id",)
-    readonly_fields: tuple[str, ...] = ("preview", "batch_link")
-    may_grow = True
-    search_help_text = "An id, or the name of a run (its rows whose bytes were kept)"
-
-    @admin.display(description="batch", ordering="batch")
-    def batch_link(self, row: Any) -> SafeString | str:
-        """Return a link to the batch that the row is in."""
-        if row.batch is None:
-            return "-"
-        return link_to_row(Batch, row.batch_id, f"batch {row.batch.ordinal}")
-
-    def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
-        """Return rows whose bytes were kept: those of a run have an index, newest first."""
-        if len(runs) != 1:
-            return queryset.none()
-        return queryset.filter(run_id=runs[0], segment__isnull=False)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows; of one run those that an index gives."""
-        rows = super().get_queryset(request)
-        names_a_run = any(name.startswith("run__") for name in request.GET)
-        return rows.filter(Q(segment__isnull=False)) if names_a_run else rows
-
-    def _looks_through(self, request: HttpRequest) -> bool:
-        return super()._looks_through(request) and "batch__id__exact" not in request.GET
+    search_fields: tuple[str, ...] = ()
 
 
-@admin.register(TrajectoryGroup)
-class TrajectoryGroupAdmin(ItemAdmin):
-    """Groups; the payload is shown decoded, cut to its first part."""
-
-    dashboard = "/runs/{run}/groups/{row.pk}"
+@admin.register(Tally)
+class TallyAdmin(ReadOnlyAdmin):
+    """Counts, shard by shard."""
 
     list_display = (
-        "id",
         "run_link",
-        "environment_link",
-        "state",
-        "drop_reason",
-        "sequences",
-        "tokens",
-        "score_mean",
-        "score_std",
-        "received_at",
-        "batch_link",
-    )
-
-    readonly_fields = ("preview", "batch_link", "environment_link")
-
-    @admin.display(description="payload, first part")
-    def preview(self, row: TrajectoryGroup) -> SafeString:
-        """Return the first part of the group as it is served."""
-        return as_written(group_preview(row.pk))
-
-    @admin.display(description="environment", ordering="env_id")
-    def environment_link(self, row: TrajectoryGroup) -> SafeString | str:
-        """Return a link to the environments of the run, of which one has the id."""
-        if row.env_id is None:
-            return "-"
-        query = f"run__id__exact={row.run_id}&env_id={row.env_id}"
-        address = reverse("admin:runs_environment_changelist")
-        return format_html('<a class="text-link" href="{}?{}">{}</a>', address, query, row.env_id)
-
-
-@admin.register(FragmentChunk)
-class FragmentChunkAdmin(ItemAdmin):
-    """Fragments; the payload is shown as the names, dtypes and shapes of its arrays."""
-
-    dashboard = "/runs/{run}/fragments/{row.pk}"
-
-    list_display = (
-        "id",
-        "run_link",
-        "slot",
-        "number",
-        "environment",
-        "state",
-        "drop_reason",
+        "kind",
+        "fate",
+        "reason",
         "epoch",
-        "version_min",
-        "version_max",
-        "steps",
-        "received_at",
-        "batch_link",
+        "env_id",
+        "size",
+        "shard",
+        "items",
+        "sequences",
     )
+    list_filter = ("kind", "fate", RUN_FILTER)
+    list_select_related = ("run",)
+    ordering = ("-id",)
 
-    @admin.display(description="payload, its arrays")
-    def preview(self, row: FragmentChunk) -> SafeString:
-        """Return what arrays the fragment holds."""
-        return as_written(fragment_preview(row.pk))
+
+@admin.register(LedgerAudit)
+class LedgerAuditAdmin(ReadOnlyAdmin):
+    """When counts were last compared with rows."""
+
+    list_display = ("run_link", "audited_at", "took_seconds")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-audited_at", "pk")

@@ -5,9 +5,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.items.api import parameters as messages
 from buffer.payloads import queries as payloads
 from buffer.payloads.models import Segment
+from buffer.payloads.schemas import SegmentList, SegmentRow
 from runs.api.bodies import answer, whole_number
 from runs.api.openapi import between
 from runs.api.permissions import Admins
@@ -21,7 +21,7 @@ class SegmentsView(APIView):
     @extend_schema(
         operation_id="segments_list",
         parameters=[OpenApiParameter("limit", between(1, 2000))],
-        responses={200: messages.SegmentList},
+        responses={200: SegmentList},
         tags=["payloads"],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -31,9 +31,9 @@ class SegmentsView(APIView):
         """
         limit = whole_number(request, "limit", default=200, at_least=1, at_most=2000)
         rows = payloads.segments(limit=limit or 200)
-        return answer(messages.SegmentList(results=[_row(segment) for segment in rows]))
+        return answer(SegmentList(results=[_row(segment) for segment in rows]))
 
 
-def _row(segment: Segment) -> messages.SegmentRow:
-    names = messages.SegmentRow.__struct_fields__
-    return messages.SegmentRow(**{name: getattr(segment, name) for name in names})
+def _row(segment: Segment) -> SegmentRow:
+    names = SegmentRow.__struct_fields__
+    return SegmentRow(**{name: getattr(segment, name) for name in names})

@@ -8,13 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from buffer.inspect.queries import (
-    group_contents,
-    group_exports,
-    group_provenance,
-    marks,
-    token_text,
-)
+from buffer.archive.queries import group_exports
+from buffer.inspect.queries import group_contents, group_provenance, marks, token_text
 from buffer.inspect.queries.group_contents import GroupUnreadable
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.queries.marks import MarkRow

@@ -11,9 +11,9 @@ from django.http import Http404, HttpResponse
 from rest_framework import exceptions
 from rest_framework.views import set_rollback
 
+from buffer.archive.queries.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.rules import InvalidWindow
 from buffer.archive.services.archive_jobs import ArchiveNotFound, ArchiveNotReady, TooManyArchives
-from buffer.archive.services.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.services.restore import WrongRunForArchive
 from buffer.batches.api.batches import NoBatchSize, WrongKind
 from buffer.batches.rules.shards import RankOutsideWorld

@@ -11,9 +11,9 @@ from django.db import connection
 from django.db.models import Count
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from buffer.batches.queries.queue_depth import queue_depth
 from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.queries import counts as queries_counts
-from buffer.items.queries.counts import queue_depth
 from buffer.items.rules.states import ItemKind
 from rollouts import selectors as fleet_selectors
 from runs.core.lifecycle import RunStatus

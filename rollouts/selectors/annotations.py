@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.models import Annotation, MetricSeries
 from rollouts.selectors.metrics import EPOCH
 from rollouts.wire.annotations import AnnotationRow, Annotations, ChartEvent

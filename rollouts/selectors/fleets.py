@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.models import Sum
 
+from buffer.batches.queries.queue_depth import is_drained
 from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import is_drained
 from rolldeck.wire import FleetControl
 from rollouts.core import control
 from rollouts.core.proof import UNKNOWN_AFTER, Heard

@@ -7,7 +7,7 @@ from typing import Final
 from django.db.models import F, Q
 
 from buffer.batches.queries.flows import RunCounts, run_counts
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.core import pipeline
 from rollouts.models import FleetWorker, MeasureCursor
 from runs.core.lifecycle import ACTIVE

@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models import F, Max
 from numpy.typing import NDArray
 
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.core.figures import written
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.models import MetricSample, MetricSeries

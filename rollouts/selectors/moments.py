@@ -8,7 +8,7 @@ import numpy as np
 
 from buffer.batches.queries.batches_around import batches_around
 from buffer.items.models.items import Batch
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.models import MetricSeries
 from rollouts.selectors.metrics import NoSuchMetric
 from rollouts.selectors.series import Asked, as_kept

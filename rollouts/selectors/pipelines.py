@@ -5,9 +5,9 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from buffer.batches.queries.queue_depth import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
-from buffer.items.queries.counts import queue_depth
 from rolldeck.wire import StageTiming
 from rollouts.core import bottleneck, flow
 from rollouts.core.pipeline import mean_shares, timing_of

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from django.db.models.functions import Coalesce
 
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.core.series import (
     BLOCK,
     BLOCK_SAMPLES,

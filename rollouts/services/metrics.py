@@ -8,7 +8,7 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Count
 
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.core.series import CHUNK_SAMPLES, summarised
 from rollouts.models import MetricChunk, MetricSample, MetricSeries
 from rollouts.selectors.metrics import moment

@@ -15,8 +15,8 @@ from buffer.batches.queries.flows import (
     cut_flow,
     group_flow,
 )
+from buffer.batches.queries.queue_depth import pause_rule
 from buffer.batches.queries.trainer_pace import trainers_waited
-from buffer.items.queries.counts import pause_rule
 from rollouts import selectors
 from rollouts.core.measures import at_rank
 from rollouts.models import MeasureCursor

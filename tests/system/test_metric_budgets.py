@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.selectors import AXES, Asked, lines, metric_keys, metric_part
 from rollouts.wire import MetricLines

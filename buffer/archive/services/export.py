@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from django.db import connection
 
+from buffer.archive.queries.parquet import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
-from buffer.archive.services.parquet import COLUMNS, ArchiveWriter
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import TABLES, StoredContent, readable_contents
 from runs.models import Run

@@ -7,7 +7,7 @@ import msgspec
 from django.db import transaction
 from msgspec import Meta, Struct
 
-from buffer.archive.services.parquet import ArchiveUnreadable
+from buffer.archive.queries.parquet import ArchiveUnreadable
 from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
 from buffer.inspect.queries.marks import COUNTED
 from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE, InvalidMark, set_name

@@ -14,10 +14,10 @@ from typing import Any, Final
 from django.db import transaction
 from isal.isal_zlib import crc32
 
+from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
 from buffer.archive.services.export import kind_of
 from buffer.archive.services.labels import checked_marks, restore_marks
-from buffer.archive.services.parquet import ArchiveReader, ArchiveUnreadable
 from buffer.ingest.rules.fragments import real_steps
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
@@ -25,6 +25,7 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
 from buffer.ingest.services.fragments import InvalidFragments, decode_fragment
 from buffer.ingest.services.groups import RunNotAccepting
+from buffer.items.queries.database import cursor
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
@@ -34,7 +35,6 @@ from buffer.payloads.services.contents import (
     insert_contents,
     write_contents,
 )
-from buffer.payloads.services.database import cursor
 from rolldeck.wire import Fragment, GroupPush, encode
 from runs import live
 from runs import services as runs_services

@@ -11,9 +11,11 @@ from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema, json_response
+from buffer.ingest.api.refusals import CountsRefusals
 from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups
+from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import Answer, PushKey, once
@@ -27,7 +29,6 @@ from buffer.ingest.services.retries import (
 )
 from buffer.items.api.callers import ENVIRONMENTS
 from buffer.items.api.delivery import delivery_of
-from buffer.items.api.refusals import CountsRefusals
 from buffer.items.queries.counts import limits
 from runs.api.identity import identity_of
 from runs.api.openapi import IDEMPOTENCY_KEY, REF
@@ -121,7 +122,7 @@ class ScoredDataView(PushView):
     """Takes one group in."""
 
     @atropos_schema(
-        request=messages.ScoredData,
+        request=ScoredData,
         parameters=[IDEMPOTENCY_KEY],
         responses={200: messages.PushAnswer, **PUSH_REFUSED},
     )

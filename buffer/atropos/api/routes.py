@@ -19,7 +19,9 @@ from rest_framework.request import Request
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_response
 from buffer.batches.api.sending import NotedAnswer
+from buffer.batches.queries.queue_depth import UnknownEnvironmentId
 from buffer.batches.rules.batch_bytes import example_answer, stock_answer
+from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
     forget_deliveries,
@@ -38,9 +40,8 @@ from buffer.ingest.schemas.bodies import (
 )
 from buffer.ingest.services.senders import this_process
 from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
-from buffer.items.queries.counts import UnknownEnvironmentId, limits, queued_groups
+from buffer.items.queries.counts import limits, queued_groups
 from buffer.payloads.services.contents import StoredContent, latest_group
-from buffer.payloads.services.corruption import BatchCorrupt, contents_of
 from runs import services as runs_services
 from runs.api.identity import identity_of
 from runs.core.registration import Registration as RunRegistration

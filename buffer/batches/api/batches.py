@@ -14,8 +14,17 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.batches.api.sending import NotedAnswer, StoredAnswer
+from buffer.batches.queries.queue_depth import (
+    batch_in_sight,
+    batches,
+    item_sizes,
+    queue_depth,
+    uses_of,
+)
 from buffer.batches.rules.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
 from buffer.batches.rules.shards import Share, shard
+from buffer.batches.schemas import batches as messages
+from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     BatchNotFound,
     Lease,
@@ -25,12 +34,9 @@ from buffer.batches.services.leases import (
     note_delivered,
     take,
 )
-from buffer.items.api import parameters as messages
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
-from buffer.items.queries.counts import batch_in_sight, batches, item_sizes, queue_depth, uses_of
 from buffer.items.rules.states import BatchState, ItemKind
-from buffer.payloads.services.corruption import BatchCorrupt, contents_of
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs import selectors as runs_selectors
 from runs.api.bodies import InvalidBody, answer, read, whole_number

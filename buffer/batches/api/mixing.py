@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.batches.api.batches import WrongKind
+from buffer.batches.schemas import batches as messages
 from buffer.batches.services.previews import mixing, preview
-from buffer.items.api import parameters as messages
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer
 from runs.api.openapi import problems

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.batches.api.batches import batch_row
+from buffer.batches.schemas import batches as messages
 from buffer.batches.services.lease_expiry import discard, release
-from buffer.items.api import parameters as messages
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read
 from runs.api.identity import identity_of

@@ -13,9 +13,9 @@ from rest_framework.views import APIView
 from buffer.batches.api.batches import batch_row
 from buffer.batches.queries.arrivals import arrivals_of
 from buffer.batches.queries.batch_items import batch_and_items
+from buffer.batches.queries.queues import queue_state
 from buffer.batches.schemas import queue_answers as messages
 from buffer.batches.services.leases import BatchNotFound
-from buffer.items.queries.queues import queue_state
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer
 from runs.api.permissions import Readers

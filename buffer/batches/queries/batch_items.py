@@ -5,8 +5,8 @@ from uuid import UUID
 
 from buffer.batches.schemas.queues import BatchItem
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import ItemKind
-from buffer.replay.models import BatchUse
 from runs.models import Environment, Run
 
 ITEMS_AT_MOST: Final = 1000

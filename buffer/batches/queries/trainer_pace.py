@@ -9,8 +9,8 @@ from django.db.models import Avg, F
 
 from buffer.batches.rules.trainer_pace import mean_versions, waiting_share
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import BatchState, ItemKind
-from buffer.replay.models import BatchUse
 from runs.models import Trainer
 
 WINDOW: Final = timedelta(seconds=60)

@@ -1,6 +1,6 @@
 """Plan the next batch: which queued groups, from whom, or why there is none.
 
-Groups are put into an order of preference (:mod:`buffer.batches.rules.mixing`): first what meets the
+Groups are sorted by preference (:mod:`buffer.batches.rules.mixing`): first what meets the
 minimums, then by credit, oldest first within an environment. :func:`exact_fill` takes the first
 choice in that order that sums exactly. Invariants:
 
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from buffer.batches.rules.exact_fill import exact_fill, oldest_prefix, reachable_sums, window_length
 from buffer.batches.rules.mixing import (
     EnvironmentQueue,
     QueuedGroup,
@@ -27,6 +26,7 @@ from buffer.batches.rules.mixing import (
     required_sequences,
     target_shares,
 )
+from buffer.items.rules.exact_fill import exact_fill, oldest_prefix, reachable_sums, window_length
 
 
 class NoBatch(StrEnum):

@@ -17,8 +17,6 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, NamedTuple
 
-NO_ENVIRONMENT: Final = -1
-"""Groups that were pushed without an environment are one further environment of weight 1."""
 DEBT_LIMIT_BATCHES: Final = 2
 DEBT_DECIMALS: Final = 6
 _LEVEL_STEPS: Final = 50
@@ -129,12 +127,6 @@ def by_preference(
         if place + 1 < len(queue.window):
             following = queue.window[place + 1].id
             heappush(heap, (ahead + group.sequences, following, place + 1, queue))
-
-
-def padded_share(*, tokens: int, sequences: int, longest_tokens: int) -> float | None:
-    """Return which part of ``[sequences, longest_tokens]`` holds no token; None without any."""
-    positions = sequences * longest_tokens
-    return 1.0 - tokens / positions if positions else None
 
 
 def _age(queue: EnvironmentQueue) -> float:

@@ -5,13 +5,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from buffer.batches.schemas.batches import BatchRow
 from buffer.batches.schemas.queues import (
     BatchItem,
     EnvironmentArrivals,
     EnvironmentQueueRow,
     LimitSetter,
 )
-from buffer.items.api.parameters import BatchRow
 
 
 class PauseGate(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from psycopg.types.json import Jsonb
 
 from buffer.items.models.items import Batch
+from buffer.items.queries import database
 from buffer.items.rules.states import BatchState, ItemKind
-from buffer.payloads.services import database
 from runs.models import Run, Trainer
 
 _WRITTEN: Final = [

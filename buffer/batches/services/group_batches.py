@@ -9,12 +9,12 @@ from django.db import connection
 from psycopg.types.json import Jsonb
 
 from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
-from buffer.batches.rules.mixing import NO_ENVIRONMENT
 from buffer.batches.services.planning import Planned, group_ids, plan_next
 from buffer.items.models.items import Batch
+from buffer.items.queries import database
+from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import BatchState, Fate, ItemKind
 from buffer.items.services.tallies import ADD_MOVED_GROUPS
-from buffer.payloads.services import database
 from runs.core.versions import version_in_force
 from runs.models import Run, Trainer
 

@@ -16,8 +16,8 @@ from django.db.models.functions import Now
 from buffer.batches.services.leases import BatchNotFound, dissolve
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, Fate
-from buffer.items.services.items import quarantine_items
 from buffer.items.services.locks import lock_run
+from buffer.payloads.services.transitions import quarantine_items
 from runs import live
 from runs import services as runs_services
 

@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from buffer.batches.services import forming, group_batches
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
+from buffer.items.queries import database
 from buffer.items.rules.delivery import Delivery, Next
 from buffer.items.rules.states import (
     OPEN_BATCHES,
@@ -25,10 +26,9 @@ from buffer.items.rules.states import (
     Fate,
     ItemKind,
 )
-from buffer.items.services.items import serve_fragments, take_apart
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services import database
 from buffer.payloads.services.expiry import drop_useless
+from buffer.payloads.services.transitions import serve_fragments, take_apart
 from runs import live
 from runs import services as runs_services
 from runs.models import Run, Trainer
@@ -205,7 +205,7 @@ def dissolve(
     """End a batch that nobody will train on; return how many items were dropped and put back.
 
     Its sequences count no longer as given to their environments. For the arguments see
-    :func:`buffer.items.services.items.take_apart`.
+    :func:`buffer.payloads.services.transitions.take_apart`.
     """
     moved = take_apart(batch, source=source, doomed=doomed, reason=reason)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())

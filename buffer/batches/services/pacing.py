@@ -5,14 +5,14 @@ from datetime import datetime
 
 from django.db.models.functions import Now
 
-from buffer.batches.rules.pacing import is_over, paced
-from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
-from buffer.items.queries.counts import (
+from buffer.batches.queries.queue_depth import (
     UnknownEnvironmentId,
     pause_rule,
     queued_by_environment_and_size,
     shares_of_environments,
 )
+from buffer.batches.rules.pacing import is_over, paced
+from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
 from runs import live
 from runs import services as runs_services
 from runs.core.registration import SEEN_EVERY

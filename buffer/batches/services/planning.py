@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
-from buffer.payloads.services import database
+from buffer.items.queries import database
 from runs.core.lifecycle import RunStatus
 from runs.core.registration import SILENT_AFTER
 from runs.models import Run

@@ -1,4 +1,4 @@
-"""Take fragments in from fleets, and list those that are there."""
+"""API view that pushes fragments."""
 
 from typing import Any
 
@@ -6,39 +6,21 @@ import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.ingest.schemas.fragments import FragmentList
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.idempotency import PushKey, once
-from buffer.inspect.api import fragment_lists
 from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
 from runs import selectors as runs_selectors
 from runs.api.openapi import IDEMPOTENCY_KEY, msgpack_of, problems
-from runs.api.permissions import Readers, scoped
+from runs.api.permissions import scoped
 
 
-class FragmentsView(APIView):
-    """The fragments of a run."""
+class FragmentPushView(APIView):
+    """Push fragments to a run."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Let readers look, and workers push."""
-        return [scoped("worker")() if self.request.method == "POST" else Readers()]
-
-    @extend_schema(
-        operation_id="fragments_list",
-        parameters=fragment_lists.FILTERS,
-        responses={200: FragmentList, **problems(503)},
-        tags=["fragments"],
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """List fragments.
-
-        Fragments with stored bytes, newest first.
-        """
-        return fragment_lists.listed(request, run)
+    permission_classes = [scoped("worker")]
 
     @extend_schema(
         operation_id="fragments_push",

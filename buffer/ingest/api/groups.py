@@ -1,4 +1,4 @@
-"""API views that push and list trajectory groups."""
+"""API view that pushes trajectory groups."""
 
 from collections import Counter
 from typing import Any, Final
@@ -6,57 +6,32 @@ from typing import Any, Final
 import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.permissions import BasePermission
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
+from buffer.ingest.api.refusals import CountsRefusals
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_json_push, decode_push
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
 from buffer.ingest.services.idempotency import PushKey, once
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.inspect.api import group_lists
-from buffer.inspect.schemas.groups import GroupList
-from buffer.items.api.refusals import CountsRefusals
 from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import limits
 from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
 from runs import selectors as runs_selectors
 from runs.api.identity import identity_of
-from runs.api.openapi import IDEMPOTENCY_KEY, REF, between, msgpack_of, problems
-from runs.api.permissions import Readers, scoped
+from runs.api.openapi import IDEMPOTENCY_KEY, REF, msgpack_of, problems
+from runs.api.permissions import scoped
 from runs.models import Run
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
 
 
-class GroupsView(CountsRefusals):
-    """The trajectory groups of a run."""
+class GroupPushView(CountsRefusals):
+    """Push trajectory groups to a run."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Let readers look, and environments and workers push."""
-        is_push = self.request.method == "POST"
-        return [scoped("env", "worker")() if is_push else Readers()]
-
-    @extend_schema(
-        operation_id="groups_list",
-        parameters=[
-            *group_lists.FILTERS,
-            OpenApiParameter("cursor", OpenApiTypes.STR),
-            OpenApiParameter("limit", between(1, group_lists.PAGE_AT_MOST)),
-            OpenApiParameter("backward", OpenApiTypes.BOOL),
-        ],
-        responses={200: GroupList, **problems(503)},
-        tags=["groups"],
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """List trajectory groups.
-
-        Metadata only; newest first, or by score or length.
-        """
-        return group_lists.listed(request, run)
+    permission_classes = [scoped("env", "worker")]
 
     @extend_schema(
         operation_id="groups_push",

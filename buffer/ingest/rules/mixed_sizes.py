@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from buffer.batches.rules.exact_fill import exact_fill
+from buffer.items.rules.exact_fill import exact_fill
 
 MOST_WAITING: Final = 1024
 """Groups of one environment that wait; every push of another reads them."""

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from buffer.ingest.rules import text_limits
 from buffer.ingest.rules.groups import Violation
-from buffer.items.rules import text_limits
 from buffer.items.rules.limits import DEFAULTS, Limits
 
 Loc = tuple[str | int, ...]

@@ -21,6 +21,7 @@ from msgspec import Meta, Raw
 from numpy.typing import NDArray
 
 from buffer.ingest.rules import groups as group_rules
+from buffer.ingest.rules import text_limits
 from buffer.ingest.rules.groups import Lengths
 from buffer.ingest.schemas.bodies import (
     BodyProblem,
@@ -33,7 +34,6 @@ from buffer.ingest.schemas.bodies import (
     refuse,
 )
 from buffer.ingest.schemas.groups import Group, Rules, checked_group
-from buffer.items.rules import text_limits
 from buffer.items.rules.limits import DEFAULTS, Limits
 from rolldeck.groups import JSON
 from rolldeck.json_groups import PlainGroup, read_plain

@@ -12,11 +12,11 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from buffer.ingest.rules import groups as group_rules
+from buffer.ingest.rules import text_limits
 from buffer.ingest.rules.groups import Lengths, Violation
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group, Rules, checked_group
 from buffer.ingest.schemas.groups_json import decode_groups, message_problems, open_value
-from buffer.items.rules import text_limits
 from buffer.items.rules.limits import DEFAULTS, Limits
 from buffer.items.rules.spans import span_problem
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack

@@ -11,11 +11,11 @@ from buffer.ingest.rules import fragments as fragment_rules
 from buffer.ingest.services import backpressure
 from buffer.ingest.services.chunks import queue_whole_chunks
 from buffer.ingest.services.groups import RunNotAccepting
+from buffer.items.queries import database
 from buffer.items.queries.admission import Holdings, admission, holdings
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import DropReason, Fate, ItemKind
 from buffer.items.services.tallies import Changes, Counted
-from buffer.payloads.services import database
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
     NOT_KEPT,

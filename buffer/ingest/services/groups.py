@@ -15,9 +15,9 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
 from buffer.ingest.services.push_context import Entrance, entrance_for
 from buffer.ingest.services.retries import CLAIM, Claim, Retried
+from buffer.items.queries import database
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
-from buffer.payloads.services import database
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
 from runs import live
 from runs import services as runs_services

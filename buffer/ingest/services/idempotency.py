@@ -11,7 +11,7 @@ from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from buffer.ingest.models import IdempotencyRecord
-from buffer.payloads.services import database
+from buffer.items.queries import database
 
 KEPT_FOR: Final = timedelta(hours=24)
 FORGOTTEN_AT_ONCE: Final = 1000

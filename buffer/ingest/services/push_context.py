@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services import backpressure
+from buffer.items.queries import database
 from buffer.items.rules.states import OPEN, ItemKind
-from buffer.payloads.services import database
 from runs.core.registration import SEEN_EVERY
 from runs.models import Run, RunKind
 from runs.rows import row_of

@@ -6,13 +6,13 @@ import msgspec
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.ingest.schemas.fragments import FragmentDetail, FragmentList, FragmentSummary
+from buffer.ingest.api.fragments import FragmentPushView
 from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of
 from buffer.inspect.queries import fragment_lists
-from buffer.inspect.queries.fragment_lists import FragmentRow
 from buffer.inspect.rules.fragment_views import (
     MOST_STEPS,
     FragmentContent,
@@ -22,6 +22,12 @@ from buffer.inspect.rules.fragment_views import (
     window,
 )
 from buffer.inspect.rules.group_filter import Place, Sort
+from buffer.inspect.schemas.fragments import (
+    FragmentDetail,
+    FragmentList,
+    FragmentRow,
+    FragmentSummary,
+)
 from buffer.payloads.services.contents import PayloadMissing
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
@@ -39,26 +45,42 @@ FILTERS: Final = [
 ]
 
 
-def listed(request: Request, run: str) -> HttpResponse:
-    """Answer the fragments of a run that a request asks for."""
-    found = runs_selectors.readable_run(run)
-    wanted = filter_of(request)
-    limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
-    token = request.query_params.get("cursor", "")
-    page = fragment_lists.fragment_page(
-        found.pk,
-        wanted,
-        limit=limit or 50,
-        # A list of fragments has one order, whatever an address says of groups.
-        after=Place.parse(token, sort=Sort.NEWEST) if token else None,
+class FragmentsView(FragmentPushView):
+    """The fragments of a run."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permissions of a push, or of a list."""
+        return super().get_permissions() if self.request.method == "POST" else [Readers()]
+
+    @extend_schema(
+        operation_id="fragments_list",
+        parameters=FILTERS,
+        responses={200: FragmentList, **problems(503)},
+        tags=["fragments"],
     )
-    return answer(
-        FragmentList(
-            results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
-            next=page.next,
-            is_partial=page.is_partial,
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List fragments.
+
+        Fragments with stored bytes, newest first.
+        """
+        found = runs_selectors.readable_run(run)
+        wanted = filter_of(request)
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
+        token = request.query_params.get("cursor", "")
+        page = fragment_lists.fragment_page(
+            found.pk,
+            wanted,
+            limit=limit or 50,
+            # A list of fragments has one order, whatever an address says of groups.
+            after=Place.parse(token, sort=Sort.NEWEST) if token else None,
         )
-    )
+        return answer(
+            FragmentList(
+                results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
+                next=page.next,
+                is_partial=page.is_partial,
+            )
+        )
 
 
 class FragmentView(APIView):

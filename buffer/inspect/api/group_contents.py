@@ -10,7 +10,7 @@ from msgspec import Struct
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.atropos.schemas import ScoredData
+from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.inspect.queries import group_contents, group_lists, token_text
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.conversations import Conversation, conversation

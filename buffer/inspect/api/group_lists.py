@@ -8,9 +8,11 @@ import msgspec
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from buffer.ingest.api.groups import GroupPushView
 from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.queries.marks import MarkRow, Vocabulary
@@ -21,7 +23,7 @@ from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Readers
 
 PAGE_AT_MOST: Final = 200
@@ -129,28 +131,49 @@ def _label(facet: str, value: str, names: dict[int, str]) -> str:
     return "no environment" if value == "-1" else names.get(int(value), f"environment {value}")
 
 
-def listed(request: Request, run: str) -> HttpResponse:
-    """Answer the groups of a run that a request asks for."""
-    found = runs_selectors.readable_run(run)
-    wanted = filter_of(request)
-    limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
-    token = request.query_params.get("cursor", "")
-    page = group_lists.group_page(
-        found.pk,
-        wanted,
-        limit=limit or 50,
-        after=Place.parse(token, sort=wanted.sort) if token else None,
-        backward=request.query_params.get("backward", "") in {"1", "true"},
+class GroupsView(GroupPushView):
+    """The trajectory groups of a run."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permissions of a push, or of a list."""
+        return super().get_permissions() if self.request.method == "POST" else [Readers()]
+
+    @extend_schema(
+        operation_id="groups_list",
+        parameters=[
+            *FILTERS,
+            OpenApiParameter("cursor", OpenApiTypes.STR),
+            OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
+            OpenApiParameter("backward", OpenApiTypes.BOOL),
+        ],
+        responses={200: messages.GroupList, **problems(503)},
+        tags=["groups"],
     )
-    names = group_provenance.environment_names(found.pk)
-    said = marks.marks_of([row.id for row in page.rows])
-    return answer(
-        messages.GroupList(
-            results=[summary(row, wanted, names, said.get(row.id)) for row in page.rows],
-            next=page.next,
-            is_partial=page.is_partial,
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List trajectory groups.
+
+        Metadata only; newest first, or by score or length.
+        """
+        found = runs_selectors.readable_run(run)
+        wanted = filter_of(request)
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
+        token = request.query_params.get("cursor", "")
+        page = group_lists.group_page(
+            found.pk,
+            wanted,
+            limit=limit or 50,
+            after=Place.parse(token, sort=wanted.sort) if token else None,
+            backward=request.query_params.get("backward", "") in {"1", "true"},
         )
-    )
+        names = group_provenance.environment_names(found.pk)
+        said = marks.marks_of([row.id for row in page.rows])
+        return answer(
+            messages.GroupList(
+                results=[summary(row, wanted, names, said.get(row.id)) for row in page.rows],
+                next=page.next,
+                is_partial=page.is_partial,
+            )
+        )
 
 
 class GroupView(APIView):

@@ -6,10 +6,11 @@ from typing import Final
 
 from django.db import connection
 
-from buffer.inspect.queries.fragment_lists import ROW, FragmentRow, opened
+from buffer.inspect.queries.fragment_lists import ROW, opened
 from buffer.inspect.queries.group_lists import patience
 from buffer.inspect.rules.episode_search import HeldEpisode, ended_episodes
 from buffer.inspect.rules.fragment_views import EpisodePart, FragmentUnreadable, content_of
+from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.payloads.services.contents import PayloadMissing
 
 FRAGMENTS_AT_MOST: Final = 1_000

@@ -1,15 +1,14 @@
 """List the fragments of a run, and open one, for those who look at them."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection
-from msgspec import Struct
 
 from buffer.inspect.queries.group_lists import patience
 from buffer.inspect.rules.fragment_views import Opened, reward_sum
 from buffer.inspect.rules.group_filter import GroupFilter, Place
+from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 
@@ -40,36 +39,6 @@ _BESIDE: Final = """SELECT number, id FROM buffer_fragmentchunk
 
 class FragmentNotFound(LookupError):
     """The run has no such fragment."""
-
-
-class FragmentRow(Struct, frozen=True):
-    """A fragment without its content."""
-
-    id: int
-    slot: str
-    """Env slot and incarnation."""
-    number: int
-    """Counts the fragments of its slot from 0."""
-    contiguous: bool
-    environment: str
-    worker: str
-    epoch: int
-    version_min: int
-    version_max: int
-    """Versions that acted in it."""
-    steps: int
-    """Env steps, padding not counted."""
-    state: str
-    drop_reason: str
-    batch: str | None
-    step: int | None
-    """Of its batch: the train step."""
-    uses: int
-    """Batches that it was sampled into."""
-    received_at: datetime
-    size_bytes: int
-    has_bytes: bool
-    """Bytes were kept; whether retention left them is known when they are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

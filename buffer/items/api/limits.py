@@ -8,9 +8,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.items.api import parameters as messages
 from buffer.items.queries.counts import limits
 from buffer.items.rules.limits import MAX_TOKEN_ID
+from buffer.items.schemas.limits import LimitsAnswer
 from runs.api.bodies import answer
 from runs.api.permissions import Known
 
@@ -22,7 +22,7 @@ class LimitsView(APIView):
 
     @extend_schema(
         operation_id="limits",
-        responses={200: messages.LimitsAnswer},
+        responses={200: LimitsAnswer},
         tags=["server"],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -32,7 +32,7 @@ class LimitsView(APIView):
         """
         bounds = {f"max_{name}": bound for name, bound in asdict(limits()).items()}
         return answer(
-            messages.LimitsAnswer(
+            LimitsAnswer(
                 **bounds,
                 min_free_disk_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
                 max_token_id=MAX_TOKEN_ID,

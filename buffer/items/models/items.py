@@ -7,8 +7,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
-from buffer.batches.rules.mixing import NO_ENVIRONMENT, padded_share
 from buffer.items.models.transaction_ids import CURRENT_TRANSACTION, TransactionIdField
+from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import IN_A_BATCH, BatchState, Fate, ItemKind
 from runs.models import Run, Trainer
 

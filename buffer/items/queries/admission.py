@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from buffer.items.queries import database
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import OPEN, Fate, ItemKind
-from buffer.payloads.services import database
 from runs.core.versions import NO_POLICY_STEP, admission_capacity, trained_steps
 from runs.models import Run, RunKind
 from runs.rows import first_row

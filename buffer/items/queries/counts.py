@@ -1,42 +1,18 @@
 """Answer questions about the queue from counts, never from a scan."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db.models import Count, Sum
 
-from buffer.batches.rules.pacing import is_over
-from buffer.batches.rules.status_env import EnvironmentShare
-from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries.admission import (
-    admission_remaining,
-    kind_of,
-)
+from buffer.items.models.items import FragmentChunk, Tally, TrajectoryGroup
+from buffer.items.queries import database
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, Fate, ItemKind
 from buffer.items.schemas.ledgers import KindLedger, LedgerPart
-from buffer.payloads.services import database
-from rolldeck.pacing import PauseRule
-from runs.core.registration import is_heard
-from runs.models import Environment, Run
-
-_BATCH_IN_SIGHT: Final = """
-    SELECT t.id IS NULL OR r.trainer_started_at IS NULL
-    OR t.last_seen_at < statement_timestamp() - interval '5 seconds'
-    OR EXISTS (
-        SELECT FROM buffer_batch b
-        WHERE b.run_id = r.id
-        AND (b.state = 'returned' OR (b.state = 'leased' AND b.trainer_id = t.id))
-    ) OR COALESCE(%(count)s::int, r.batch_size) <= (
-        SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND fate = 'queued'
-    )
-    FROM runs_run r LEFT JOIN runs_trainer t ON t.run_id = r.id AND t.identity = %(identity)s
-    WHERE r.id = %(run)s"""
+from runs.models import Run
 
 _QUEUED_FRAGMENTS: Final = """
     SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally
@@ -44,10 +20,6 @@ _QUEUED_FRAGMENTS: Final = """
 _USES: Final = """
     SELECT item_id, importance_weight FROM buffer_batchuse
     WHERE batch_id = %s ORDER BY position"""
-
-
-class UnknownEnvironmentId(Exception):
-    """The run has no environment with this id."""
 
 
 class CountRow(NamedTuple):
@@ -62,34 +34,6 @@ class CountRow(NamedTuple):
     items: int
     sequences: int
     size_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDepth:
-    """How much waits in a run; sizes count items, sequences and batches as named."""
-
-    queued: int
-    queued_sequences: int
-    waiting: int
-    leased: int
-    size_bytes: int
-    """Of everything that waits, is queued or leased."""
-    threshold: float
-    """Sequences (or fragments) above which producers pause."""
-    resume_at: float
-    """Sequences (or fragments) at which they go on."""
-    batch_size: int | None
-    over_threshold: bool
-    paused: bool
-    """The queue has passed the threshold and not yet fallen to `resume_at`."""
-    served_steps: int
-    admission_remaining: int
-    """Sequences (or fragments) that may still come in, those already started included."""
-    running: int
-    """Fragments that the fleet has started and not delivered; 0 for outside runs, which
-    do not say."""
-    admission_capacity: int
-    """Sequences (or fragments) that may still be started."""
 
 
 def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
@@ -117,117 +61,6 @@ def queued_fragments(run_id: int, epoch: int) -> int:
     with database.cursor() as cursor:
         row = cursor.execute(_QUEUED_FRAGMENTS, [run_id, epoch], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
-
-
-def pause_rule(run: Run) -> PauseRule | None:
-    """Return when producers of a run pause, or None while it has no batch size."""
-    if run.batch_size is None:
-        return None
-    return PauseRule(batch_size=run.batch_size, off_policy_tolerance=run.off_policy_tolerance)
-
-
-def queue_depth(run_id: int) -> QueueDepth:
-    """Return how much waits in a run."""
-    run = Run.objects.get(pk=run_id)
-    rows = counts(run_id, kind_of(run))
-    items: Counter[str] = Counter()
-    for row in rows:
-        items[row.fate] += row.items
-    sequences = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
-    rule = pause_rule(run)
-    remaining, running = admission_remaining(run_id), running_items(run_id)
-    return QueueDepth(
-        queued=items[Fate.QUEUED],
-        queued_sequences=sequences,
-        waiting=items[Fate.WAITING],
-        leased=items[Fate.LEASED],
-        size_bytes=sum(row.size_bytes for row in rows if row.fate in OPEN),
-        threshold=rule.pause_above if rule else 0.0,
-        resume_at=rule.resume_at if rule else 0.0,
-        batch_size=run.batch_size,
-        over_threshold=rule is not None and sequences > rule.pause_above,
-        paused=rule is not None and is_over(rule, over=run.over_tolerance, queued=sequences),
-        served_steps=run.served_steps,
-        admission_remaining=remaining,
-        running=running,
-        admission_capacity=max(0, remaining - running),
-    )
-
-
-_running: list[Callable[[int], int]] = []
-
-
-def count_running_with(counter: Callable[[int], int]) -> None:
-    """Let ``counter(run_id)`` say how many items were started and not delivered.
-
-    Whoever conducts producers registers here in ``AppConfig.ready``.
-    """
-    if counter not in _running:
-        _running.append(counter)
-
-
-def running_items(run_id: int) -> int:
-    """Return how many items producers have started and not delivered, as far as they say."""
-    return sum(counter(run_id) for counter in _running)
-
-
-def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
-    """Return whether asking for a batch may be worth it, or the asking itself must be noted.
-
-    One read without a lock, for those who wait: most pushes do not complete a batch. Counts the
-    stale as well, so a yes is no promise; a no is sure.
-
-    Args:
-        run_id: The run.
-        identity: Who asks.
-        count: Items of a batch, by default the run's batch size.
-    """
-    asked = {"run": run_id, "identity": identity, "count": count}
-    with database.cursor() as cursor:
-        row = cursor.execute(_BATCH_IN_SIGHT, asked, prepare=True).fetchone()
-    return row is not None and bool(row[0])
-
-
-def is_drained(run_id: int) -> bool:
-    """Return whether no batch is out and none can be made of what is queued."""
-    run = Run.objects.get(pk=run_id)
-    rows = counts(run_id, kind_of(run), fate__in=[Fate.QUEUED, Fate.LEASED])
-    leased = sum(row.items for row in rows if row.fate == Fate.LEASED)
-    queued = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
-    return leased == 0 and queued < (run.batch_size or 1)
-
-
-def shares_of_environments(
-    environments: Iterable[Environment], *, asking: int, now: datetime
-) -> list[EnvironmentShare]:
-    """Return what the queue's report needs of each environment of a run.
-
-    Args:
-        environments: Of the run.
-        asking: The environment that makes the call.
-        now: Present time.
-    """
-    return [
-        EnvironmentShare(
-            env_id=row.env_id,
-            max_token_length=row.max_token_length,
-            weight=row.weight,
-            group_size=row.group_size,
-            min_batch_allocation=row.min_batch_allocation,
-            connected=row.connected
-            and not row.muted
-            and (row.env_id == asking or is_heard(row.last_seen_at, now=now)),
-        )
-        for row in environments
-    ]
-
-
-def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int]]:
-    """Return how many groups are queued of each environment (None: without one) and size."""
-    queued: Counter[tuple[int | None, int]] = Counter()
-    for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED):
-        queued[None if count.env_id < 0 else count.env_id, count.size] += count.items
-    return queued
 
 
 def ledger(run_id: int, kind: ItemKind) -> Ledger:
@@ -272,35 +105,6 @@ def ledger_part(run_id: int) -> LedgerPart:
     )
 
 
-def queue_part(run_id: int) -> QueueDepth | None:
-    """Return the queue depth as the live page shows it, or None when the run is gone."""
-    return queue_depth(run_id) if Run.objects.filter(pk=run_id).exists() else None
-
-
-def uses_of(batch: Batch) -> list[tuple[int, float]]:
-    """Return id and importance weight of each item of a sampled batch, in their order."""
-    with database.cursor() as cursor:
-        return cursor.execute(_USES, [batch.pk], prepare=True).fetchall()
-
-
-def batches(*, run_id: int, limit: int, before: int | None = None, state: str = "") -> list[Batch]:
-    """Return a run's batches, newest first, with ordinals below `before`, of one state or all."""
-    rows = Batch.objects.filter(run_id=run_id).select_related("trainer").order_by("-ordinal")
-    if before is not None:
-        rows = rows.filter(ordinal__lt=before)
-    if state:
-        rows = rows.filter(state=state)
-    return list(rows[:limit])
-
-
 def limits() -> Limits:
     """Return the bounds of what this deck takes in."""
     return Limits.read_from(settings)
-
-
-def item_sizes(batch: Batch) -> list[int]:
-    """Return the sequences of each group of a batch in order, or 1 for each fragment."""
-    if batch.kind == ItemKind.FRAGMENTS:
-        return [1] * batch.items
-    rows = TrajectoryGroup.objects.filter(batch=batch).order_by("position")
-    return list(rows.values_list("sequences", flat=True))

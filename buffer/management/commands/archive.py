@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from buffer.archive.queries.parquet import ArchiveUnavailable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.export import ExportReport, export_run
-from buffer.archive.services.parquet import ArchiveUnavailable
 from runs import selectors
 
 

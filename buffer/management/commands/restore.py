@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from buffer.archive.queries.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.rules import InvalidWindow, window
-from buffer.archive.services.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.services.restore import RestoreReport, WrongRunForArchive, restore_archive
 from buffer.ingest.services.groups import RunNotAccepting
 from runs.services.lifecycle import InvalidRunName

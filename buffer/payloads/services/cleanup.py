@@ -9,9 +9,9 @@ from django.db.models.functions import Now
 
 from buffer.items.models.items import Batch, Tally
 from buffer.items.rules.states import OPEN, UNSETTLED_BATCHES, BatchState, DropReason
-from buffer.items.services.items import drop_fragments, drop_groups
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_epochs_but
+from buffer.payloads.services.transitions import drop_fragments, drop_groups
 from runs import live
 from runs import services as runs_services
 from runs.core.lifecycle import TERMINAL, RunStatus

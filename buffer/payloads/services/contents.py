@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from isal.isal_zlib import crc32  # 13 times as fast as zlib's
 
+from buffer.items.queries.database import cursor
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services import objects
-from buffer.payloads.services.database import cursor
 from buffer.payloads.services.partitions import current_segment
 
 JSON_CODEC: Final = "json"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from django.db import DatabaseError, connection
 
-from buffer.items.queries.counts import queue_depth
+from buffer.batches.queries.queue_depth import queue_depth
 from rollouts.selectors import fleet_state
 from runs.models import Run
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from django.test import Client
 
+from buffer.inspect.api.newest import newest_part
 from buffer.inspect.models.digests import DigestCursor, GroupDigest
 from buffer.inspect.services.digests import digest_groups
-from buffer.items.api.newest import newest_part
 from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group

@@ -273,7 +273,7 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyarrow'] = None; import django; django.setup()\n"
         "from pathlib import Path\n"
-        "from buffer.archive.services.parquet import ArchiveReader, ArchiveUnavailable\n"
+        "from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnavailable\n"
         "try: ArchiveReader(Path('x'))\n"
         "except ArchiveUnavailable as error: print(error)\n"
     )

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from buffer.archive.queries.parquet import ArchiveUnreadable
 from buffer.archive.services.export import export_run
-from buffer.archive.services.parquet import ArchiveUnreadable
 from buffer.archive.services.restore import WrongRunForArchive
 from buffer.items.models.items import TrajectoryGroup
 from runs.models import Run

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 
 from buffer.followers import queries as followers
 from buffer.followers import services
+from buffer.followers.models import Follower
 from buffer.followers.rules import InvalidCursor
 from buffer.followers.services import (
     CursorBehind,
@@ -26,7 +27,6 @@ from buffer.items.services.tallies import SHARDS
 from buffer.payloads.models import Segment
 from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.partitions import current_segment, forget_current_segment
-from buffer.replay.models import Follower
 from rolldeck import wire
 from runs.models import Run
 from tests.buffer_factories import fragment

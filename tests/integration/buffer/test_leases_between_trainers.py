@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.services import leases
+from buffer.batches.services.corruption import contents_of
 from buffer.batches.services.lease_expiry import NotQuarantined, release
 from buffer.batches.services.leases import Lease, LeaseLost, held_by
 from buffer.ingest.schemas.groups_json import decode_group
@@ -14,7 +15,6 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import ledger_part, miscounts
 from buffer.payloads.services.cleanup import drop_open
-from buffer.payloads.services.corruption import contents_of
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from buffer import jobs
+from buffer.batches.queries.queue_depth import queue_depth
 from buffer.batches.services.leases import confirm, take, take_for_stock
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
@@ -15,7 +16,7 @@ from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import counts, ledger_part, miscounts, queue_depth
+from buffer.items.queries.counts import counts, ledger_part, miscounts
 from buffer.payloads.services.cleanup import drop_open
 from runs import services as runs_services
 from runs.models import PolicyVersion, Run

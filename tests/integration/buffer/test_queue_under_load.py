@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from buffer import jobs
+from buffer.batches.queries.queue_depth import batch_in_sight, is_drained
 from buffer.batches.services.leases import LeaseLost, confirm, note_delivered, take, take_for_stock
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
@@ -17,7 +18,7 @@ from buffer.ingest.services.idempotency import KeyInFlight, PushKey, once
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.ingest.services.senders import is_alive, this_process
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries.counts import batch_in_sight, is_drained, ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part, miscounts
 from buffer.payloads.services.cleanup import drop_open
 from runs import services as runs_services
 from runs.models import Run

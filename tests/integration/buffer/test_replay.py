@@ -13,16 +13,17 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
+from buffer.batches.queries.queue_depth import uses_of
 from buffer.batches.services import leases
 from buffer.batches.services.lease_expiry import return_lapsed_batches
 from buffer.batches.services.leases import BatchNotFound, Lease, LeaseLost
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
-from buffer.items.queries.counts import miscounts, queued_fragments, uses_of
+from buffer.items.models.uses import BatchUse
+from buffer.items.queries.counts import miscounts, queued_fragments
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
 from buffer.payloads.services.contents import batch_contents
-from buffer.replay.models import BatchUse
 from buffer.replay.services.priorities import update_priorities
 from rolldeck import wire
 from runs import services as runs_services

@@ -9,12 +9,12 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.services import leases
+from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.lease_expiry import discard, release
 from buffer.batches.services.leases import Lease
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.queries.counts import ledger_part, miscounts
-from buffer.payloads.services.corruption import BatchCorrupt, contents_of
 from rolldeck import wire
 from runs import services as runs_services
 from runs.models import Run

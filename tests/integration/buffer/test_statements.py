@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from buffer.batches.services import sample_counts as uses
-from buffer.payloads.services import database
+from buffer.items.queries import database
+from buffer.items.services import sample_counts as uses
 from runs.models import Run
 from tests.factories import make_run
 

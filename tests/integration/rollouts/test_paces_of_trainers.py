@@ -7,7 +7,7 @@ import pytest
 
 from buffer.batches.queries.trainer_pace import trainer_pace
 from buffer.items.models.items import Batch, FragmentChunk
-from buffer.replay.models import BatchUse
+from buffer.items.models.uses import BatchUse
 from rollouts import selectors as rollouts_selectors
 from runs.models import Run, Trainer
 from tests.factories import make_run

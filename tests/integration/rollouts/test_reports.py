@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from django.db import connection
 
-from buffer.items.queries.counts import queue_depth
+from buffer.batches.queries.queue_depth import queue_depth
 from config.metrics import metrics_text
 from rolldeck.wire import FleetEvent, SlotReport, StageTiming, WeightsTransfers
 from rollouts import selectors

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.batches.rules.mixing import (
     DEBT_LIMIT_BATCHES,
-    NO_ENVIRONMENT,
     EnvironmentQueue,
     QueuedGroup,
     forecast,
     required_sequences,
     target_shares,
 )
+from buffer.items.rules.environments import NO_ENVIRONMENT
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

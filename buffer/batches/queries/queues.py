@@ -7,12 +7,13 @@ from typing import Final
 
 from django.db import connection
 
-from buffer.batches.rules.mixing import NO_ENVIRONMENT
+from buffer.batches.queries.queue_depth import QueueDepth, pause_rule, queue_depth
 from buffer.batches.rules.pauses import Gate, staleness_gate, tolerance_gate
 from buffer.batches.schemas.queues import EnvironmentQueueRow, LimitSetter
 from buffer.items.models.items import Batch
 from buffer.items.queries.admission import holdings, kind_of
-from buffer.items.queries.counts import QueueDepth, counts, pause_rule, queue_depth
+from buffer.items.queries.counts import counts
+from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import Fate, ItemKind
 from runs.models import Environment, Run, RunEvent
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from buffer.archive.services.parquet import ArchiveUnavailable
+from buffer.archive.queries.parquet import ArchiveUnavailable
 
 
 class _Sink:

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.batches.services.sample_counts import settle_uses
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models.uses import BatchUse
+from buffer.items.queries import database
 from buffer.items.rules.states import OPEN, DropReason, Fate, ItemKind
+from buffer.items.services.sample_counts import settle_uses
 from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
-from buffer.payloads.services import database
 from buffer.payloads.services.eviction import retire
-from buffer.replay.models import BatchUse
 
 _TABLES: Final = {
     ItemKind.GROUPS: "buffer_trajectorygroup",

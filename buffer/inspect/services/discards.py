@@ -9,8 +9,8 @@ from django.db import transaction
 from buffer.inspect.services.marks import groups_of_run
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, Fate
-from buffer.items.services.items import drop_groups
 from buffer.items.services.locks import lock_run
+from buffer.payloads.services.transitions import drop_groups
 from runs import live
 from runs.services import record_event
 

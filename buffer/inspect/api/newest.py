@@ -4,11 +4,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from buffer.ingest.schemas.fragments import FragmentSummary
 from buffer.inspect.api.fragment_lists import summary as of_fragment
 from buffer.inspect.api.group_lists import summary as of_group
 from buffer.inspect.queries import fragment_lists, group_lists, group_provenance, marks
 from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.schemas.fragments import FragmentSummary
 from buffer.inspect.schemas.groups import GroupSummary
 from buffer.items.queries.admission import kind_of
 from buffer.items.rules.states import ItemKind

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from buffer.atropos.schemas import ScoredData
 from buffer.batches.schemas.queues import EnvironmentMixing
+from buffer.ingest.schemas.scored_data import ScoredData
 from rolldeck.wire import BatchHead
 
 Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
@@ -131,47 +131,3 @@ class BatchList(Struct, frozen=True, kw_only=True):
     """Batches, newest first."""
 
     results: list[BatchRow]
-
-
-class LimitsAnswer(Struct, frozen=True, kw_only=True):
-    """The largest of everything that passes; units are in the names."""
-
-    max_body_bytes: int
-    max_decompressed_bytes: int
-    max_decompression_ratio: int
-    max_weights_bytes: int
-    max_header_bytes: int
-    max_header_seconds: int
-    max_idle_seconds: int
-    max_wait_seconds: int
-    max_json_depth: int
-    max_json_values: int
-    max_groups_per_push: int
-    max_sequences_per_group: int
-    max_tokens_per_sequence: int
-    max_tokens_per_group: int
-    max_values_per_group: int
-    max_queued_groups: int
-    max_queued_fragments: int
-    max_run_bytes: int
-    min_free_disk_bytes: int
-    """Below this much free disk nothing is taken in."""
-    max_token_id: int
-
-
-class SegmentRow(Struct, frozen=True, kw_only=True):
-    """A stretch of time whose payloads are dropped together."""
-
-    number: int
-    opened_at: datetime
-    sealed_at: datetime | None
-    dropped_at: datetime | None
-    cleared_at: datetime | None
-    items: int
-    size_bytes: int
-
-
-class SegmentList(Struct, frozen=True, kw_only=True):
-    """Segments, newest first."""
-
-    results: list[SegmentRow]

@@ -8,9 +8,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.archive.api import PARQUET
+from buffer.archive.api.archives import PARQUET
+from buffer.archive.queries import group_exports
 from buffer.inspect.api.group_lists import FILTERS, filter_of
-from buffer.inspect.queries import group_exports
 from buffer.items.api.streaming import streamed
 from runs import selectors as runs_selectors
 from runs.api.bodies import InvalidBody, whole_number

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.batches.services.discards import discard_groups
 from buffer.inspect.schemas.marks import GroupIds
+from buffer.inspect.services.discards import discard_groups
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read
 from runs.api.identity import identity_of

@@ -11,9 +11,10 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer import jobs
+from buffer.archive import jobs
 from buffer.archive import schemas as messages
 from buffer.archive.models import ArchiveJob
+from buffer.archive.queries.archive_jobs import archive_jobs, run_of_archive
 from buffer.archive.rules import Window, window
 from buffer.archive.services.archive_jobs import (
     ArchiveNotFound,
@@ -23,7 +24,6 @@ from buffer.archive.services.archive_jobs import (
     ask_for_restoration,
     delete_archive,
 )
-from buffer.payloads import queries as payloads
 from runs import selectors as runs_selectors
 from runs.api import byte_ranges
 from runs.api.bodies import answer, read, whole_number
@@ -69,7 +69,7 @@ class ArchivesView(APIView):
         """
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
         found = runs_selectors.readable_run(run)
-        rows = payloads.archive_jobs(run_id=found.pk, limit=limit or 50)
+        rows = archive_jobs(run_id=found.pk, limit=limit or 50)
         return answer(messages.ArchiveList(results=[_shown(job) for job in rows]))
 
     @extend_schema(
@@ -112,7 +112,7 @@ class RestorationsView(APIView):
         """
         said = read(request, messages.AskRestoration)
         # A right to this run is none to the one that the archive was written of.
-        source = payloads.run_of_archive(said.archive)
+        source = run_of_archive(said.archive)
         if source is None or not rights.may_operate(caller_of(request), run=source):
             raise ArchiveNotFound(f"there is no archive {said.archive}")
         job = ask_for_restoration(

@@ -1,27 +1,9 @@
-"""What the platform remembers about items that are read more than once."""
+"""Model of followers."""
 
 from django.db import models
 
-from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.transaction_ids import TransactionIdField
 from runs.models import Run
-
-
-class BatchUse(models.Model):
-    """One fragment in one sampled batch; a fragment may be in several."""
-
-    batch = models.ForeignKey(Batch, db_index=False, on_delete=models.CASCADE, related_name="uses")
-    item = models.ForeignKey(FragmentChunk, on_delete=models.CASCADE, related_name="+")
-    position = models.PositiveIntegerField(help_text="In the batch.")
-    importance_weight = models.FloatField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["batch", "position"], name="use_position_is_one"),
-        ]
-
-    def __str__(self) -> str:
-        return f"fragment {self.item_id} in batch {self.batch_id}"
 
 
 class Follower(models.Model):

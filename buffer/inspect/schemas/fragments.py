@@ -1,9 +1,40 @@
 """Shape what is answered about the fragments of a run."""
 
+from datetime import datetime
+
 from msgspec import Struct
 
-from buffer.inspect.queries.fragment_lists import FragmentRow
 from buffer.inspect.rules.fragment_views import FragmentContent
+
+
+class FragmentRow(Struct, frozen=True):
+    """A fragment without its content."""
+
+    id: int
+    slot: str
+    """Env slot and incarnation."""
+    number: int
+    """Counts the fragments of its slot from 0."""
+    contiguous: bool
+    environment: str
+    worker: str
+    epoch: int
+    version_min: int
+    version_max: int
+    """Versions that acted in it."""
+    steps: int
+    """Env steps, padding not counted."""
+    state: str
+    drop_reason: str
+    batch: str | None
+    step: int | None
+    """Of its batch: the train step."""
+    uses: int
+    """Batches that it was sampled into."""
+    received_at: datetime
+    size_bytes: int
+    has_bytes: bool
+    """Bytes were kept; whether retention left them is known when they are asked for."""
 
 
 class FragmentSummary(FragmentRow, frozen=True, kw_only=True):

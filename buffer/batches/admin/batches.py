@@ -13,8 +13,8 @@ from django.utils.safestring import SafeString
 from buffer.batches.services import lease_expiry
 from buffer.batches.services.lease_expiry import NotQuarantined
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import ItemKind
-from buffer.replay.models import BatchUse
 from runs.admin.decisions import Decision, reason_or_page
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_lists
 

@@ -1,0 +1,16 @@
+"""Admin of followers."""
+
+from django.contrib import admin
+
+from buffer.followers.models import Follower
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+
+
+@admin.register(Follower)
+class FollowerAdmin(ReadOnlyAdmin):
+    """Named readers, and where they are."""
+
+    list_display = ("name", "run_link", "environment", "min_score", "cursor_id", "acked_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-id",)

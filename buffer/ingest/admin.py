@@ -1,0 +1,26 @@
+"""Admin of idempotency keys and unanswered pushes."""
+
+from django.contrib import admin
+
+from buffer.ingest.models import IdempotencyRecord, UnansweredPush
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+
+
+@admin.register(IdempotencyRecord)
+class IdempotencyRecordAdmin(ReadOnlyAdmin):
+    """Keys of pushes and what they were answered."""
+
+    list_display = ("key", "run_link", "created_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-created_at", "pk")
+
+
+@admin.register(UnansweredPush)
+class UnansweredPushAdmin(ReadOnlyAdmin):
+    """Pushes whose answer may not have arrived."""
+
+    list_display = ("__str__", "run_link", "sender", "accepted_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-pk",)

@@ -1,0 +1,23 @@
+"""API schemas of segments."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+
+class SegmentRow(Struct, frozen=True, kw_only=True):
+    """A stretch of time whose payloads are dropped together."""
+
+    number: int
+    opened_at: datetime
+    sealed_at: datetime | None
+    dropped_at: datetime | None
+    cleared_at: datetime | None
+    items: int
+    size_bytes: int
+
+
+class SegmentList(Struct, frozen=True, kw_only=True):
+    """Segments, newest first."""
+
+    results: list[SegmentRow]
