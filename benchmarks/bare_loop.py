@@ -11,8 +11,9 @@ import gymnasium
 import numpy as np
 
 from benchmarks.paced import serve
-from rollouts.fleet import environments
-from rollouts.fleet.policies import MlpPolicy, make_policy
+from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.policies.factory import make_policy
+from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.core.policy_config import PolicyConfig
 
 ENVIRONMENT = "CartPole-v1"

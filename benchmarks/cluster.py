@@ -12,7 +12,7 @@ from typing import Final
 
 from config.embedded import ray_head
 from config.embedded.children import Child
-from rollouts.cluster import leave_ray
+from rollouts.control.services.ray_cluster import leave_ray
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_SECONDS: Final = 120.0

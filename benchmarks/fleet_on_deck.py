@@ -145,7 +145,7 @@ def fleet_on(deck: Deck, shape: Shape) -> Iterator[FleetOnDeck]:
 
 def _publish(url: str) -> None:
     """Publish version 0: whatever weights a fresh policy has."""
-    from rollouts.fleet.policies import MlpPolicy
+    from rollouts.fleet.policies.mlp import MlpPolicy
 
     with Trainer(url, RUN, TOKEN) as trainer:
         trainer.register()

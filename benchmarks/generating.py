@@ -41,14 +41,14 @@ class Ours:
     """The engine that `rolldeck serve` and the workers of language runs have."""
 
     def __init__(self, folder: Path) -> None:
-        from rollouts.fleet.language import checkpoints
+        from rollouts.fleet.engine import checkpoints
 
         self._model = checkpoints.load(folder)
         self.vocabulary = self._model.config.vocab_size
 
     def generate(self, work: Work, prompts: list[list[int]]) -> int:
-        from rollouts.fleet.language.engine import Engine, Prompt, generate
-        from rollouts.fleet.language.sampling import SamplingParams
+        from rollouts.fleet.engine.engine import Engine, Prompt, generate
+        from rollouts.fleet.engine.sampling import SamplingParams
 
         engine = Engine(self._model, rows=work["prompts"] * work["answers"])
         asked = [

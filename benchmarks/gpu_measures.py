@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from benchmarks.sink_platform import SinkPlatform, served
 from benchmarks.sink_worker import ACTION, OBSERVATION, fresh_weights, running, settings_of
-from rollouts.fleet import environments
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.policies import make_policy
-from rollouts.fleet.policies.factory import make_module
-from rollouts.fleet.spaces import Space, observations
+from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.policies.factory import make_module, make_policy
+from rollouts.fleet.policies.spaces import Space, observations
 from runs.core.policy_config import PolicyConfig
 
 ENVIRONMENT: Final = "CartPole-v1"

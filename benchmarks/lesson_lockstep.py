@@ -12,15 +12,15 @@ import numpy as np
 from benchmarks.lockstep import EPOCH, Weights, head_of
 from rolldeck.batches import Batch
 from rolldeck.wire import BatchAnswer, encode
-from rollouts.core.evaluation import EvaluationFigures
-from rollouts.core.group_statistics import split_by_variance
+from rollouts.curriculum.rules.evaluation import EvaluationFigures
+from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.batches import Draw, RolloutGroup
 from rollouts.fleet.groups.curriculum import NoCurriculum
+from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.outbox import encoded
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
-from rollouts.fleet.language.building import build
-from rollouts.fleet.settings import derive_seed
+from rollouts.fleet.worker.settings import derive_seed
 from runs.core.run_config import RunConfig
 
 WORKER: Final = "w0"

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
 from rolldeck.wire import BatchAnswer, BatchHead, Fragment, encode
-from rollouts.core.fragments import FragmentCutter, Outcomes
-from rollouts.fleet import environments
-from rollouts.fleet.acting import for_environment
-from rollouts.fleet.policies import make_policy
-from rollouts.fleet.settings import derive_seed
+from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.policies.factory import make_policy
+from rollouts.fleet.policies.policy_protocol import for_environment
+from rollouts.fleet.steps.fragments import FragmentCutter
+from rollouts.fleet.steps.step_columns import Outcomes
+from rollouts.fleet.worker.settings import derive_seed
 from runs.core.run_config import RunConfig
 
 Weights = Mapping[str, NDArray[Any]]

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rolldeck.wire import FragmentReceipt
-from rollouts.fleet.acting import Decision, State
-from rollouts.fleet.messages import Orders
-from rollouts.fleet.policies import MlpPolicy, TorchMlp
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.spaces import Space
-from rollouts.fleet.weights import WeightsOffer
-from rollouts.fleet.wrapper import RolloutWorkerWrapper
+from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.policy_protocol import Decision, State
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.weights.records import WeightsOffer
+from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
 HIDDEN_SIZES: Final = [64, 64]
 PARTS: Final = 8

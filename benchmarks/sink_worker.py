@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import Fragment, encode
-from rollouts.core.pipeline import PipelineMonitor
-from rollouts.fleet.collector import Collector
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.policies import MlpPolicy
 from rollouts.fleet.policies.factory import make_module
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.spaces import Space
-from rollouts.fleet.step_worker import StepRolloutWorker
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.weights_loader import WeightsLoader
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.steps.fragment_builder import Collector
+from rollouts.fleet.steps.step_worker import StepRolloutWorker
+from rollouts.fleet.weights.loader import WeightsLoader
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.worker.spans import PipelineMonitor
 from runs.core import run_config
 from runs.core.policy_config import PolicyConfig
 

@@ -35,12 +35,13 @@ from torch import Tensor, nn
 from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
-from rollouts.core.tasks import InvalidTask, Task, make_task
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.building import Built, build
-from rollouts.fleet.language.checkpoints import CheckpointUnreadable
-from rollouts.fleet.language.imitation import imitate
-from rollouts.fleet.language.tokenizers import (
+from rollouts.environments.rules.task import Task
+from rollouts.environments.rules.task_specs import InvalidTask, make_task
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.behavior_cloning import imitate
+from rollouts.fleet.engine.building import Built, build
+from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+from rollouts.fleet.engine.tokenizers import (
     ByteTokenizer,
     CharTokenizer,
     Tokenizer,
@@ -48,7 +49,7 @@ from rollouts.fleet.language.tokenizers import (
     load_tokenizer,
     save_tokenizer,
 )
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.transformer import Transformer
 from runs.core.language_config import LanguageConfig
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from rolldeck.returns import Learned, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
-from rollouts.fleet import environments
+from rollouts.fleet.environments import loader as environments
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -15,8 +15,8 @@ from typing import Final
 import tokenizers
 import torch
 
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.transformer import Transformer, TransformerConfig
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
 
 END: Final = "<end>"
 UNKNOWN: Final = "<unknown>"

@@ -8,8 +8,13 @@ from django.conf import settings
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from rollouts import selectors, services
-from rollouts.cluster import ClusterUnreachable, RayCluster
+from rollouts.control.queries.fleets import has_launched, runs_to_reconcile
+from rollouts.control.services import orphans, recordings
+from rollouts.control.services.cluster_status import note_cluster
+from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
+from rollouts.control.services.reconciliation import reconcile
+from rollouts.curriculum.services import outcome_retention
+from rollouts.metrics.services import measuring, metrics
 from runs.jobs import IN_A_HURRY
 
 logger = logging.getLogger(__name__)
@@ -25,37 +30,37 @@ def reconcile_fleets() -> int:
 
     Each run has a job of its own, so that one slow cluster call holds up no other run.
     """
-    return sum(nudge(run_id) for run_id in selectors.runs_to_reconcile(now=timezone.now()))
+    return sum(nudge(run_id) for run_id in runs_to_reconcile(now=timezone.now()))
 
 
 @shared_task(ignore_result=True)
 def give_up_recordings() -> int:
     """Call recordings failed that no fleet will finish any more; return how many."""
-    return services.give_up_recordings(now=timezone.now())
+    return recordings.give_up_recordings(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def pack_metrics() -> int:
     """Pack old samples of metrics; return how many chunks that made."""
-    return services.pack_metrics(now=timezone.now())
+    return metrics.pack_metrics(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def measure_runs() -> int:
     """Measure what active runs do, for their charts; return how many were measured."""
-    return services.measure_runs(now=timezone.now())
+    return measuring.measure_runs(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def forget_outcomes() -> int:
     """Delete how tasks of lessons ended long ago; return how many rows."""
-    return services.forget_outcomes(now=timezone.now())
+    return outcome_retention.forget_outcomes(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to what its run wants."""
-    services.reconcile(
+    reconcile(
         run_id=run_id,
         cluster=_cluster(),
         platform_url=settings.ROLLDECK_PUBLIC_URL,
@@ -66,10 +71,10 @@ def reconcile_fleet(run_id: int) -> None:
 @shared_task(ignore_result=True)
 def end_orphans() -> list[str]:
     """End managers on the cluster that no run owns; return their names."""
-    if not selectors.has_launched():
+    if not has_launched():
         return []  # and no reason to ask a cluster that may not be there
     try:
-        return services.end_orphans(
+        return orphans.end_orphans(
             cluster=_cluster(), platform_url=settings.ROLLDECK_PUBLIC_URL, now=timezone.now()
         )
     except ClusterUnreachable as error:
@@ -80,9 +85,9 @@ def end_orphans() -> list[str]:
 @shared_task(ignore_result=True)
 def look_at_cluster() -> None:
     """Write down which nodes the cluster has, for whoever looks at the deck."""
-    if not settings.RAY_ADDRESS or not selectors.has_launched():
+    if not settings.RAY_ADDRESS or not has_launched():
         return  # and no reason to ask a cluster that may not be there
-    services.note_cluster(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
+    note_cluster(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
 
 
 def _cluster() -> RayCluster:
@@ -98,7 +103,7 @@ def look_at_cluster_now() -> None:
     """The same because somebody is looking, whether or not there ever was a fleet."""
     if not settings.RAY_ADDRESS:
         return
-    services.note_cluster(
+    note_cluster(
         cluster=_cluster(),
         address=settings.RAY_ADDRESS,
         unless_newer_than_seconds=FRESH_SECONDS,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from rollouts.cluster import ClusterUnreachable, LaunchRefused
-from rollouts.core.launch import LaunchOrder
-from rollouts.core.reconcile import ActorState
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.services.ray_cluster import ClusterUnreachable, LaunchRefused
 
 _AMOUNTS = (
     *("cpus", "cpus_used", "gpus", "gpus_used", "memory_bytes", "memory_used_bytes"),

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from django.db import connection
 
-from rollouts.core.series import CHUNK_SAMPLES
-from rollouts.models import MetricChunk, MetricSeries
-from rollouts.services.metrics import Figure, chunk_fields, store_figures
+from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
+from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.services.metrics import Figure, chunk_fields, store_figures
 from runs.models import Run, RunEvent
 from tests.factories import make_run
 

@@ -10,19 +10,10 @@ from buffer.capture.models import CaptureSession
 from buffer.followers.models import Follower
 from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from rollouts.models import (
-    Annotation,
-    Curriculum,
-    EpisodeWindow,
-    Evaluation,
-    Fleet,
-    FleetWorker,
-    Lesson,
-    LessonOutcome,
-    LogRequest,
-    MetricLayout,
-    Recording,
-)
+from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
+from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.layouts import MetricLayout
 from runs.models import Environment, PolicyVersion, Run, RunNote, Trainer
 from tests.factories import NOON
 

@@ -122,8 +122,8 @@ def _work(prompts: int, stops: list[int], most: int, *, seed: int) -> Work:
 def _write_checkpoint(folder: Path) -> None:
     import torch
 
-    from rollouts.fleet.language import checkpoints
-    from rollouts.fleet.language.transformer import Transformer, TransformerConfig
+    from rollouts.fleet.engine import checkpoints
+    from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
 
     torch.manual_seed(0)
     checkpoints.save(Transformer(TransformerConfig(**SHAPES)), folder)  # type: ignore[arg-type]

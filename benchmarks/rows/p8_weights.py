@@ -89,8 +89,8 @@ class Fleet:
         import ray
 
         from benchmarks import sampling
-        from rollouts.fleet.ref_weights import RefWeights
-        from rollouts.fleet.weights import WeightsRecord
+        from rollouts.fleet.weights.object_references import RefWeights
+        from rollouts.fleet.weights.records import WeightsRecord
 
         time.sleep(REST_SECONDS)
         self._step += 1
@@ -145,14 +145,14 @@ class Fleet:
     def _order(self, desired: Any) -> None:
         import ray
 
-        from rollouts.fleet.messages import Orders
+        from rollouts.fleet.worker.messages import Orders
 
         orders = Orders(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
         ray.get([worker.order.remote(orders) for worker in self._workers])
 
 
 def _settings(index: int) -> Any:
-    from rollouts.fleet.settings import FleetSettings, WorkerSettings
+    from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
     from runs.core import run_config
 
     config = {

@@ -8,13 +8,12 @@ from typing import Final
 from msgspec import Struct
 
 from frontend.bundles import page
-from rollouts import selectors as rollouts_selectors
-from rollouts.core.series import X_AT_MOST
-from rollouts.selectors import Asked
-from rollouts.selectors.costs import run_costs
-from rollouts.selectors.series import TIMES
-from rollouts.wire.comparisons import ComparisonLook, ComparisonRow
-from rollouts.wire.costs import RunCost
+from rollouts.metrics.queries import series
+from rollouts.metrics.queries.costs import run_costs
+from rollouts.metrics.queries.series import TIMES, Asked
+from rollouts.metrics.rules.series import X_AT_MOST
+from rollouts.metrics.schemas.comparisons import ComparisonLook, ComparisonRow
+from rollouts.metrics.schemas.costs import RunCost
 from runs import selectors as runs_selectors
 from runs.models import Run
 from runs.wire import RunDetail
@@ -58,7 +57,7 @@ def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
     drawn, asked = 0, _asked(row.look)
     ids = [(run.name, run.pk) for run in found]
     for name in row.look.metrics:
-        for line in rollouts_selectors.lines(ids, [name], asked):
+        for line in series.lines(ids, [name], asked):
             drawn += 1
             yield page.block("metric", line)
     yield page.block("end", ComparisonEnd(lines=drawn))

@@ -30,8 +30,8 @@ from buffer.items.schemas.ledgers import KindLedger
 from buffer.payloads.services.contents import PayloadMissing
 from frontend.bundles import page
 from rolldeck.groups import GroupArrays
-from rollouts import selectors as rollouts_selectors
-from rollouts.selectors import Asked
+from rollouts.metrics.queries.metrics import metric_keys
+from rollouts.metrics.queries.series import Asked, lines
 from runs import selectors as runs_selectors
 from runs.models import Run
 from runs.selectors import notes
@@ -186,7 +186,7 @@ def about_run(run: Run, *, now: datetime) -> RunPart:
         run=runs_selectors.run_detail(run),
         ledgers=[_ledger(*side) for side in [*whole, *parts] if side[2].accepted],
         events=runs_selectors.events(run_id=run.pk, limit=EVENTS),
-        metrics=rollouts_selectors.metric_keys(run.pk, limit=1).total,
+        metrics=metric_keys(run.pk, limit=1).total,
         notes=_notes(run.pk),
         marks=_marks(run.pk),
     )
@@ -224,11 +224,11 @@ def metric_blocks(run: Run) -> Iterator[bytes]:
     """Yield a line over all of a run's steps for each of its first metrics."""
     after, left = "", METRICS_AT_MOST
     while left > 0:
-        keys = rollouts_selectors.metric_keys(run.pk, after=after, limit=min(LINES_AT_ONCE, left))
+        keys = metric_keys(run.pk, after=after, limit=min(LINES_AT_ONCE, left))
         names = [key.name for key in keys.results]
         if names:
             asked = Asked(axis="step", at_most=POINTS)
-            for line in rollouts_selectors.lines([(run.name, run.pk)], names, asked):
+            for line in lines([(run.name, run.pk)], names, asked):
                 yield page.block("metric", line)
         left -= LINES_AT_ONCE
         if keys.next is None:

@@ -13,7 +13,7 @@ from buffer.inspect.api.group_lists import FILTERS, filter_of
 from buffer.items.api.streaming import streamed
 from frontend.bundles.comparisons import comparison_page
 from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
-from rollouts.selectors.comparisons import comparison as kept_comparison
+from rollouts.metrics.queries.comparisons import comparison as kept_comparison
 from runs import selectors as runs_selectors
 from runs.api.bodies import whole_number
 from runs.api.openapi import between

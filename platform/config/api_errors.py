@@ -41,17 +41,37 @@ from buffer.inspect.services.group_sets import SetFull
 from buffer.payloads.services.contents import PayloadExpired, PayloadMissing
 from buffer.payloads.services.objects import PayloadStorageDown
 from config.decompression import BodyBroken, BodyTooLarge, UnknownEncoding
-from rollouts import services as rollout_services
-from rollouts.core.curriculum import InvalidCurriculum
-from rollouts.core.reports import InvalidReport, StaleIncarnation
-from rollouts.selectors import NoCurriculum, NoFilm, NoSuchEvaluation, NoSuchMetric
-from rollouts.selectors.annotations import AnnotationNotFound
-from rollouts.selectors.comparisons import ComparisonNotFound
-from rollouts.selectors.environments import EnvironmentUnknown
-from rollouts.selectors.episode_fragments import ReportNotFound
-from rollouts.selectors.layouts import LayoutNotFound
-from rollouts.services import annotations, comparisons, layouts, verdicts
-from rollouts.trials import TooManyTrials
+from rollouts.control.queries.recordings import NoFilm
+from rollouts.control.services.logs import LogNotAsked, NoSuchLog
+from rollouts.control.services.machine_cordons import InvalidMachineCordon, MachineUnknown
+from rollouts.control.services.recordings import (
+    InvalidRecording,
+    RecordingNotFound,
+    TooManyRecordings,
+)
+from rollouts.control.services.worker_placement import WorkerNotFound, WorkerNotThere
+from rollouts.curriculum.queries.curricula import NoCurriculum
+from rollouts.curriculum.queries.lessons import NoSuchEvaluation
+from rollouts.curriculum.rules.lessons import InvalidCurriculum
+from rollouts.curriculum.services.evaluation_requests import NothingToEvaluate
+from rollouts.curriculum.services.evaluations import (
+    EvaluationLeaseLost,
+    EvaluationNotFound,
+    LessonNotFound,
+)
+from rollouts.curriculum.services.lesson_outcomes import InvalidOutcome
+from rollouts.curriculum.services.lesson_steering import LastLesson
+from rollouts.environments.queries import EnvironmentUnknown
+from rollouts.environments.services import check_results as verdicts
+from rollouts.environments.services.probes import TooManyTrials
+from rollouts.episodes.queries.episode_fragments import ReportNotFound
+from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
+from rollouts.metrics.queries.annotations import AnnotationNotFound
+from rollouts.metrics.queries.comparisons import ComparisonNotFound
+from rollouts.metrics.queries.layouts import LayoutNotFound
+from rollouts.metrics.queries.metrics import NoSuchMetric
+from rollouts.metrics.services import annotations, comparisons, layouts
+from rollouts.metrics.services.metrics import InvalidMetrics
 from runs import outages, selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed
@@ -237,8 +257,8 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
     # Rollouts.
     InvalidReport: ApiError(400, "invalid", "Invalid request"),
-    rollout_services.InvalidRecording: ApiError(400, "invalid", "Invalid request"),
-    rollout_services.RecordingNotFound: ApiError(404, "not_found", "Not found"),
+    InvalidRecording: ApiError(400, "invalid", "Invalid request"),
+    RecordingNotFound: ApiError(404, "not_found", "Not found"),
     NoFilm: ApiError(404, "not_found", "Not found"),
     ReportNotFound: ApiError(404, "not_found", "Not found"),
     AnnotationNotFound: ApiError(404, "not_found", "Not found"),
@@ -256,26 +276,24 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     layouts.LayoutExists: ApiError(409, "layout_exists", "Name taken"),
     layouts.TooManyLayouts: ApiError(409, "too_many_layouts", "No room for another layout"),
     NoSuchMetric: ApiError(404, "not_found", "Not found"),
-    rollout_services.TooManyRecordings: ApiError(
+    TooManyRecordings: ApiError(
         429, "too_many_requests", "Too many recordings are under way", retry_after_seconds=30
     ),
-    rollout_services.MachineUnknown: ApiError(404, "not_found", "Not found"),
-    rollout_services.InvalidMachineCordon: ApiError(400, "invalid", "Invalid request"),
-    rollout_services.WorkerNotFound: ApiError(404, "not_found", "Not found"),
-    rollout_services.WorkerNotThere: ApiError(409, "worker_not_there", "Another worker is there"),
-    rollout_services.NoSuchLog: ApiError(404, "not_found", "Not found"),
-    rollout_services.LogNotAsked: ApiError(404, "not_found", "Not found"),
-    rollout_services.InvalidMetrics: ApiError(400, "invalid", "Invalid request"),
-    rollout_services.InvalidOutcome: ApiError(400, "invalid", "Invalid request"),
-    rollout_services.LessonNotFound: ApiError(404, "not_found", "Not found"),
-    rollout_services.EvaluationNotFound: ApiError(404, "not_found", "Not found"),
-    rollout_services.EvaluationLeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
-    rollout_services.NothingToEvaluate: ApiError(
-        409, "nothing_to_evaluate", "There is nothing to evaluate"
-    ),
+    MachineUnknown: ApiError(404, "not_found", "Not found"),
+    InvalidMachineCordon: ApiError(400, "invalid", "Invalid request"),
+    WorkerNotFound: ApiError(404, "not_found", "Not found"),
+    WorkerNotThere: ApiError(409, "worker_not_there", "Another worker is there"),
+    NoSuchLog: ApiError(404, "not_found", "Not found"),
+    LogNotAsked: ApiError(404, "not_found", "Not found"),
+    InvalidMetrics: ApiError(400, "invalid", "Invalid request"),
+    InvalidOutcome: ApiError(400, "invalid", "Invalid request"),
+    LessonNotFound: ApiError(404, "not_found", "Not found"),
+    EvaluationNotFound: ApiError(404, "not_found", "Not found"),
+    EvaluationLeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
+    NothingToEvaluate: ApiError(409, "nothing_to_evaluate", "There is nothing to evaluate"),
     EnvironmentUnknown: ApiError(404, "not_found", "Not found"),
     NoSuchEvaluation: ApiError(404, "not_found", "Not found"),
-    rollout_services.LastLesson: ApiError(409, "last_lesson", "Nothing would be left to sample"),
+    LastLesson: ApiError(409, "last_lesson", "Nothing would be left to sample"),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
     TooManyTrials: ApiError(

@@ -15,7 +15,7 @@ from buffer.batches.queries.queue_depth import queue_depth
 from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import ItemKind
-from rollouts import selectors as fleet_selectors
+from rollouts.control.queries.fleets import weights_transfers
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
 from runs.selectors.alerts import unresolved_counts
@@ -132,7 +132,7 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         sheet.of_run[name].labels(run.name).set(value)
     for reason, items in ledger.dropped.items():
         sheet.dropped.labels(run.name, reason).set(items)
-    for count, amount in fleet_selectors.weights_transfers(run.pk).items():
+    for count, amount in weights_transfers(run.pk).items():
         sheet.weights.labels(run.name, count).set(amount)
 
 

@@ -34,7 +34,7 @@ urlpatterns = [
     path("api/deck/kept", KeptView.as_view()),
     path("api/", include("runs.api.urls")),
     path("api/", include("buffer.urls")),
-    path("api/", include("rollouts.api.urls")),
+    path("api/", include("rollouts.urls")),
     path("api/", include("frontend.api_urls")),
     # The routes of the Atropos trajectory API: at the root for the default run, and by name.
     path("atropos/<slug:run>/", include("buffer.atropos.urls")),

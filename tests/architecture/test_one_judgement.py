@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SERVER = ("client", "runs", "buffer", "rollouts", "frontend", "platform", "examples")
-JUDGES = {"rollouts/core/bottleneck.py", "rollouts/core/standstill.py"}
+JUDGES = {"rollouts/diagnosis/rules/bottleneck.py", "rollouts/diagnosis/rules/idle_diagnosis.py"}
 # Of these, what a judgement of pace is made of.
 JUDGING = re.compile(r"the bottleneck|-bound:|trainer is too slow", re.IGNORECASE)
 
@@ -45,7 +45,8 @@ def _said(text: str) -> bool:
 
 
 def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
-    from rollouts.wire import FleetState, Pipeline, VerdictList, WorkerState
+    from rollouts.control.schemas.fleets import FleetState, WorkerState
+    from rollouts.diagnosis.schemas import Pipeline, VerdictList
     from runs.wire.run_lists import Outlook
 
     told = {

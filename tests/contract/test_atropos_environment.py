@@ -15,7 +15,7 @@ import pytest
 import requests
 from django.db import connection
 
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.transformer import Transformer
 from tests.buffer_factories import REGISTRATION
 from tests.contract.tiny_inference import TinyInference, tiny_inference
 from tests.live_server import serving

@@ -30,10 +30,10 @@ from buffer.payloads.services.contents import content_head
 from rolldeck.http import Connection
 from rollouts.fleet.capture.keeping import PlatformKeeper
 from rollouts.fleet.capture.proxy import CaptureProxy
-from rollouts.fleet.language.engine import Engine
-from rollouts.fleet.language.openai_api import OpenAiApi
-from rollouts.fleet.language.serving import EngineThread
-from rollouts.fleet.language.tokenizers import CharTokenizer, ChatFormat
+from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
 from runs.models import Run
 from tests import processes
 from tests.factories import NOON, make_run, make_token

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from rollouts.cluster import Cluster, ClusterUnreachable, RayCluster
-from rollouts.core.launch import LaunchOrder
-from rollouts.core.reconcile import ActorState
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, RayCluster
 from runs.core.run_config import RunConfig, to_builtins
 from tests.fake_cluster import FakeCluster
 

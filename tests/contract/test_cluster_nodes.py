@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from config.cluster.messages import RayNode
-from rollouts.cluster import Cluster, RayCluster, leave_ray
+from rollouts.control.services.ray_cluster import Cluster, RayCluster, leave_ray
 from tests.fake_cluster import FakeCluster
 from tests.ray_nodes import RayNodes, ray_nodes
 

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.fleet.acting import WeightsDoNotFit
+from rollouts.fleet.engine.checkpoints import named_tensors
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong
+from rollouts.fleet.engine.following import BOOTSTRAP, WeightsSwap
+from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.transformer import Transformer
+from rollouts.fleet.engine.weights_api import WeightsApi
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.fleet.inference import InferenceFailed, InferenceServer
-from rollouts.fleet.inference_http import HttpInferenceServer
-from rollouts.fleet.language.checkpoints import named_tensors
-from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong
-from rollouts.fleet.language.following import BOOTSTRAP, WeightsSwap
-from rollouts.fleet.language.openai_api import OpenAiApi
-from rollouts.fleet.language.sampling import SamplingParams
-from rollouts.fleet.language.serving import EngineThread
-from rollouts.fleet.language.tokenizers import CharTokenizer
-from rollouts.fleet.language.transformer import Transformer
-from rollouts.fleet.language.weights_api import WeightsApi
+from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
+from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from runs.core.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, VllmStandIn, listening
 from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model

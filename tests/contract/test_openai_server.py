@@ -12,11 +12,11 @@ import openai
 import pytest
 import uvicorn
 
-from rollouts.fleet.language.engine import Engine
-from rollouts.fleet.language.openai_api import OpenAiApi
-from rollouts.fleet.language.serving import EngineThread
-from rollouts.fleet.language.tokenizers import CharTokenizer, ChatFormat
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
+from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz 0123456789:\n"

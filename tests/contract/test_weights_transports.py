@@ -14,16 +14,11 @@ from rolldeck import safetensors, weights_directory
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage, WeightsManifest
-from rollouts.cluster import leave_ray
-from rollouts.fleet.platform_api import PlatformApi
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.weights import (
-    Version,
-    WeightsRecord,
-    WeightsSource,
-    WeightsUnavailable,
-)
-from rollouts.fleet.weights_sources import DirectoryWeights, source_for
+from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
+from rollouts.fleet.weights.sources import DirectoryWeights, source_for
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.models import PolicyVersion, Run
 from runs.selectors import weights_directory as folder_of
 from tests.factories import make_run, make_token
@@ -84,7 +79,7 @@ class OverTheCluster:
         self.newest: Any = None
 
     def publish(self, tensors: dict[str, Any], *, step: int) -> None:
-        from rollouts.fleet.ref_weights import RefWeights
+        from rollouts.fleet.weights.object_references import RefWeights
 
         self.newest = RefWeights.put(WeightsRecord(epoch=1, step=step, tensors=tensors))
 
@@ -94,7 +89,7 @@ class OverTheCluster:
     def receive(self, wanted: Version) -> WeightsRecord | None:
         import ray
 
-        from rollouts.fleet.ref_weights import RefWeights
+        from rollouts.fleet.weights.object_references import RefWeights
 
         elsewhere = ray.remote(RefWeights.receive)
         try:

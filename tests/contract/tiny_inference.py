@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from examples import tiny_checkpoint
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.engine import Engine
-from rollouts.fleet.language.openai_api import OpenAiApi
-from rollouts.fleet.language.serving import EngineThread
-from rollouts.fleet.language.sglang_api import SglangApi
-from rollouts.fleet.language.tokenizers import load_tokenizer
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.sglang_api import SglangApi
+from rollouts.fleet.engine.tokenizers import load_tokenizer
+from rollouts.fleet.engine.transformer import Transformer
 from tests.stand_ins.inference_servers import listening
 
 CONTEXT = 128

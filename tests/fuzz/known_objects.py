@@ -5,16 +5,12 @@ from typing import Any, Final
 
 from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
-from rollouts.models import (
-    Annotation,
-    Comparison,
-    EpisodeWindow,
-    Evaluation,
-    Lesson,
-    MetricLayout,
-    MetricSeries,
-    Recording,
-)
+from rollouts.control.models.fleets import EpisodeWindow, Recording
+from rollouts.curriculum.models import Evaluation, Lesson
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.comparisons import Comparison
+from rollouts.metrics.models.layouts import MetricLayout
+from rollouts.metrics.models.metrics import MetricSeries
 from runs.models import (
     Alert,
     AlertRule,

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
-from rollouts.services import cordon_machine
+from rollouts.control.services.machine_cordons import cordon_machine
 from runs import live, services
 from runs.live import deck_topics, parts
 from runs.live.deck_topics import AUDIT, CLUSTER, CLUSTER_ADMIN

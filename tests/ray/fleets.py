@@ -11,8 +11,8 @@ import psutil
 
 from rolldeck.errands import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
-from rollouts.cluster import leave_ray
-from rollouts.fleet.settings import FleetSettings
+from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.core import run_config
 from tests import waiting
 from tests.ray_nodes import Node
@@ -98,7 +98,7 @@ def small_fleet(
         machines: Those that are cordoned when it is launched.
         fleet: What differs from a small fleet.
     """
-    from rollouts.fleet.launch import find, kill, launch
+    from rollouts.fleet.manager.launch import find, kill, launch
 
     config = {
         "fleet": {**SMALL, "fragment_length": 16, **fleet},

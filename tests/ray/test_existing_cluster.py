@@ -12,9 +12,9 @@ import pytest
 import rolldeck
 import rollouts
 import runs
-from rollouts.cluster import LaunchRefused, RayCluster
-from rollouts.core.launch import LaunchOrder
-from rollouts.core.reconcile import ActorState
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.services.ray_cluster import LaunchRefused, RayCluster
 from runs.core import run_config
 from tests.ray.fleets import SMALL, SmallPlatform, eventually, served
 from tests.ray_nodes import RayNodes, ray_nodes

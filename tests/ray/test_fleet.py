@@ -14,8 +14,8 @@ import pytest
 
 from buffer.ingest.rules.fragments import real_steps
 from rolldeck.wire import FleetReport, WorkerReport, unpack_array
-from rollouts.cluster import leave_ray
-from rollouts.fleet.settings import FleetSettings
+from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.core import run_config
 from tests.processes import is_gone
 from tests.ray.fleets import eventually
@@ -47,7 +47,7 @@ def connected(ray_head: Any) -> Iterator[str]:
 
 @pytest.fixture
 def launched(connected: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    from rollouts.fleet.launch import find, kill, launch
+    from rollouts.fleet.manager.launch import find, kill, launch
 
     names: list[str] = []
 
@@ -110,7 +110,7 @@ def assert_no_step_is_missing(platform: SmallPlatform) -> None:
 def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
     launched: Callable[..., Any],
 ) -> None:
-    from rollouts.fleet.launch import find, kill
+    from rollouts.fleet.manager.launch import find, kill
 
     platform = SmallPlatform()
     platform.publish(0)

@@ -11,8 +11,8 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import served  # noqa: E402 the path is made above
 
-from rollouts.cluster import leave_ray  # noqa: E402
-from rollouts.fleet.settings import FleetSettings  # noqa: E402
+from rollouts.control.services.ray_cluster import leave_ray  # noqa: E402
+from rollouts.fleet.worker.settings import FleetSettings  # noqa: E402
 from runs.core import run_config  # noqa: E402
 from tests.ray.fleets import eventually  # noqa: E402
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES  # noqa: E402
@@ -27,7 +27,7 @@ def test_actors_sample_groups_with_the_weights_of_the_trainer(
 ) -> None:
     import ray
 
-    from rollouts.fleet.launch import kill, launch
+    from rollouts.fleet.manager.launch import kill, launch
 
     config = {
         "language": {

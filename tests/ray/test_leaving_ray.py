@@ -17,7 +17,7 @@ import threading
 import ray
 from ray._private.worker import global_worker
 
-from rollouts.cluster import leave_ray
+from rollouts.control.services.ray_cluster import leave_ray
 
 
 class Knot:

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from rollouts import jobs, selectors
-from rollouts.cluster import RayCluster
-from rollouts.core.launch import LaunchOrder
-from rollouts.core.reconcile import ActorState
-from rollouts.models import EnvSlot, Fleet
+from rollouts import jobs
+from rollouts.control.models.fleets import EnvSlot, Fleet
+from rollouts.control.queries.fleets import fleet_state
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.services.ray_cluster import RayCluster
 from runs.core.lifecycle import RunVerb
 from runs.core.run_config import RunConfig, to_builtins
 from runs.models import Run
@@ -57,7 +58,7 @@ def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
     assert running
     assert (slots, seen.attempt) == (2, 1)
     assert gone
-    assert selectors.fleet_state(run.pk, now=seen.observed_at).observed == "stopped"
+    assert fleet_state(run.pk, now=seen.observed_at).observed == "stopped"
 
 
 def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster) -> None:

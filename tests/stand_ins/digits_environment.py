@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from rollouts.fleet.language.tokenizers import Tokenizer
+from rollouts.fleet.engine.tokenizers import Tokenizer
 
 GROUP, MOST_TOKENS = 8, 12
 PAUSE_ABOVE = 12

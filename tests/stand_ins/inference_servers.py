@@ -20,13 +20,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.engine import Engine
-from rollouts.fleet.language.openai_api import OpenAiApi
-from rollouts.fleet.language.serving import EngineThread
-from rollouts.fleet.language.sglang_api import SglangApi
-from rollouts.fleet.language.tokenizers import Tokenizer
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.sglang_api import SglangApi
+from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.transformer import Transformer
 
 
 class StandIn:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from examples import tiny_checkpoint
-from rollouts.fleet.language.tokenizers import load_tokenizer
+from rollouts.fleet.engine.tokenizers import load_tokenizer
 from tests import processes
 from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, running_deck, wait_until
 from tests.stand_ins.digits_environment import DigitsEnvironment, Generated

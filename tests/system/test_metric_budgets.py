@@ -11,9 +11,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from buffer.items.queries import database
-from rollouts.core.series import CHUNK_SAMPLES
-from rollouts.selectors import AXES, Asked, lines, metric_keys, metric_part
-from rollouts.wire import MetricLines
+from rollouts.metrics.queries.metrics import metric_keys, metric_part
+from rollouts.metrics.queries.series import AXES, Asked, lines
+from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.schemas.metrics import MetricLines
 from tests.factories import NOON, bearer
 from tests.measured_runs import (
     CURVES,

@@ -32,7 +32,7 @@ from buffer.payloads.services.contents import PayloadMissing
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
 from runs.api.openapi import between, problems
-from runs.api.permissions import Readers
+from runs.api.permissions import Readers, scoped
 from runs.models import PolicyVersion
 
 FILTERS: Final = [
@@ -50,7 +50,7 @@ class FragmentsView(FragmentPushView):
 
     def get_permissions(self) -> list[BasePermission]:
         """Return the permissions of a push, or of a list."""
-        return super().get_permissions() if self.request.method == "POST" else [Readers()]
+        return [scoped("worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="fragments_list",

@@ -24,7 +24,7 @@ from buffer.items.rules.states import ItemKind
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
 from runs.api.openapi import between, problems
-from runs.api.permissions import Readers
+from runs.api.permissions import Readers, scoped
 
 PAGE_AT_MOST: Final = 200
 _MANY: Final = (
@@ -136,7 +136,7 @@ class GroupsView(GroupPushView):
 
     def get_permissions(self) -> list[BasePermission]:
         """Return the permissions of a push, or of a list."""
-        return super().get_permissions() if self.request.method == "POST" else [Readers()]
+        return [scoped("env", "worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="groups_list",

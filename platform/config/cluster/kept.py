@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from buffer.capture.models import CaptureSession
 from buffer.payloads.models import Segment
-from rollouts.models import Recording
+from rollouts.control.models.fleets import Recording
 from runs.api.bodies import answer
 from runs.api.permissions import Readers
 from runs.models import PolicyVersion, RunEvent

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rollouts.wire.machines import MachineCordonRow
+from rollouts.control.schemas.machines import MachineCordonRow
 from runs.wire.deck import Growth
 
 PartState = Literal["up", "down", "unknown", "absent"]

@@ -32,7 +32,8 @@ from config.cluster.messages import (
 )
 from config.versions import versions
 from rollouts import jobs
-from rollouts import selectors as rollout_selectors
+from rollouts.control.queries.machines import machine_cordons
+from rollouts.control.queries.page_cursor import workers_by_node
 from runs.models import DeckPart
 from runs.selectors import deck
 
@@ -141,9 +142,9 @@ def _cluster(
         ),
         placements=[
             NodeWorkers(node=node, node_id=node_id, run=run, workers=workers)
-            for node, node_id, run, workers in rollout_selectors.workers_by_node()
+            for node, node_id, run, workers in workers_by_node()
         ],
-        cordons=rollout_selectors.machine_cordons(),
+        cordons=machine_cordons(),
         growth=deck.growth(
             keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES, now=timezone.now()
         ),

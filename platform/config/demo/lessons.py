@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from config.demo.progress import RunState
-from rollouts.selectors import lesson_changes, lessons
-from rollouts.wire import LessonChangeRow, LessonRow
+from rollouts.curriculum.queries.lessons import lesson_changes, lessons
+from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
 from runs.core.amounts import percent
 
 WANTED_LESSONS: Final = 3

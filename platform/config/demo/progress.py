@@ -8,7 +8,7 @@ from typing import Protocol
 from django.db import DatabaseError, connection
 
 from buffer.batches.queries.queue_depth import queue_depth
-from rollouts.selectors import fleet_state
+from rollouts.control.queries.fleets import fleet_state
 from runs.models import Run
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from config.demo.progress import RunState
-from rollouts.selectors import episodes
+from rollouts.episodes.queries.episode_windows import episodes
 
 # The mean that counts is that of this many episodes.
 WINDOW_EPISODES: Final = 20

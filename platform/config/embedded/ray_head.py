@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from config.embedded.children import Command
-from rollouts.core import child_environment
+from rollouts.fleet.worker import child_environment
 
 LOOPBACK: Final = "127.0.0.1"
 # A node is dead when it refuses five of these: after 5 s, where Ray by itself takes 15. One that

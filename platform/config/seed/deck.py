@@ -15,8 +15,8 @@ from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
 from config.seed.played_fleet import PlayedFleet
 from config.seed.scale import ACTOR, PREFIX, Scale, story
-from rollouts import services
-from rollouts.core.reports import StaleIncarnation
+from rollouts.control.services.launches import note_ended
+from rollouts.fleet.manager.reports import StaleIncarnation
 from runs import services as run_services
 from runs.core.lifecycle import MoveNotAllowed, RunVerb
 from runs.models import Environment, Run, TokenIssuer
@@ -198,9 +198,7 @@ def end(fleets: Iterable[PlayedFleet], *, now: datetime) -> None:
     for fleet in fleets:
         fleet.run.refresh_from_db()
         if fleet.run.status == "paused":
-            services.note_ended(
-                run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now
-            )
+            note_ended(run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now)
             continue
         with suppress(MoveNotAllowed):  # somebody else has ended it
             run_services.ask(

@@ -22,8 +22,10 @@ from config.seed.scale import ACTOR, Story
 from config.seed.worker_ids import incarnation_of
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
-from rollouts import services
-from rollouts.wire import Metric, MetricsPush
+from rollouts.control.services.launches import note_ended
+from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.services.measuring import measure_run
+from rollouts.metrics.services.metrics import record_metrics
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run, Trainer
@@ -101,7 +103,7 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
                 train_on(
                     run, lease.batch, at=at + step * 0.1, lasts=step * random.uniform(0.4, 0.8)
                 )
-            services.measure_run(run_id=run.pk, now=at + step * 0.95)
+            measure_run(run_id=run.pk, now=at + step * 0.95)
     take(run_id=run.pk, identity=TRAINER)
     date_batches(run, story)
     measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
@@ -140,7 +142,7 @@ def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:
 def rest(run: Run, *, at: datetime) -> None:
     """Measure what a run did last, and that it did nothing after that."""
     for seconds in (10, 20):
-        services.measure_run(run_id=run.pk, now=at + timedelta(seconds=seconds))
+        measure_run(run_id=run.pk, now=at + timedelta(seconds=seconds))
 
 
 def publish(
@@ -181,7 +183,7 @@ def measure(run: Run, story: Story, found: dict[str, curves.Curve]) -> None:
             for name, values in found.items()
         ]
         at = story.at(0.02 + 0.97 * begin / steps)
-        services.record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=at)
+        record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=at)
 
 
 def date_batches(run: Run, story: Story) -> None:
@@ -254,7 +256,7 @@ def fail(run: Run, story: Story) -> None:
 
 
 def _end_fleet(run: Run, reason: str, *, now: datetime) -> None:
-    services.note_ended(run_id=run.pk, incarnation=run.fleet.incarnation, reason=reason, now=now)
+    note_ended(run_id=run.pk, incarnation=run.fleet.incarnation, reason=reason, now=now)
 
 
 def _crash(fleet: PlayedFleet) -> list[FleetEvent]:

@@ -16,8 +16,11 @@ from config.seed.scale import ACTOR, Story
 from config.seed.texts import Problem, reversal
 from config.seed.worker_ids import worker_id
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
-from rollouts import services
-from rollouts.wire import LessonSteering
+from rollouts.curriculum.schemas import LessonSteering
+from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_steering import steer_lesson
+from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from rollouts.metrics.services.measuring import measure_run
 from runs import services as run_services
 from runs.models import Run
 
@@ -61,7 +64,7 @@ def write(story: Story) -> Run:
         lease = take(run_id=run.pk, identity=TRAINER)
         if lease is not None:
             train_on(run, lease.batch, at=at + step * 0.2, lasts=step * random.uniform(0.5, 0.7))
-        services.measure_run(run_id=run.pk, now=at + step * 0.95)
+        measure_run(run_id=run.pk, now=at + step * 0.95)
         if version == many // 2:
             _steer(run, now=at + step * 0.96)
     date_batches(run, story)
@@ -101,7 +104,7 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
     """Work on every evaluation that is due."""
     wanted = TaskRequest(worker=WORKER, epoch=1, policy_step=step)
     while True:
-        task = services.next_lesson_task(run_id=run.pk, request=wanted, now=now)
+        task = next_lesson_task(run_id=run.pk, request=wanted, now=now)
         if task.kind != "evaluate":
             return
         skill = _skill(task.lesson, done)
@@ -119,7 +122,7 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
                 Sample(prompt="bca=", response="abc", reward=0.0, is_correct=False),
             ],
         )
-        services.take_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
+        take_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
 
 
 def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
@@ -131,13 +134,13 @@ def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
         right = default_rng([step, len(name)]).binomial(16, skill)
         key, successes = f"{name}-micro-{step}", [place < right for place in range(16)]
         outcome = _outcome(key, successes, step=step, mode="micro_eval")
-        services.take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
+        take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
 
 
 def _steer(run: Run, *, now: datetime) -> None:
     """Have a person hold the sums back, as if they drowned the rest."""
     wanted = LessonSteering(weight_factor=0.5, reason="sums drown the reversals")
-    services.steer_lesson(run_id=run.pk, lesson=SUMS, wanted=wanted, actor=ACTOR, now=now)
+    steer_lesson(run_id=run.pk, lesson=SUMS, wanted=wanted, actor=ACTOR, now=now)
 
 
 def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) -> None:
@@ -145,7 +148,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
     random = default_rng([step, len(story.name)])
     right = [place % 8 == 0 and done > 0.4 for place in range(2 * GROUP)]
     sums = _outcome(f"{SUMS}-train-{step}", right, step=step, generations=GROUP, tokens=96)
-    services.take_outcome(run_id=run.pk, lesson=SUMS, outcome=sums, now=now)
+    take_outcome(run_id=run.pk, lesson=SUMS, outcome=sums, now=now)
     for name, letters in LESSONS.items():
         skill = _skill(name, done)
         if skill <= 0.06:
@@ -167,7 +170,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
         outcome = _outcome(
             f"{name}-train-{step}", successes, step=step, generations=GROUP, tokens=64, seconds=0.8
         )
-        services.take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
+        take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
 
 
 def _about(problem: Problem, lesson: str, step: int, place: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from config.seed.fleet_runs import date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.people import owner
 from config.seed.scale import ACTOR, Story
-from rollouts import services
+from rollouts.metrics.services.measuring import measure_run
 from runs import services as run_services
 from runs.core.lifecycle import RunVerb
 from runs.core.registration import Registration
@@ -94,7 +94,7 @@ def write_mixed(story: Story) -> Run:
         at = story.at(0.03 + 0.95 * (number + 0.5) / pushes)
         if number % 2 and number < pushes // 2:
             _take_and_train(run, at=at, lasts=story.length * random.uniform(0.4, 1.4) / pushes)
-        services.measure_run(run_id=run.pk, now=at + story.length * 0.4 / pushes)
+        measure_run(run_id=run.pk, now=at + story.length * 0.4 / pushes)
     _every_state(run, story)
     marks.write(run, story)
     measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))

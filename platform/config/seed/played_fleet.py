@@ -21,8 +21,12 @@ from rolldeck.wire import (
     WeightsTransfers,
     WorkerReport,
 )
-from rollouts import selectors, services
-from rollouts.wire import RecordingRequest
+from rollouts.control.queries.fleets import control_of
+from rollouts.control.schemas.fleets import RecordingRequest
+from rollouts.control.services.launches import begin_launch, note_placed
+from rollouts.control.services.logs import answer_log, ask_for_log
+from rollouts.control.services.recordings import request_recordings, update_recording
+from rollouts.control.services.reports import accept_report
 from runs import services as run_services
 from runs.core.lifecycle import RunVerb
 from runs.models import Run
@@ -70,7 +74,7 @@ class PlayedFleet:
         """Start a run and become its only manager, before any reconciler hears of it."""
         placed_at = story.at(0.01)
         run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
-        order = services.begin_launch(
+        order = begin_launch(
             run_id=run.pk,
             reason="the run was started",
             platform_url=settings.ROLLDECK_PUBLIC_URL,
@@ -78,7 +82,7 @@ class PlayedFleet:
             now=placed_at,
         )
         assert order is not None  # noqa: S101 it was started two lines above
-        services.note_placed(run_id=run.pk, incarnation=order.incarnation, now=placed_at)
+        note_placed(run_id=run.pk, incarnation=order.incarnation, now=placed_at)
         return cls(
             run=run,
             workers=workers,
@@ -114,26 +118,26 @@ class PlayedFleet:
             events=list(events),
         )
         self.sequence += 1
-        services.accept_report(run_id=self.run.pk, report=report, now=at)
+        accept_report(run_id=self.run.pk, report=report, now=at)
 
     def answer_errands(self, *, at: datetime) -> None:
         """Answer whoever asked for a log or a film since."""
-        wanted = selectors.control_of(self.run.pk)
+        wanted = control_of(self.run.pk)
         for asked in wanted.log_requests:
             lines = LogLines(
                 lines=self._log(asked.worker or 0), node=NODES[0], path="/var/log/w.log"
             )
-            services.answer_log(run_id=self.run.pk, request=asked.id, answer=lines, now=at)  # type: ignore[arg-type]
+            answer_log(run_id=self.run.pk, request=asked.id, answer=lines, now=at)  # type: ignore[arg-type]
         for order in wanted.recordings:
             self._film(order.id, order.worker or 0, order.slot or 0, at=at)
 
     def keep_errands(self, *, at: datetime, actor: str) -> None:
         """Have logs read and episodes filmed as people ask for them, one that failed among them."""
         for worker in range(self.workers):
-            services.ask_for_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
+            ask_for_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
         for slot in (0, 3, 5):
             wanted = RecordingRequest(worker=0, slot=slot)
-            services.request_recordings(run_id=self.run.pk, wanted=wanted, actor=actor, now=at)
+            request_recordings(run_id=self.run.pk, wanted=wanted, actor=actor, now=at)
         self.answer_errands(at=at)
 
     def _film(self, recording: str, worker: int, slot: int, *, at: datetime) -> None:
@@ -153,7 +157,7 @@ class PlayedFleet:
                 content="\f".join(frames).encode(),
                 **told,
             )
-        services.update_recording(
+        update_recording(
             run_id=self.run.pk,
             recording_id=recording,  # type: ignore[arg-type]
             update=update,

@@ -6,9 +6,9 @@ from typing import Any, Final
 from config.seed import texts
 from config.seed.people import owner
 from config.seed.scale import ACTOR, PREFIX
-from rollouts.models import Comparison
-from rollouts.services.comparisons import keep_comparison
-from rollouts.wire.comparisons import ComparisonLook, KeepComparison
+from rollouts.metrics.models.comparisons import Comparison
+from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
+from rollouts.metrics.services.comparisons import keep_comparison
 from runs import services
 from runs.models import Run, SavedPreset
 

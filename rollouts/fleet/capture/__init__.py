@@ -1,1 +1,0 @@
-"""A proxy that captures what agent programs have a policy generate."""

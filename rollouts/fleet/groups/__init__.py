@@ -1,1 +1,0 @@
-"""Sample groups of answers to prompts, and evaluate lessons: the language kind of rollouts."""

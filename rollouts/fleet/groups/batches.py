@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from rolldeck.lessons import MOST_SAMPLES, Sample
-from rollouts.fleet.language.engine import Version
+from rollouts.fleet.engine.engine import Version
 
 Mode = Literal["train", "eval"]
 TEXT_KEPT = 4000

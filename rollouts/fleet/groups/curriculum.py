@@ -7,23 +7,20 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
-from rollouts.core.curriculum import (
-    Lesson,
-    MarinStrategy,
-    Outcome,
-    Progress,
-    Requirement,
-    RolldeckStrategy,
+from rollouts.curriculum.rules.evaluation import as_outcome
+from rollouts.curriculum.rules.lesson_draws import draw_point, training_seed
+from rollouts.curriculum.rules.lessons import Lesson, Requirement, check_lessons
+from rollouts.curriculum.rules.marin import MarinStrategy
+from rollouts.curriculum.rules.performance import Outcome, Progress
+from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
+from rollouts.curriculum.rules.strategy import (
     Strategy,
+    active,
     changes,
-    check_lessons,
     draw,
     initial_progress,
     probabilities,
 )
-from rollouts.core.curriculum.strategy import active
-from rollouts.core.evaluation import as_outcome
-from rollouts.core.lesson_draws import draw_point, training_seed
 from runs.core.language_config import LanguageConfig, LessonConfig
 
 STRATEGIES: Final[Mapping[str, Any]] = MappingProxyType(

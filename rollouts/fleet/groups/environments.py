@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rollouts.core.tasks import InvalidTask, Task, make_task
-from rollouts.fleet.environments import UnknownEnvironment, require_registered
+from rollouts.environments.rules.task import Task
+from rollouts.environments.rules.task_specs import InvalidTask, make_task
+from rollouts.fleet.environments.loader import UnknownEnvironment, require_registered
 from rollouts.fleet.groups.batches import Mode, RolloutGroup
 from rollouts.fleet.groups.errors import Fault, LessonFailed
 from rollouts.fleet.groups.policy_context import PolicyContext

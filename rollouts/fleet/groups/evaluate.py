@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from rollouts.core.evaluation import EvaluationFigures
-from rollouts.core.lesson_draws import evaluation_seed
+from rollouts.curriculum.rules.evaluation import EvaluationFigures
+from rollouts.curriculum.rules.lesson_draws import evaluation_seed
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.groups.evaluation_table import table
-from rollouts.fleet.loops import EventLog
+from rollouts.fleet.worker.loops import EventLog
 from runs.core.language_config import EvaluationConfig, LanguageConfig, LessonConfig, ModelConfig
 
 ROWS: Final = 256
@@ -87,10 +87,10 @@ def evaluated(
         InferenceFailed: If the model fails.
     """
     # Whoever only asks for help needs no torch.
+    from rollouts.fleet.engine.checkpoints import load
+    from rollouts.fleet.engine.tokenizers import check_fit, load_tokenizer
     from rollouts.fleet.groups.torch_server import TorchInferenceServer
     from rollouts.fleet.groups.worker import GroupRolloutWorker
-    from rollouts.fleet.language.checkpoints import load
-    from rollouts.fleet.language.tokenizers import check_fit, load_tokenizer
     from rollouts.fleet.policies.base import device_of
 
     model = load(args.checkpoint, device=str(device_of(args.device)))

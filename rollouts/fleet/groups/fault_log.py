@@ -10,7 +10,7 @@ Level = Literal["info", "warning", "error"]
 
 
 class Events(Protocol):
-    """Where events go: :class:`rollouts.fleet.loops.EventLog` in a fleet."""
+    """Where events go: :class:`rollouts.fleet.worker.loops.EventLog` in a fleet."""
 
     def add(self, kind: str, message: str, *, level: Level = "info", **details: Any) -> None:
         """Note that something happened."""

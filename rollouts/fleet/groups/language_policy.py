@@ -8,15 +8,15 @@ from typing import Any, Final, Protocol
 import torch
 from numpy.typing import NDArray
 
-from rollouts.fleet.acting import WeightsNotTaken
+from rollouts.fleet.engine.building import build, tokenizer_for
+from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.fleet.inference import InferenceServer
-from rollouts.fleet.inference_servers import inference_server_for
-from rollouts.fleet.language.building import build, tokenizer_for
-from rollouts.fleet.language.engine import Version
-from rollouts.fleet.language.tokenizers import Tokenizer
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.inference.contract import InferenceServer
+from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.base import device_of
+from rollouts.fleet.policies.policy_protocol import WeightsNotTaken
 from runs.core.language_config import LanguageConfig
 
 CHECKPOINTS_VARIABLE: Final = "ROLLDECK_CHECKPOINTS"

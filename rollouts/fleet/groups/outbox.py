@@ -11,8 +11,8 @@ from msgspec import Struct
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
 from rolldeck.wire import FragmentReceipt, GroupPush, GroupsReceipt, encode
+from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
-from rollouts.fleet.language.engine import Version
 
 PushGroups = Callable[[bytes, str], GroupsReceipt]
 BOOTSTRAP_STEP: Final = -1
@@ -32,7 +32,7 @@ class Parcel(Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """Counts sequences on their way through a :class:`rollouts.fleet.sender.Sender`."""
+    """Counts sequences on their way through a :class:`rollouts.fleet.spool.sender.Sender`."""
 
     def __init__(self, offer: Callable[[bytes], None], *, worker: str) -> None:
         """Hand nothing over yet.

@@ -3,9 +3,9 @@
 from typing import Literal, NamedTuple
 
 from rolldeck.lessons import LessonOutcome
-from rollouts.core.group_statistics import Group, GroupStatistics, describe_groups
+from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
-from rollouts.fleet.language.engine import Version
+from rollouts.fleet.groups.group_statistics import Group, GroupStatistics, describe_groups
 
 
 class Lease(NamedTuple):

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rollouts.fleet.engine.engine import Answer, Prompt
+from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.groups.errors import SamplingStopped
-from rollouts.fleet.inference import InferenceFailed, InferenceServer
-from rollouts.fleet.language.engine import Answer, Prompt
-from rollouts.fleet.language.sampling import SamplingParams
-from rollouts.fleet.language.tokenizers import Tokenizer
+from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from runs.core.language_config import SamplingConfig
 
 GENERATE_SECONDS: Final = 600.0

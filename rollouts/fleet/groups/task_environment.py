@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rollouts.core.tasks import Example, Reply, Task, Turn, examples
+from rollouts.environments.rules.task import Example, Reply, Task, Turn, examples
+from rollouts.fleet.engine.engine import Answer, Version
+from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.language.engine import Answer, Version
-from rollouts.fleet.language.tokenizers import Tokenizer, TokenizerUnusable
-from rollouts.fleet.settings import derive_seed
+from rollouts.fleet.worker.settings import derive_seed
 
 OPEN = Reply("", is_over=False, reward=0.0)
 

@@ -9,22 +9,22 @@ from typing import Final, Literal
 
 from rolldeck.errors import RolldeckError
 from rolldeck.lessons import RolloutTask
-from rollouts.core.episodes import Episode, EpisodeStatistics
-from rollouts.core.group_statistics import split_by_variance
-from rollouts.core.lesson_draws import evaluation_seed
-from rollouts.core.pipeline import PipelineMonitor
+from rollouts.curriculum.rules.lesson_draws import evaluation_seed
+from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch, RolloutGroup
 from rollouts.fleet.groups.credits import Credits
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.lease_keeper import LeaseKeeper
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
-from rollouts.fleet.language.engine import Version
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.messages import IDLE, Orders
+from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import IDLE, Orders
+from rollouts.fleet.worker.spans import PipelineMonitor
 from runs.core.run_config import RunConfig
 
 LOOK_SECONDS: Final = 0.2

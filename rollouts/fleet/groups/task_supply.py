@@ -8,8 +8,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from rolldeck.lessons import RolloutTask, TaskRequest
+from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.curriculum import Curriculum
-from rollouts.fleet.language.engine import Version
 
 MOST_KEPT: Final = 4
 

@@ -8,20 +8,20 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from rollouts.fleet.acting import WeightsDoNotFit
-from rollouts.fleet.inference import InferenceFailed
-from rollouts.fleet.language.checkpoints import CheckpointUnreadable, assign
-from rollouts.fleet.language.engine import Answer, Engine, Prompt, Version
-from rollouts.fleet.language.serving import EngineFailed, EngineThread, Progress, Ticket
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, assign
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, Version
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread, Progress, Ticket
+from rollouts.fleet.engine.transformer import Transformer
+from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.base import tensor_of
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
 LOOK_SECONDS: Final = 0.1
 """How often a caller that waits looks whether it shall stop."""
 
 
 class TorchInferenceServer:
-    """An :class:`rollouts.fleet.inference.InferenceServer` without a server process."""
+    """An :class:`rollouts.fleet.inference.contract.InferenceServer` without a server process."""
 
     def __init__(self, model: Transformer, *, rows: int, version: Version = (0, -2)) -> None:
         """Start the engine's thread.
@@ -52,7 +52,7 @@ class TorchInferenceServer:
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        """Return the answers to each prompt; see :class:`rollouts.fleet.inference`."""
+        """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         waiting = _Waiting(prompts)
         tickets: list[Ticket] = []
         try:

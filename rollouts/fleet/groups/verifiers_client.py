@@ -12,9 +12,9 @@ from typing import Any
 from verifiers.clients import Client
 from verifiers.types import Response, ResponseMessage
 
+from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.language.engine import Answer, Version
-from rollouts.fleet.settings import derive_seed
+from rollouts.fleet.worker.settings import derive_seed
 
 
 @dataclass(slots=True)

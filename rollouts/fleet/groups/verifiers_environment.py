@@ -14,8 +14,8 @@ from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.inference import InferenceFailed
-from rollouts.fleet.settings import derive_seed
+from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.worker.settings import derive_seed
 
 if TYPE_CHECKING:
     from rollouts.fleet.groups.verifiers_client import PolicyClient

@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rolldeck.lessons import EvalType, LessonOutcome
-from rollouts.core.evaluation import EvaluationFigures
-from rollouts.core.evaluation import figures_of as evaluation_figures
-from rollouts.fleet.groups.batches import (
-    Draw,
-    Mode,
-    RolloutBatch,
-    RolloutGroup,
-    RolloutMetadata,
-)
+from rollouts.curriculum.rules.evaluation import EvaluationFigures
+from rollouts.curriculum.rules.evaluation import figures_of as evaluation_figures
+from rollouts.fleet.engine.engine import TokenUnknown, Version
+from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.groups.batches import Draw, Mode, RolloutBatch, RolloutGroup, RolloutMetadata
 from rollouts.fleet.groups.checked_groups import checked
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environments import GroupEnvironment, Sampled, Wanted, load_environment
@@ -25,11 +21,9 @@ from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.fault_log import Events, FaultLog
 from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.inference import InferenceFailed, InferenceServer
-from rollouts.fleet.language.engine import TokenUnknown, Version
-from rollouts.fleet.language.tokenizers import Tokenizer
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.settings import derive_seed
+from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import derive_seed
 from runs.core.language_config import LanguageConfig, SamplingConfig
 
 Metrics = dict[str, float]

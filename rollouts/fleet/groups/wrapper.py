@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from rolldeck.errands import LogLines, RecordingOrder, RecordingUpdate
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import SlotReport, WorkerReport
-from rollouts.core.episodes import EpisodeStatistics
-from rollouts.fleet.acting import PolicyDoesNotFit
-from rollouts.fleet.coordination import Condition, Coordination
+from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 from rollouts.fleet.groups.credits import Credits
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
@@ -21,13 +20,14 @@ from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
 from rollouts.fleet.groups.task_loop import Counted, Surroundings, TaskLoop
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
-from rollouts.fleet.inference import InferenceFailed
-from rollouts.fleet.language.checkpoints import CheckpointUnreadable
-from rollouts.fleet.language.tokenizers import TokenizerUnusable
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.settings import WorkerSettings, sequences_of
-from rollouts.fleet.stacks import read_stacks
-from rollouts.fleet.weights import Version, WeightsOffer
+from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from rollouts.fleet.weights.records import Version, WeightsOffer
+from rollouts.fleet.worker.episodes import EpisodeStatistics
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import WorkerSettings, sequences_of
+from rollouts.fleet.worker.stacks import read_stacks
+from rollouts.fleet.worker.worker_runtime import Condition, Coordination
 
 BATCHES_IN_FLIGHT: Final = 2
 """The engine works on one while the last answers of the other come in."""
@@ -40,7 +40,7 @@ class GroupWorkerWrapper:
     """Holds a :class:`GroupRolloutWorker`; every method may be called from any thread.
 
     Four loops run: two that sample, sending and weights. It looks to its manager as a
-    :class:`rollouts.fleet.wrapper.RolloutWorkerWrapper` does.
+    :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper` does.
     """
 
     def __init__(

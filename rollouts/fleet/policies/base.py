@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.acting import (
+from rollouts.fleet.policies.heads import head_for
+from rollouts.fleet.policies.policy_protocol import (
     Decision,
     NoWeights,
     PolicyDoesNotFit,
     State,
     WeightsDoNotFit,
 )
-from rollouts.fleet.policies.heads import head_for
-from rollouts.fleet.spaces import Space
+from rollouts.fleet.policies.spaces import Space
 
 BIT_DTYPES: Final = {
     "BF16": torch.bfloat16,

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.acting import State
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.inputs import images, others
 from rollouts.fleet.policies.layers import linear
+from rollouts.fleet.policies.policy_protocol import State
 
 
 class ImageEncoder(nn.Module):

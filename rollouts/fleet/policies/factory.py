@@ -2,7 +2,6 @@
 
 import torch
 
-from rollouts.fleet.acting import PolicyDoesNotFit
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.convolutional import (
     ConvolutionalPolicy,
@@ -12,8 +11,9 @@ from rollouts.fleet.policies.convolutional import (
 from rollouts.fleet.policies.heads import Head, head_for
 from rollouts.fleet.policies.inputs import NoImages, image_parts, image_shape
 from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.policies.recurrent import RecurrentPolicy, TorchRecurrent
-from rollouts.fleet.spaces import Space
+from rollouts.fleet.policies.spaces import Space
 from runs.core.policy_config import PolicyConfig
 
 

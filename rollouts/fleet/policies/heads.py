@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import torch
 from torch import Generator, Tensor
 
-from rollouts.fleet.spaces import Space
+from rollouts.fleet.policies.spaces import Space
 
 LOG_2_PI: Final = math.log(2 * math.pi)
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.spaces import Space
+from rollouts.fleet.policies.spaces import Space
 
 
 def vectors(space: Space, obs: NDArray[Any]) -> Tensor:

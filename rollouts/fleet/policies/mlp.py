@@ -8,12 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.acting import State
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.heads import head_for
 from rollouts.fleet.policies.inputs import vectors
 from rollouts.fleet.policies.layers import tower
-from rollouts.fleet.spaces import Space
+from rollouts.fleet.policies.policy_protocol import State
+from rollouts.fleet.policies.spaces import Space
 
 
 class MlpPolicy(nn.Module):

@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.acting import State
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.convolutional import ImageEncoder
 from rollouts.fleet.policies.inputs import images, others, vectors
 from rollouts.fleet.policies.layers import linear, tanh_layers
+from rollouts.fleet.policies.policy_protocol import State
 
 HIDDEN: Final = "hidden"
 """Name of the state: fragments carry it as ``in_state.hidden``."""

@@ -9,11 +9,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from rollouts import services
-from rollouts.core.launch import LaunchOrder
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.simulated_workers import SimulatedWorkers
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.services.launches import launch_simulation
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.simulated.workers import SimulatedWorkers
+from rollouts.fleet.worker.settings import FleetSettings
 from runs import services as run_services
 from runs.core.lifecycle import MoveNotAllowed, RunVerb
 from runs.core.simulated_fleet import Simulation, simulation_of
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         names = ("step_seconds", "episode_length", "failures_per_hour", "fragments_per_second")
         kwargs = {name: asked[name] for name in names}
         config = {"environment": {"spec": SPEC, "kwargs": kwargs}, "fleet": fleet}
-        order = services.launch_simulation(
+        order = launch_simulation(
             name=asked["run"], config=config, platform_url=url, actor=ACTOR, now=now
         )
         if order is None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.models import Fleet, WorkerAttempt
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models.fleets import Fleet
 from tests.api.buffer.test_group_lists import Deck, said, scored
 from tests.buffer_factories import body
 from tests.factories import NOON, make_run, make_token

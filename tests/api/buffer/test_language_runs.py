@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
-from rollouts.selectors import fleet_view
+from rollouts.control.queries.fleets import fleet_view
 from runs.models import Run
 from runs.selectors import active_deck_runs
 from tests.buffer_factories import REGISTRATION, group

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rollouts.selectors.pipelines import verdict_of
+from rollouts.diagnosis.queries.pipelines import verdict_of
 from runs.core.registration import SEEN_EVERY, SILENT_AFTER
 from runs.models import Environment, Run, RunEvent
 from tests.api.buffer.stock_server import Server

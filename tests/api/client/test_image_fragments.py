@@ -16,13 +16,13 @@ from rolldeck.batches import Batch
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import FragmentReceipt
-from rollouts.fleet.environments import describe, import_registered_modules, make
-from rollouts.fleet.messages import Orders
-from rollouts.fleet.platform_api import PlatformApi
-from rollouts.fleet.policies import make_module
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.wrapper import RolloutWorkerWrapper
+from rollouts.fleet.environments.loader import describe, import_registered_modules, make
+from rollouts.fleet.policies.factory import make_module
+from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 from runs.core import run_config
 from runs.models import Run
 from tests.factories import make_run, make_token

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from config import celery_app, pulse
 from config.cluster import looks
 from config.cluster.lookout import Lookout
-from rollouts.services import note_cluster
+from rollouts.control.services.cluster_status import note_cluster
 from runs import services
 from runs.models import DeckPart
 from tests.factories import NOON, bearer, make_user

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from rollouts.models import Fleet, FleetWorker
+from rollouts.control.models.fleets import Fleet, FleetWorker
 from runs import services
 from runs.models import DeckNotice, DeckSample, RunEvent
 from runs.selectors import deck

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from rollouts.models import Annotation
-from rollouts.services import pack_metrics
-from rollouts.services.metrics import Figure, store_figures
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.models import Run, RunEvent
 from runs.services import record_event
 from tests.factories import NOON, bearer, make_run, make_user

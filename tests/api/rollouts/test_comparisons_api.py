@@ -9,9 +9,8 @@ from django.test import Client
 
 from frontend.bundles import page
 from frontend.bundles.comparisons import SCRIPTS
-from rollouts.models import Comparison
-from rollouts.models.comparisons import COMPARISONS_AT_MOST
-from rollouts.services.metrics import Figure, store_figures
+from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
+from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.models import RunEvent
 from tests.factories import NOON, make_run, make_user
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from rollouts.models import DeniedEnvironment
+from rollouts.environments.models import DeniedEnvironment
 from runs.models import Run, RunEvent
 from tests.factories import make_run, make_user
 from tests.lesson_factories import language, lesson

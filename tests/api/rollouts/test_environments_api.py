@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from rollouts.models import Fleet
+from rollouts.control.models.fleets import Fleet
 from runs.models import Run
 from runs.services.lifecycle import configured
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group

@@ -9,7 +9,7 @@ from django.test import Client
 
 from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
-from rollouts.models import EpisodeWindow
+from rollouts.control.models.fleets import EpisodeWindow
 from runs.models import Run
 from tests.api.rollouts.test_episode_spread import report
 from tests.buffer_factories import arrays, fragment, push

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from rollouts.models import EpisodeWindow
+from rollouts.control.models.fleets import EpisodeWindow
 from runs.models import Run
 from tests.api.buffer.words_deck import make_deck
 from tests.buffer_factories import ENVIRONMENT

@@ -9,8 +9,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
-from rollouts import services
-from rollouts.models import Evaluation, LessonOutcome
+from rollouts.curriculum.models import Evaluation, LessonOutcome
+from rollouts.curriculum.services.outcome_retention import forget_outcomes
 from runs.models import Run, RunEvent
 from tests.factories import bearer
 from tests.lesson_factories import Class, lesson
@@ -162,8 +162,8 @@ def test_outcomes_are_forgotten_when_they_are_old_and_what_was_learnt_stays(sett
     lessons = Class({"a": lesson()})
     outcomes(lessons, timedelta(days=4), timedelta(days=2), timedelta())
 
-    assert services.forget_outcomes(now=datetime.now(UTC)) == 1
-    assert services.forget_outcomes(now=datetime.now(UTC)) == 0
+    assert forget_outcomes(now=datetime.now(UTC)) == 1
+    assert forget_outcomes(now=datetime.now(UTC)) == 0
     assert LessonOutcome.objects.count() == 2
     assert lessons.lessons()["a"]["samples"] == 3
 
@@ -176,7 +176,7 @@ def test_no_more_outcomes_are_kept_than_wanted_but_all_that_may_be_told_again(
     day = timedelta(days=1)
     outcomes(lessons, day, day, day, timedelta(), timedelta(), timedelta())
 
-    assert services.forget_outcomes(now=datetime.now(UTC)) == 3
+    assert forget_outcomes(now=datetime.now(UTC)) == 3
     assert LessonOutcome.objects.count() == 3
 
 
@@ -185,7 +185,7 @@ def test_without_limits_everything_is_kept(settings: Any) -> None:
     lessons = Class({"a": lesson()})
     outcomes(lessons, timedelta(days=400))
 
-    assert services.forget_outcomes(now=datetime.now(UTC)) == 0
+    assert forget_outcomes(now=datetime.now(UTC)) == 0
 
 
 def test_one_evaluation_is_read_with_its_answers_and_its_pass_at_k(lessons_of_four: Class) -> None:

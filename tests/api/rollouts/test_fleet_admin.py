@@ -10,9 +10,13 @@ from django.test.utils import CaptureQueriesContext
 
 from rolldeck.errands import Filmed, LogLines, RecordingUpdate
 from rolldeck.wire import SlotReport
-from rollouts import services
-from rollouts.models import EnvSlot, LogRequest, Recording
-from rollouts.wire import Metric, MetricsPush, RecordingRequest
+from rollouts.control.models.fleets import EnvSlot, LogRequest, Recording
+from rollouts.control.schemas.fleets import RecordingRequest
+from rollouts.control.services import logs
+from rollouts.control.services.logs import ask_for_log
+from rollouts.control.services.recordings import request_recordings, update_recording
+from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.services.metrics import record_metrics
 from runs.admin.read_only import COUNTED_AT_MOST
 from runs.models import Run
 from tests.fake_cluster import FakeCluster
@@ -35,7 +39,7 @@ def fill(name: str, *, workers: int) -> Run:
     reports = [worker(index, env_steps=10, slots=slots) for index in range(workers)]
     accept(run, report(run, *reports, episodes=windows))
     samples = [Metric(name="loss", step=step, value=0.5) for step in range(workers)]
-    services.record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
+    record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
     for index in range(workers):
         answer_log(run, index)
         film(run)
@@ -43,19 +47,19 @@ def fill(name: str, *, workers: int) -> Run:
 
 
 def answer_log(run: Run, index: int) -> None:
-    asked = services.ask_for_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
+    asked = ask_for_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
     answer = LogLines(lines=["the last words", HOSTILE], node="node-a")
-    services.answer_log(run_id=run.pk, request=asked.request, answer=answer, now=later(1))
+    logs.answer_log(run_id=run.pk, request=asked.request, answer=answer, now=later(1))
 
 
 def film(run: Run) -> None:
     wanted = RecordingRequest(worker=0)
-    [row] = services.request_recordings(run_id=run.pk, wanted=wanted, actor="alice", now=NOON)
+    [row] = request_recordings(run_id=run.pk, wanted=wanted, actor="alice", now=NOON)
     filmed = Filmed(media_type="text/plain", frames=1, frames_per_second=30.0)
     update = RecordingUpdate(
         state="ready", worker=0, slot=0, filmed=filmed, content=HOSTILE.encode()
     )
-    services.update_recording(run_id=run.pk, recording_id=row.pk, update=update, now=later(1))
+    update_recording(run_id=run.pk, recording_id=row.pk, update=update, now=later(1))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from rollouts.models import EpisodeWindow, FleetWorker
+from rollouts.control.models.fleets import EpisodeWindow, FleetWorker
 from runs.core.lifecycle import RunVerb
 from runs.models import Run
 from tests.factories import bearer, make_run, make_user

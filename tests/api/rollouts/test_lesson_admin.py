@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from rollouts.models import Evaluation, Lesson, LessonChange, LessonOutcome
+from rollouts.curriculum.models import Evaluation, Lesson, LessonChange, LessonOutcome
 from tests.lesson_factories import Class, lesson
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from rollouts.models import Lesson, LessonChange, LessonOutcome
+from rollouts.curriculum.models import Lesson, LessonChange, LessonOutcome
 from runs.models import RunEvent
 from tests.lesson_factories import Class, lesson
 

@@ -6,7 +6,8 @@ import pytest
 from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
-from rollouts.models import Fleet, FleetWorker, Lesson, LessonChange
+from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.curriculum.models import Lesson, LessonChange
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, RunEvent
 from tests.factories import make_user

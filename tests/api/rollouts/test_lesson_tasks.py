@@ -9,7 +9,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
-from rollouts.models import Evaluation, Lesson
+from rollouts.curriculum.models import Evaluation, Lesson
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, RunEvent
 from tests.factories import bearer, make_run

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from rollouts.models import MetricLayout
-from rollouts.services.metrics import Figure, store_figures
+from rollouts.metrics.models.layouts import MetricLayout
+from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.models import RunEvent
 from tests.factories import NOON, make_run, make_user
 

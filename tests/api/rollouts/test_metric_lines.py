@@ -6,11 +6,16 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts import services
-from rollouts.core.series import CHUNK_SAMPLES
-from rollouts.models import MetricChunk, MetricSample
-from rollouts.services.metrics import SAMPLES_KEPT, Figure, store_figures
-from rollouts.wire import Metric, MetricsPush
+from rollouts.metrics.models.metrics import MetricChunk, MetricSample
+from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.services.metrics import (
+    SAMPLES_KEPT,
+    Figure,
+    pack_metrics,
+    record_metrics,
+    store_figures,
+)
 from runs.models import Run
 from tests.factories import NOON, bearer, make_run
 
@@ -44,7 +49,7 @@ def write(run: Run, values: list[float], *, name: str = "loss", first_step: int 
 
 
 def pack(run: Run) -> int:
-    return services.pack_metrics(now=NOON + timedelta(days=1))
+    return pack_metrics(now=NOON + timedelta(days=1))
 
 
 def write_many(run: Run, count: int, *, spike_at: int = -1, name: str = "loss") -> None:
@@ -123,7 +128,7 @@ def test_numbers_that_are_not_finite_are_gaps_with_a_count(run: Run) -> None:
 
 def test_a_trainer_says_nan_in_words_and_reads_it_back(run: Run) -> None:
     samples = [Metric(name="loss", step=1, value="NaN"), Metric(name="loss", step=2, value=0.5)]
-    services.record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
+    record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
 
     assert get(run, "samples", name="loss")["value"] == ["NaN", 0.5]
     assert get(run, "keys")["results"][0] | {"at": ""} == {
@@ -171,7 +176,7 @@ def test_packing_leaves_the_newest_samples_and_what_is_young(run: Run) -> None:
     write_many(run, FULL - 1)
     assert pack(run) == 0
     write(run, [1.0], first_step=FULL)
-    assert services.pack_metrics(now=NOON + timedelta(seconds=30)) == 0
+    assert pack_metrics(now=NOON + timedelta(seconds=30)) == 0
     assert pack(run) == 1
     assert MetricSample.objects.count() == SAMPLES_KEPT
     rows = APIClient().get("/api/runs/pole/metrics", headers=bearer("read", run=run)).json()

@@ -9,9 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from buffer.items.models.items import Batch
-from rollouts import services
-from rollouts.core.series import CHUNK_SAMPLES
-from rollouts.services.metrics import SAMPLES_KEPT, Figure, store_figures
+from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.services.metrics import SAMPLES_KEPT, Figure, pack_metrics, store_figures
 from runs.models import PolicyVersion, Run, Trainer
 from tests.factories import NOON, bearer, make_run
 
@@ -127,7 +126,7 @@ def test_packed_samples_lead_there_as_well(run: Run, query: dict[str, Any]) -> N
     measure(run, steps=CHUNK_SAMPLES + SAMPLES_KEPT)
     hand_out(run, count=6, every=10)
     before = moment(run, **query)
-    assert services.pack_metrics(now=NOON + timedelta(days=2)) == 1
+    assert pack_metrics(now=NOON + timedelta(days=2)) == 1
 
     assert moment(run, **query) == before
     assert [batch["ordinal"] for batch in before["batches"]] == [3]

@@ -11,7 +11,7 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from rollouts.fleet import environments
+from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.groups.environments import load_environment
 from rollouts.fleet.groups.errors import LessonFailed
 from runs.models import Run

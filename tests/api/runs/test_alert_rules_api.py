@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from rollouts.services.metrics import Figure, store_figures
+from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.core.alert_rules import RULES_AT_MOST
 from runs.core.lifecycle import RunStatus
 from runs.models import AlertRule, AlertSilence, RunEvent

@@ -6,7 +6,7 @@ import pytest
 from django.core.files.base import ContentFile
 from rest_framework.test import APIClient
 
-from rollouts import selectors as rollout_selectors
+from rollouts.control.queries.fleets import control_of
 from runs.core.lifecycle import RunStatus
 from runs.models import PolicyVersion, Run, RunEvent, WeightsOrder
 from runs.services.weights import _forget_old_files
@@ -59,13 +59,13 @@ def order(alice: APIClient, verb: str, **wanted: Any) -> Any:
 def test_a_pinned_version_is_what_fleets_are_told_although_newer_ones_come(
     run: Run, alice: APIClient
 ) -> None:
-    before = rollout_selectors.control_of(run.pk)
+    before = control_of(run.pk)
 
     pinned = order(alice, "pin", step=1, reason="the next ones collapse")
     published(run, 2, 3)
 
     assert pinned.status_code == 200, pinned.content
-    control = rollout_selectors.control_of(run.pk)
+    control = control_of(run.pk)
     assert (control.policy_step, control.weights_order) == (1, 1)
     assert control.fingerprint != before.fingerprint
     worker = APIClient(headers=bearer("worker", run=run))
@@ -96,7 +96,7 @@ def test_workers_follow_again_once_it_is_let_go(run: Run, alice: APIClient) -> N
 
     order(alice, "unpin", reason="fixed")
 
-    control = rollout_selectors.control_of(run.pk)
+    control = control_of(run.pk)
     assert (control.policy_step, control.weights_order) == (2, 2)
     assert order(alice, "unpin").json()["code"] == "not_pinned"
 
@@ -108,7 +108,7 @@ def test_a_sync_is_an_order_that_keeps_what_is_pinned(run: Run, alice: APIClient
 
     assert (first["number"], first["pinned_step"]) == (1, None)
     assert (second["number"], second["pinned_step"], second["acting_step"]) == (3, 0, 0)
-    assert rollout_selectors.control_of(run.pk).weights_order == 3
+    assert control_of(run.pk).weights_order == 3
 
 
 def test_the_same_pin_again_is_no_second_order(run: Run, alice: APIClient) -> None:
@@ -123,7 +123,7 @@ def test_a_pin_ends_with_its_epoch(run: Run, alice: APIClient) -> None:
 
     published(run, 0, epoch=2)
 
-    control = rollout_selectors.control_of(run.pk)
+    control = control_of(run.pk)
     assert (control.epoch, control.policy_step) == (2, 0)
     assert alice.get(f"{URL}/orders").json()["pinned_step"] is None
 

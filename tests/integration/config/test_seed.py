@@ -10,7 +10,8 @@ from django.core.management import call_command
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.counts import miscounts
 from config.seed import deck
-from rollouts.models import Evaluation, Lesson, LogRequest, Recording
+from rollouts.control.models.fleets import LogRequest, Recording
+from rollouts.curriculum.models import Evaluation, Lesson
 from runs import services
 from runs.core.registration import SILENT_AFTER
 from runs.models import Alert, Run, RunEvent

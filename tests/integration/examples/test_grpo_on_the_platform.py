@@ -13,15 +13,15 @@ from examples import grpo
 from rolldeck.errors import NotFound, RunNotAccepting
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
-from rollouts.core.group_statistics import split_by_variance
-from rollouts.core.tasks import make_task
+from rollouts.environments.rules.task_specs import make_task
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.checkpoints import load
 from rollouts.fleet.groups.batches import RolloutGroup
 from rollouts.fleet.groups.environments import Wanted
+from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import TaskEnvironment
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.checkpoints import load
 from runs.core.run_config import parse
 from tests.factories import make_run, make_token
 

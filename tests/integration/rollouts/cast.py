@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rolldeck.wire import EpisodeWindow, FleetReport, SlotReport, WorkerReport
-from rollouts import services
-from rollouts.models import Fleet
+from rollouts.control.models.fleets import Fleet
+from rollouts.control.services.reconciliation import reconcile
+from rollouts.control.services.reports import accept_report
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run
@@ -28,7 +29,7 @@ def ask(run: Run, verb: RunVerb, *, now: datetime = NOON, **more: Any) -> None:
 
 
 def look(run: Run, cluster: FakeCluster, *, now: datetime = NOON) -> Any:
-    return services.reconcile(run_id=run.pk, cluster=cluster, platform_url=URL, now=now)
+    return reconcile(run_id=run.pk, cluster=cluster, platform_url=URL, now=now)
 
 
 def launched(cluster: FakeCluster, name: str = "pole") -> Run:
@@ -99,4 +100,4 @@ def report(run: Run, *workers: WorkerReport, sequence: int = 0, **fields: Any) -
 
 
 def accept(run: Run, given: FleetReport, *, now: datetime = NOON) -> bool:
-    return services.accept_report(run_id=run.pk, report=given, now=now)
+    return accept_report(run_id=run.pk, report=given, now=now)

@@ -10,10 +10,10 @@ from django.core.files.base import ContentFile
 
 from rolldeck import safetensors
 from rolldeck.wire import WeightsManifest
-from rollouts.core.launch import LaunchOrder
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
-from rollouts.models import FleetWorker
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker.settings import FleetSettings
 from runs import services as run_services
 from runs.models import Run
 from tests.factories import bearer
@@ -66,7 +66,7 @@ def local_fleet(platform: Platform, order: LaunchOrder, folder: Path) -> LocalFl
 
 def publish(run: Run, *, step: int = 0) -> None:
     """Publish weights that fit CartPole and the run's policy, as a trainer does."""
-    from rollouts.fleet.policies import MlpPolicy
+    from rollouts.fleet.policies.mlp import MlpPolicy
 
     hidden = run.config["policy"]["hidden_sizes"]
     state = MlpPolicy(4, 2, hidden).state_dict()

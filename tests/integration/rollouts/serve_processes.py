@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.tokenizers import CharTokenizer, save_tokenizer
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
+from rollouts.fleet.engine.transformer import Transformer
 from tests import processes
 from tests.unit.rollouts.fleet.language.small_models import small_model
 

@@ -6,10 +6,11 @@ import pytest
 from rest_framework.test import APIClient
 
 from rolldeck.wire import FleetEvent, WorkerEnding
-from rollouts import selectors, services
-from rollouts.models import WorkerAttempt
-from rollouts.services import attempts
-from rollouts.wire import AttemptRow
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.queries import attempts as queries_attempts
+from rollouts.control.schemas.attempts import AttemptRow
+from rollouts.control.services import attempts
+from rollouts.control.services.launches import begin_launch, note_ended
 from runs.models import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
@@ -38,7 +39,7 @@ def lost(incarnation: str, **fields: Any) -> FleetEvent:
 
 
 def told(run: Run, worker: int | None = None) -> list[AttemptRow]:
-    return selectors.attempts(run.pk, worker=worker, limit=100)
+    return queries_attempts.attempts(run.pk, worker=worker, limit=100)
 
 
 def test_a_worker_that_lives_is_an_open_attempt_with_the_figures_of_its_last_report(
@@ -91,9 +92,9 @@ def test_a_worker_of_which_there_was_no_process_yet_is_no_attempt(run: Run) -> N
 
 def test_attempts_end_with_their_manager(run: Run) -> None:
     accept(run, report(run, worker(node="n1", pid=7, env_steps=90, fragments_sent=4)))
-    services.begin_launch(run_id=run.pk, reason="it was silent", platform_url=URL, now=later(9))
+    begin_launch(run_id=run.pk, reason="it was silent", platform_url=URL, now=later(9))
     accept(run, report(run, worker(incarnation="b")), now=later(10))
-    services.note_ended(
+    note_ended(
         run_id=run.pk,
         incarnation=fleet(run).incarnation,
         reason="the run is stopped",

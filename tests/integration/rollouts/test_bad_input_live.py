@@ -12,10 +12,11 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from rolldeck.trainer import Trainer
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.tokenizers import ByteTokenizer, save_tokenizer
-from rollouts.models import Evaluation, FleetWorker, LessonOutcome
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.curriculum.models import Evaluation, LessonOutcome
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer
 from runs.core import run_config
 from runs.core.lifecycle import RunVerb
 from runs.models import Run, RunEvent

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rollouts.models import MeasureCursor
-from rollouts.selectors import figure_outlooks
+from rollouts.diagnosis.queries.run_summaries import figure_outlooks
+from rollouts.metrics.models.metrics import MeasureCursor
 from runs.models import Run
 from runs.selectors import run_table
 from tests.factories import NOON, make_run

@@ -4,7 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from rollouts.models import Evaluation, FleetWorker, Lesson, WorkerAttempt
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.curriculum.models import Evaluation, Lesson
 from runs.core.lifecycle import RunVerb
 from runs.models import Alert, Run
 from runs.services import conditions

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from rolldeck.trainer import Trainer
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.checkpoints import named_tensors
-from rollouts.models import Evaluation, FleetWorker, LessonOutcome
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.curriculum.models import Evaluation, LessonOutcome
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.checkpoints import named_tensors
 from runs.core import run_config
 from runs.core.lifecycle import RunVerb
 from runs.models import RunEvent

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from rolldeck.wire import FleetReport, SlotReport
-from rollouts import selectors
-from rollouts.models import EnvSlot, EpisodeWindow, FleetWorker
+from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
+from rollouts.control.queries.fleets import fleet_state
 from runs.models import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
@@ -62,7 +62,7 @@ def test_the_page_of_two_thousand_workers_takes_a_handful_of_statements(
 
     began = time.process_time()
     with django_assert_max_num_queries(6):
-        state = selectors.fleet_state(run.pk, now=NOON)
+        state = fleet_state(run.pk, now=NOON)
     seconds = time.process_time() - began
 
     assert [worker.index for worker in state.workers] == list(range(WORKERS))

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from rolldeck.lessons import LessonOutcome, TaskRequest
-from rollouts import services
-from rollouts.core.curriculum import draw
-from rollouts.models import Evaluation, Lesson
-from rollouts.selectors import curriculum_of
+from rollouts.curriculum.models import Evaluation, Lesson
+from rollouts.curriculum.queries.curricula import curriculum_of
+from rollouts.curriculum.rules.strategy import draw
+from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_tasks import next_lesson_task
 from tests.factories import NOON
 from tests.lesson_factories import Class, lesson
 
@@ -55,7 +56,7 @@ def test_an_outcome_costs_the_lessons_it_touches(lessons: Class) -> None:
             rewards=[0.0, 1.0] * 32,
             successes=[False, True] * 32,
         )
-        services.take_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
+        take_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
 
     cpu_ms(tell, 40)  # until the performance is as long as it gets
     spent = cpu_ms(lambda turn: tell(1_000 + turn), 60)
@@ -77,8 +78,6 @@ def test_a_draw_among_a_thousand_lessons_is_no_work_for_the_strategy(lessons: Cl
 def test_a_task_reads_one_number_of_each_lesson(lessons: Class) -> None:
     request = TaskRequest(worker="w0@1", epoch=1, policy_step=0)
 
-    spent = cpu_ms(
-        lambda _: services.next_lesson_task(run_id=lessons.run.pk, request=request, now=NOON), 30
-    )
+    spent = cpu_ms(lambda _: next_lesson_task(run_id=lessons.run.pk, request=request, now=NOON), 30)
 
     assert spent < MARGIN * 10, f"{spent:.2f} ms"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from rollouts.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
+from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
 from runs.models import RunEvent
 from tests.lesson_factories import Class, lesson
 

@@ -13,9 +13,11 @@ import httpx
 import pytest
 
 from rolldeck.errands import LogLines
-from rollouts import selectors, services
-from rollouts.fleet.local import LocalFleet
-from rollouts.models import FleetWorker, LogRequest
+from rollouts.control.models.fleets import FleetWorker, LogRequest
+from rollouts.control.queries.fleets import fleet_log
+from rollouts.control.services.launches import note_ended
+from rollouts.control.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
+from rollouts.fleet.manager.local_fleet import LocalFleet
 from runs.models import Run
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
@@ -36,11 +38,11 @@ def run(db: None) -> Run:
 
 def ask(run: Run, *, lines: int = 10, seconds: float = 0, **what: Any) -> LogRequest:
     where = {"worker": 0, "slot": None, **what}
-    return services.ask_for_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
+    return ask_for_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
 
 
 def answer(run: Run, asked: LogRequest, *lines: str, seconds: float = 1) -> None:
-    services.answer_log(
+    answer_log(
         run_id=run.pk,
         request=asked.request,
         answer=LogLines(lines=list(lines), node="n1", path="/logs/w0.log"),
@@ -52,7 +54,7 @@ def test_several_readers_share_a_request_and_its_answer(run: Run) -> None:
     first, second = ask(run), ask(run, seconds=2)
     answer(run, first, "hello", seconds=3)
 
-    log = selectors.fleet_log(second.pk, since=second.asked_at, now=later(3))
+    log = fleet_log(second.pk, since=second.asked_at, now=later(3))
     assert first.request == second.request
     assert (log.state, log.lines, log.node, log.path) == ("read", ["hello"], "n1", "/logs/w0.log")
 
@@ -62,7 +64,7 @@ def test_who_wants_more_lines_asks_anew_and_the_old_answer_is_refused(run: Run) 
     second = ask(run, lines=500, seconds=1)
 
     assert first.request != second.request
-    with pytest.raises(services.LogNotAsked):
+    with pytest.raises(LogNotAsked):
         answer(run, first, "too late")
 
 
@@ -70,7 +72,7 @@ def test_an_answer_counts_once(run: Run) -> None:
     asked = ask(run)
     answer(run, asked, "hello")
 
-    with pytest.raises(services.LogNotAsked):
+    with pytest.raises(LogNotAsked):
         answer(run, asked, "again")
     assert LogRequest.objects.get().content == ["hello"]
 
@@ -78,7 +80,7 @@ def test_an_answer_counts_once(run: Run) -> None:
 def test_an_answer_to_another_run_is_refused(run: Run) -> None:
     asked, other = ask(run), draft("other")
 
-    with pytest.raises(services.LogNotAsked):
+    with pytest.raises(LogNotAsked):
         answer(other, asked, "hello")
 
 
@@ -86,26 +88,26 @@ def test_until_the_fleet_answers_the_last_reading_is_shown_and_says_so(run: Run)
     answer(run, ask(run), "yesterday")
     asked = ask(run, seconds=60)
 
-    log = selectors.fleet_log(asked.pk, since=asked.asked_at, now=later(61))
+    log = fleet_log(asked.pk, since=asked.asked_at, now=later(61))
     assert (log.state, log.lines, log.read_at) == ("waiting", ["yesterday"], later(1))
     assert "last report came 61 s ago" in log.note
 
 
 def test_where_no_manager_lives_nobody_waits(run: Run) -> None:
     asked = ask(run)
-    services.note_ended(
+    note_ended(
         run_id=run.pk,
         incarnation=run.fleet.incarnation,
         reason="the run is over",
         now=later(1),
     )
 
-    assert selectors.fleet_log(asked.pk, since=NOON, now=later(2)).state == "silent"
+    assert fleet_log(asked.pk, since=NOON, now=later(2)).state == "silent"
 
 
 @pytest.mark.parametrize("what", [{"worker": 3}, {"worker": 0, "slot": 9}])
 def test_a_log_that_cannot_be_is_not_asked_for(run: Run, what: dict[str, Any]) -> None:
-    with pytest.raises(services.NoSuchLog):
+    with pytest.raises(NoSuchLog):
         ask(run, **what)
     assert not LogRequest.objects.exists()
 

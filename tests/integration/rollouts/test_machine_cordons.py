@@ -8,9 +8,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from rollouts import selectors, services
-from rollouts.models import MachineCordon
-from rollouts.services.cluster_looks import note_cluster
+from rollouts.control.models.machines import MachineCordon
+from rollouts.control.queries.fleets import control_of
+from rollouts.control.queries.machines import machine_cordons
+from rollouts.control.services.cluster_status import note_cluster
+from rollouts.control.services.machine_cordons import cordon_machine
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run, RunEvent
 from tests.factories import bearer, make_user
@@ -61,7 +63,7 @@ def delete(node: str = "gpu-1-id", reason: str = "") -> Any:
 
 
 def orders(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.node, one.host, one.reason) for one in selectors.control_of(run.pk).machines]
+    return [(one.node, one.host, one.reason) for one in control_of(run.pk).machines]
 
 
 def at(node: str, **fields: Any) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def test_every_fleet_is_told_and_the_answer_counts_who_is_there_still(
     for number, run in enumerate((pole, walk)):
         there = [worker(0, **at("gpu-1")), worker(1, incarnation="c", **at(f"gpu-{number + 1}"))]
         accept(run, report(run, *there, sequence=1, node_id="gpu-1-id" if number else "head-id"))
-    before = selectors.control_of(pole.pk).fingerprint
+    before = control_of(pole.pk).fingerprint
 
     answer = put(reason="its fan is loud")
 
@@ -85,17 +87,17 @@ def test_every_fleet_is_told_and_the_answer_counts_who_is_there_still(
     assert (cordon["workers"], cordon["managers"]) == (3, ["walk"])
     assert cordon["cordoned_by"]
     assert orders(pole) == orders(walk) == [("gpu-1-id", "gpu-1", "its fan is loud")]
-    assert selectors.control_of(pole.pk).fingerprint != before
+    assert control_of(pole.pk).fingerprint != before
 
     for run in (pole, walk):
         gone = [worker(0, state="respawning"), worker(1, incarnation="d", **at("gpu-2"))]
         accept(run, report(run, *gone, sequence=2, node_id="head-id"))
-    [cordon] = selectors.machine_cordons()
+    [cordon] = machine_cordons()
     assert (cordon.workers, cordon.managers) == (0, [])
 
     assert delete(reason="mended").json() == {"node": "gpu-1-id", "cordon": None}
     assert orders(pole) == []
-    assert selectors.control_of(pole.pk).fingerprint == before
+    assert control_of(pole.pk).fingerprint == before
 
 
 def test_workers_whose_code_is_older_are_counted_by_their_host(cluster: FakeCluster) -> None:
@@ -147,9 +149,9 @@ def test_a_machine_that_has_left_is_not_cordoned_but_can_be_let_in(cluster: Fake
     seen(cluster, minutes=1)
 
     assert put("gpu-2-id", reason="hot").status_code == 404
-    assert len(selectors.machine_cordons()) == 1
+    assert len(machine_cordons()) == 1
     assert delete().status_code == 200
-    assert selectors.machine_cordons() == []
+    assert machine_cordons() == []
 
 
 def test_a_machine_that_comes_back_under_another_id_is_cordoned_still(
@@ -233,7 +235,7 @@ def test_whoever_may_look_sees_the_cordon_on_the_page_of_the_cluster(
 
 
 def test_a_cordon_is_found_in_the_admin(cluster: FakeCluster, client: Client) -> None:
-    services.cordon_machine(node="gpu-2-id", reason="hot", actor="user:ada", now=NOON)
+    cordon_machine(node="gpu-2-id", reason="hot", actor="user:ada", now=NOON)
     client.force_login(User.objects.create_superuser("bob"))
 
     page = client.get("/admin/rollouts/machinecordon/?q=gpu-2")

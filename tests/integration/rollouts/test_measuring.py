@@ -15,9 +15,9 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models.items import Batch
-from rollouts import services
-from rollouts.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
-from rollouts.services.metrics import SERIES_AT_MOST
+from rollouts.metrics.models.metrics import MeasureCursor, MetricSample, MetricSeries, TokenTally
+from rollouts.metrics.services.measuring import measure_run, measure_runs
+from rollouts.metrics.services.metrics import SERIES_AT_MOST
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, Trainer
 from tests.buffer_factories import body, group
@@ -54,7 +54,7 @@ def train(run: Run) -> None:
 
 
 def measure(run: Run, seconds: float) -> bool:
-    return services.measure_run(run_id=run.pk, now=at(seconds))
+    return measure_run(run_id=run.pk, now=at(seconds))
 
 
 def series(run: Run) -> dict[str, list[float]]:
@@ -153,11 +153,11 @@ def test_a_rest_is_written_down_once_and_ends_without_a_slope(run: Run) -> None:
     before = MetricSample.objects.count()
 
     assert not any(measure(run, seconds) for seconds in (20, 30, 600))
-    assert services.measure_runs(now=at(610)) == 0
+    assert measure_runs(now=at(610)) == 0
     assert MetricSample.objects.count() == before
 
     push(run, [0, 1], [1, 0], seconds=615)
-    assert services.measure_runs(now=at(620)) == 1
+    assert measure_runs(now=at(620)) == 1
     found = MetricSample.objects.filter(series__name="rolldeck/accepted_per_second")
     assert list(found.order_by("id").values_list("at", "value")) == [
         (at(10), 0.0),
@@ -244,8 +244,8 @@ def test_a_run_that_has_ended_is_measured_once_more_and_no_more(run: Run) -> Non
     ended = {"status": RunStatus.STOPPED, "status_changed_at": at(5)}
     Run.objects.filter(pk=run.pk).update(**ended)
 
-    assert services.measure_runs(now=at(10)) == 1
-    assert services.measure_runs(now=at(20)) == 0
+    assert measure_runs(now=at(10)) == 1
+    assert measure_runs(now=at(20)) == 0
     assert series(run)["queue/depth"] == [2, 4]
 
 
@@ -257,7 +257,7 @@ def test_runs_that_never_began_are_not_measured() -> None:
     hand_out(old, 1)
     Run.objects.filter(pk=old.pk).update(served_steps=1)
 
-    assert services.measure_runs(now=NOON) == 1
+    assert measure_runs(now=NOON) == 1
     assert MeasureCursor.objects.get().run.name == "idle"
 
 
@@ -277,7 +277,7 @@ def test_a_run_that_cannot_be_measured_leaves_the_others_alone(run: Run) -> None
         push(one, [0, 1], [1, 1])
     train(run)
 
-    assert services.measure_runs(now=at(0)) == 1
+    assert measure_runs(now=at(0)) == 1
     assert series(other)["reward/mean"] == [0.75]
     assert not MetricSample.objects.filter(series__run=run).exists()
 

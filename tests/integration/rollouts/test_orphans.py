@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from rollouts import jobs, services
-from rollouts.core.launch import actor_name, run_of
-from rollouts.core.reconcile import ActorState
+from rollouts import jobs
+from rollouts.control.rules.launch import actor_name, run_of
+from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.services import orphans
 from runs.core.lifecycle import RunVerb
 from runs.models import Run, RunEvent
 from tests.fake_cluster import FakeCluster
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def end_orphans(cluster: FakeCluster) -> list[str]:
-    return services.end_orphans(cluster=cluster, platform_url=URL, now=NOON)
+    return orphans.end_orphans(cluster=cluster, platform_url=URL, now=NOON)
 
 
 def test_the_manager_of_a_run_is_left_alone() -> None:

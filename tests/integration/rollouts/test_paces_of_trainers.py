@@ -8,7 +8,7 @@ import pytest
 from buffer.batches.queries.trainer_pace import trainer_pace
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.uses import BatchUse
-from rollouts import selectors as rollouts_selectors
+from rollouts.diagnosis.queries.pipelines import pipeline_of
 from runs.models import Run, Trainer
 from tests.factories import make_run
 
@@ -142,9 +142,9 @@ def test_items_are_as_old_as_they_waited_for_their_batch(trainer: Trainer, sampl
 
 def test_the_pipeline_says_who_waits_for_whom(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 1)
-    waiting = rollouts_selectors.pipeline_of(trainer.run, now=at(10))
+    waiting = pipeline_of(trainer.run, now=at(10))
     Batch.objects.update(settled_at=at(10))
-    training = rollouts_selectors.pipeline_of(trainer.run, now=at(10))
+    training = pipeline_of(trainer.run, now=at(10))
 
     assert waiting.stages[-1].waits == pytest.approx(0.9)
     assert (waiting.age_versions, training.age_versions) == (0.5, 0.5)

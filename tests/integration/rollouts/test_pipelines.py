@@ -8,9 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally
-from rollouts import selectors
-from rollouts.models import Fleet, FleetWorker
-from rollouts.wire import Pipeline, PipelineStage
+from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.diagnosis.queries.pipelines import pipeline_of, verdict_of, verdicts
+from rollouts.diagnosis.schemas import Pipeline, PipelineStage
 from runs.models import PolicyVersion, Run, Trainer
 from tests.factories import make_run
 
@@ -105,7 +105,7 @@ def work(run: Run, *, workers: int, heard: float = 0.0, **fields: Any) -> None:
 
 
 def seen(run: Run) -> tuple[Pipeline, dict[str, PipelineStage]]:
-    found = selectors.pipeline_of(Run.objects.get(pk=run.pk), now=NOON)
+    found = pipeline_of(Run.objects.get(pk=run.pk), now=NOON)
     return found, {stage.name: stage for stage in found.stages}
 
 
@@ -210,8 +210,8 @@ def test_wherever_a_verdict_is_read_it_is_the_same(situation: str) -> None:
         Run.objects.filter(pk=run.pk).update(status="paused")
 
     page, _ = seen(run)
-    live = selectors.verdict_of(run.pk, now=NOON)
-    beside_others = selectors.verdicts([run.pk, 99], now=NOON)
+    live = verdict_of(run.pk, now=NOON)
+    beside_others = verdicts([run.pk, 99], now=NOON)
 
     assert live == page.verdict
     assert live.run_status == ("paused" if situation == "paused" else "running")

@@ -5,9 +5,10 @@ import threading
 import pytest
 from django.db import connection
 
-from rollouts import selectors, services
-from rollouts.core.reconcile import Action, ActorState
-from rollouts.models import FleetWorker
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
+from rollouts.control.rules.reconcile import Action, ActorState
+from rollouts.control.services.launches import launch_simulation
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import ApiToken, Run, RunEvent
@@ -79,7 +80,7 @@ def test_many_looks_at_a_time_launch_one_manager() -> None:
 def test_an_external_manager_keeps_its_run_while_it_is_silent_and_is_ended_with_the_run() -> None:
     cluster = FakeCluster()
     cluster.is_reachable = False
-    order = services.launch_simulation(
+    order = launch_simulation(
         name="simulated",
         config={"environment": {"spec": "gymnasium:CartPole-v1"}},
         platform_url="http://platform",
@@ -100,7 +101,7 @@ def test_an_external_manager_keeps_its_run_while_it_is_silent_and_is_ended_with_
 
 def test_a_run_whose_manager_was_external_gets_a_manager_on_the_cluster_when_restarted() -> None:
     cluster = FakeCluster()
-    services.launch_simulation(
+    launch_simulation(
         name="simulated",
         config={"environment": {"spec": "gymnasium:CartPole-v1"}},
         platform_url="http://platform",
@@ -179,7 +180,7 @@ def test_a_cluster_that_is_away_is_said_so_and_tried_again() -> None:
 
     assert status(run) is RunStatus.QUEUED
     assert Run.objects.get(pk=run.pk).status_reason.startswith("no Ray cluster at")
-    assert selectors.fleet_state(run.pk, now=NOON).reason.startswith("no Ray cluster at")
+    assert fleet_state(run.pk, now=NOON).reason.startswith("no Ray cluster at")
     assert RunEvent.objects.filter(kind="fleet_waits").count() == 1
 
     cluster.is_reachable = True
@@ -235,13 +236,13 @@ def test_a_killed_run_whose_cluster_is_away_is_looked_at_until_it_is_back() -> N
     ask(run, RunVerb.KILL)
     cluster.is_reachable = False
     look(run, cluster)
-    assert selectors.runs_to_reconcile(now=NOON) == [run.pk]
+    assert runs_to_reconcile(now=NOON) == [run.pk]
 
     cluster.is_reachable = True
     look(run, cluster)
 
     assert cluster.actors == {}
-    assert selectors.runs_to_reconcile(now=NOON) == []
+    assert runs_to_reconcile(now=NOON) == []
 
 
 def test_a_drained_run_is_completed_and_its_manager_ended() -> None:
@@ -308,8 +309,8 @@ def test_only_runs_that_need_something_are_looked_at() -> None:
     hungry = draft("hungry")
     ask(hungry, RunVerb.START)
 
-    assert selectors.runs_to_reconcile(now=later(1)) == [hungry.pk]
-    assert selectors.runs_to_reconcile(now=later(9)) == [content.pk, hungry.pk]
+    assert runs_to_reconcile(now=later(1)) == [hungry.pk]
+    assert runs_to_reconcile(now=later(9)) == [content.pk, hungry.pk]
 
 
 def test_an_outside_run_drains_to_its_end_without_a_cluster() -> None:

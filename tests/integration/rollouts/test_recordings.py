@@ -13,9 +13,20 @@ import pytest
 from django.core.files.storage import default_storage
 
 from rolldeck.errands import RECORDING_TYPE, Filmed, RecordingUpdate
-from rollouts import selectors, services
-from rollouts.models import Recording
-from rollouts.wire import RecordingRequest
+from rollouts.control.models.fleets import Recording
+from rollouts.control.queries import recordings as queries_recordings
+from rollouts.control.queries.fleets import control_of
+from rollouts.control.queries.recordings import recording, recordings
+from rollouts.control.schemas.fleets import RecordingRequest
+from rollouts.control.services import recordings as recording_services
+from rollouts.control.services.recordings import (
+    InvalidRecording,
+    RecordingNotFound,
+    TooManyRecordings,
+    give_up_recordings,
+    request_recordings,
+    update_recording,
+)
 from runs.core.lifecycle import RunVerb
 from runs.models import Run, RunEvent
 from tests.factories import bearer
@@ -34,7 +45,7 @@ def run(db: None) -> Run:
 
 
 def request(run: Run, *, seconds: float = 0, **fields: Any) -> list[Recording]:
-    return services.request_recordings(
+    return request_recordings(
         run_id=run.pk,
         wanted=RecordingRequest(**fields),
         actor="user:alice",
@@ -46,7 +57,7 @@ def update(row: Recording, state: str = "ready", *, seconds: float = 1, **fields
     given: dict[str, Any] = {"worker": 0, "slot": 2, **fields}
     if state == "ready":
         given = {"filmed": FILMED, "content": b"film", "total_return": 9.0, "length": 9, **given}
-    return services.update_recording(
+    return update_recording(
         run_id=row.run_id,
         recording_id=row.pk,
         update=RecordingUpdate(state=state, **given),  # type: ignore[arg-type]
@@ -55,18 +66,18 @@ def update(row: Recording, state: str = "ready", *, seconds: float = 1, **fields
 
 
 def test_a_request_travels_with_the_orders_of_the_fleet_until_it_is_met(run: Run) -> None:
-    before = selectors.control_of(run.pk)
+    before = control_of(run.pk)
     [row] = request(run, worker=0, slot=3, reason="it falls to the left")
     assert RunEvent.objects.get(kind="recording_requested").reason == "it falls to the left"
 
-    asked = selectors.control_of(run.pk)
+    asked = control_of(run.pk)
     [order] = asked.recordings
     assert (order.id, order.worker, order.slot) == (str(row.pk), 0, 3)
     assert asked.fingerprint != before.fingerprint
     update(row, "recording")
-    assert selectors.control_of(run.pk).recordings == [order]
+    assert control_of(run.pk).recordings == [order]
     update(row)
-    assert selectors.control_of(run.pk).fingerprint == before.fingerprint
+    assert control_of(run.pk).fingerprint == before.fingerprint
 
 
 def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
@@ -74,12 +85,12 @@ def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
     update(row, "recording", seconds=1)
     update(row, seconds=5, outcome="truncated", policy_step=3)
 
-    [shown] = selectors.recordings(run.pk)
+    [shown] = recordings(run.pk)
     assert (shown.state, shown.worker, shown.slot) == ("ready", 0, 2)
     assert (shown.episode_return, shown.episode_length, shown.outcome) == (9.0, 9, "truncated")
     assert (shown.policy_step, shown.media_type, shown.size_bytes) == (3, "video/webm", 4)
     assert (shown.started_at, shown.finished_at) == (later(1), later(5))
-    with selectors.film(selectors.recording(run.pk, row.pk)) as film:
+    with queries_recordings.film(recording(run.pk, row.pk)) as film:
         assert film.read() == b"film"
 
 
@@ -95,7 +106,7 @@ def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
 def test_what_the_fleet_does_not_have_is_not_asked_for(
     run: Run, wrong: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(services.InvalidRecording) as refused:
+    with pytest.raises(InvalidRecording) as refused:
         request(run, **wrong)
 
     assert refused.value.field == field
@@ -107,7 +118,7 @@ def test_a_run_without_a_living_fleet_films_nothing(run: Run) -> None:
     ask(run, RunVerb.KILL)
 
     for one in (outside, run):
-        with pytest.raises(services.InvalidRecording):
+        with pytest.raises(InvalidRecording):
             request(one)
 
 
@@ -115,7 +126,7 @@ def test_only_so_many_are_under_way_at_a_time(run: Run) -> None:
     request(run, episodes=4)
     first = request(run, episodes=4)[0]
 
-    with pytest.raises(services.TooManyRecordings):
+    with pytest.raises(TooManyRecordings):
         request(run)
     update(first, "failed", reason="no")
     assert len(request(run)) == 1
@@ -125,11 +136,11 @@ def test_a_recording_is_finished_once(run: Run) -> None:
     [row] = request(run)
     update(row)
 
-    with pytest.raises(services.RecordingNotFound):
+    with pytest.raises(RecordingNotFound):
         update(row, content=b"another")
-    with pytest.raises(services.RecordingNotFound):
+    with pytest.raises(RecordingNotFound):
         update(row, "failed", reason="too late")
-    with selectors.film(Recording.objects.get()) as film:
+    with queries_recordings.film(Recording.objects.get()) as film:
         assert film.read() == b"film"
 
 
@@ -154,13 +165,13 @@ def test_the_newest_films_are_kept_and_older_ones_leave_nothing(
 
 def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
     request(run)
-    late = NOON + services.recordings.PATIENCE + timedelta(seconds=1)
+    late = NOON + recording_services.PATIENCE + timedelta(seconds=1)
     [fresh] = request(run, seconds=60)
 
-    assert services.give_up_recordings(now=late) == 1
+    assert give_up_recordings(now=late) == 1
     assert "15 minutes" in Recording.objects.get(state="failed").reason
     ask(run, RunVerb.KILL, now=late)
-    services.give_up_recordings(now=late)
+    give_up_recordings(now=late)
     fresh.refresh_from_db()
     assert (fresh.state, fresh.reason) == ("failed", "the run ended first")
 

@@ -9,10 +9,13 @@ from django.db import connection
 from buffer.batches.queries.queue_depth import queue_depth
 from config.metrics import metrics_text
 from rolldeck.wire import FleetEvent, SlotReport, StageTiming, WeightsTransfers
-from rollouts import selectors
-from rollouts.core.reports import InvalidReport, StaleIncarnation
-from rollouts.models import EnvSlot, EpisodeWindow, FleetWorker
-from rollouts.services.launches import begin_launch
+from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
+from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
+from rollouts.control.services.launches import begin_launch
+from rollouts.diagnosis.queries.pipelines import pipeline_of
+from rollouts.diagnosis.queries.run_summaries import fleet_outlooks
+from rollouts.episodes.queries.episode_windows import episode_summary, episodes
+from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run, RunEvent
 from runs.services import change_settings
@@ -41,7 +44,7 @@ def test_a_report_shows_workers_and_slots_as_they_are() -> None:
 
     accept(run, report(run, worker(env_steps=10, active_step=3, stages=stages)))
 
-    state = selectors.fleet_state(run.pk, now=NOON)
+    state = fleet_state(run.pk, now=NOON)
     assert (state.desired, state.observed, state.env_steps_total) == ("running", "running", 10)
     [shown] = state.workers
     assert (shown.index, shown.state, shown.active_step) == (0, "running", 3)
@@ -58,7 +61,7 @@ def test_a_pipeline_has_the_mean_of_the_workers_that_run() -> None:
 
     accept(run, report(run, busy, waiting, lost))
 
-    found = selectors.pipeline_of(run, now=NOON)
+    found = pipeline_of(run, now=NOON)
     assert (found.shares, found.workers) == ({"env_step": 0.35, "waiting_room": 0.5}, 2)
 
 
@@ -67,7 +70,7 @@ def test_what_a_worker_uses_is_shown_and_what_nobody_measured_is_null() -> None:
 
     accept(run, report(run, worker(cpu_percent=151.5, memory_bytes=7 << 30)))
 
-    [shown] = selectors.fleet_state(run.pk, now=NOON).workers
+    [shown] = fleet_state(run.pk, now=NOON).workers
     assert (shown.cpu_percent, shown.memory_bytes) == (151.5, 7 << 30)
     assert (shown.gpu_percent, shown.gpu_memory_bytes) == (None, None)
 
@@ -88,7 +91,7 @@ def test_what_became_of_weights_is_shown_and_scraped() -> None:
     fates = WeightsTransfers(received=3, adopted=2, superseded=1, received_bytes=400, seconds=0.5)
     accept(run, report(run, worker(0, transfers=fates), worker(1, transfers=fates)))
 
-    shown = selectors.fleet_state(run.pk, now=NOON).workers
+    shown = fleet_state(run.pk, now=NOON).workers
     scraped = metrics_text().decode()
 
     assert [msgspec.convert(one.transfers, WeightsTransfers) for one in shown] == [fates, fates]
@@ -132,9 +135,9 @@ def test_a_worker_that_the_fleet_speaks_of_no_more_has_stopped() -> None:
     accept(run, report(run, worker(0, env_steps=10), worker(1, env_steps=7, outstanding=3)))
     accept(run, report(run, worker(0, env_steps=12), sequence=1))
     again = worker(1, incarnation="1-new", env_steps=4)
-    assert selectors.running_fragments(run.pk) == 0
+    assert running_fragments(run.pk) == 0
 
-    state = selectors.fleet_state(run.pk, now=NOON)
+    state = fleet_state(run.pk, now=NOON)
     assert [(one.index, one.state, one.env_steps) for one in state.workers] == [
         (0, "running", 12),
         (1, "stopped", 7),
@@ -148,11 +151,11 @@ def test_a_worker_that_the_fleet_speaks_of_no_more_has_stopped() -> None:
 def test_the_wanted_number_of_workers_reaches_the_fleet_and_the_next_manager() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
-    before = selectors.control_of(run.pk)
+    before = control_of(run.pk)
 
     change_settings(run_id=run.pk, changes={"num_workers": 4}, actor="user:alice", now=NOON)
 
-    after = selectors.control_of(run.pk)
+    after = control_of(run.pk)
     assert (before.num_workers, after.num_workers) == (1, 4)
     assert before.fingerprint != after.fingerprint
     order = begin_launch(run_id=run.pk, reason="", platform_url="http://x", now=NOON)
@@ -237,7 +240,7 @@ def test_the_recent_mean_is_over_the_last_twenty_training_returns() -> None:
 
     accept(run, report(run, worker(env_steps=1), episodes=[old, new, judged]))
 
-    means = [row.recent_return_mean for row in selectors.episodes(run.pk, after=None, limit=9)]
+    means = [row.recent_return_mean for row in episodes(run.pk, after=None, limit=9)]
     assert means == [0.0, 5.0, 5.0]
 
 
@@ -251,7 +254,7 @@ def test_recent_episodes_are_summed_up_by_environment_and_over_them() -> None:
     accept(run, report(run, worker(), episodes=[window(99.0)]))
     accept(run, report(run, worker(), sequence=1, episodes=windows), now=later(400))
 
-    summary = selectors.episode_summary(run.pk, seconds=300, now=later(401))
+    summary = episode_summary(run.pk, seconds=300, now=later(401))
 
     assert [(task.environment[-6:], task.mode, task.count) for task in summary.tasks] == [
         ("bot-v1", "train", 1),
@@ -275,7 +278,7 @@ def test_a_summary_says_so_when_there_are_more_reports_than_it_takes() -> None:
         told = report(run, worker(), sequence=second, episodes=[window(1.0)])
         accept(run, told, now=later(second))
 
-    summary = selectors.episode_summary(run.pk, seconds=300, now=later(5), at_most=3)
+    summary = episode_summary(run.pk, seconds=300, now=later(5), at_most=3)
 
     assert summary.since == later(1)
     assert summary.tasks[0].count == 3
@@ -285,9 +288,9 @@ def test_episodes_are_read_on_from_the_last_row_seen() -> None:
     run = launched(FakeCluster())
     windows = [window(float(n)) for n in range(1, 6)]
     accept(run, report(run, worker(env_steps=1), episodes=windows))
-    newest = selectors.episodes(run.pk, after=None, limit=2)
+    newest = episodes(run.pk, after=None, limit=2)
 
-    onward = selectors.episodes(run.pk, after=newest[0].id, limit=10)
+    onward = episodes(run.pk, after=newest[0].id, limit=10)
 
     assert [row.return_mean for row in newest] == [4.0, 5.0]
     assert [row.return_mean for row in onward] == [5.0]
@@ -306,7 +309,7 @@ def test_events_of_a_fleet_become_events_of_its_run() -> None:
 def test_a_fleet_that_has_gone_quiet_is_unknown() -> None:
     run = rolling(FakeCluster())
 
-    state = selectors.fleet_state(run.pk, now=later(5.1))
+    state = fleet_state(run.pk, now=later(5.1))
 
     assert (state.observed, state.age_seconds) == ("unknown", 5.1)
     assert [shown.state for shown in state.workers] == ["unknown"]
@@ -318,10 +321,10 @@ def test_another_launch_proves_nothing_before_its_manager_has_spoken() -> None:
     cluster.actors.clear()
     look(run, cluster, now=later(20))
 
-    relaunched = selectors.fleet_state(run.pk, now=later(21))
-    listed = selectors.fleet_outlooks([run.pk], now=later(21))[run.pk]
+    relaunched = fleet_state(run.pk, now=later(21))
+    listed = fleet_outlooks([run.pk], now=later(21))[run.pk]
     accept(run, report(run, worker(env_steps=1)), now=later(30))
-    speaking = selectors.fleet_state(run.pk, now=later(31))
+    speaking = fleet_state(run.pk, now=later(31))
 
     assert (relaunched.attempt, relaunched.observed) == (2, "unknown")
     assert (relaunched.proven_at, relaunched.age_seconds) == (NOON, 21.0)
@@ -333,8 +336,8 @@ def test_another_launch_proves_nothing_before_its_manager_has_spoken() -> None:
 def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
     run = launched(FakeCluster())
 
-    soon = selectors.fleet_state(run.pk, now=later(10))
-    late = selectors.fleet_state(run.pk, now=later(60))
+    soon = fleet_state(run.pk, now=later(10))
+    late = fleet_state(run.pk, now=later(60))
 
     assert (soon.observed, soon.proven_at) == ("starting", NOON)
     assert (late.observed, late.reason) == (
@@ -349,8 +352,8 @@ def test_a_fleet_that_nobody_asks_to_report_lapses_from_nothing() -> None:
     ask(run, RunVerb.KILL)
     look(run, cluster)
 
-    state = selectors.fleet_state(run.pk, now=later(900))
-    listed = selectors.fleet_outlooks([run.pk], now=later(900))[run.pk]
+    state = fleet_state(run.pk, now=later(900))
+    listed = fleet_outlooks([run.pk], now=later(900))[run.pk]
 
     assert (state.observed, state.proven_at, listed["observed_at"]) == ("stopped", None, None)
 

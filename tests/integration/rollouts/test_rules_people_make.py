@@ -7,8 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rollouts.services import pack_metrics
-from rollouts.services.metrics import Figure, store_figures
+from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.core.lifecycle import RunStatus
 from runs.models import Alert, AlertRule, Run, RunEvent
 from runs.selectors.alerts import alert_page

@@ -15,8 +15,8 @@ from safetensors.torch import save, save_file
 
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.policies.base import tensor_of
 from tests.factories import make_run, make_token
 from tests.integration.rollouts.serve_processes import (

@@ -20,7 +20,7 @@ import httpx
 import pytest
 from safetensors.torch import save
 
-from rollouts.fleet.language import checkpoints
+from rollouts.fleet.engine import checkpoints
 from tests.integration.rollouts.serve_processes import (
     Server,
     model,

@@ -14,8 +14,8 @@ from django.db import connections
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.trainer import Trainer
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.simulated_workers import SimulatedWorkers
+from rollouts.fleet.simulated.workers import SimulatedWorkers
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.core import run_config
 from runs.core.run_config import InvalidRunConfig
 from runs.services.lifecycle import configured
@@ -122,7 +122,7 @@ def test_a_simulation_that_is_misspelt_is_refused(settings: Any) -> None:
 
 def test_a_simulated_run_needs_no_cluster_for_its_workers() -> None:
     # Ray reads its token when it is imported: not before a cluster of the tests has set one.
-    from rollouts.fleet.actors import workers_for
+    from rollouts.fleet.manager.actors import workers_for
 
     parsed = run_config.parse(SIMULATED)
     fleet = FleetSettings(

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rollouts.models import Fleet
-from rollouts.selectors.environments import RUNS_AT_MOST, Asked, known_environments
+from rollouts.control.models.fleets import Fleet
+from rollouts.environments.queries import RUNS_AT_MOST, Asked, known_environments
 from runs.core.lifecycle import RunStatus
 from runs.models import Alert, Environment, Run
 from runs.services import conditions

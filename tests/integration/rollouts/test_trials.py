@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouts import trials
-from rollouts.fleet.trial import Wanted
+from rollouts.environments.services import probes as trials
+from rollouts.fleet.environments.probe import Wanted
 
 FOREIGN = """
 import os, sys, time

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.models import WeightsDelivery
-from rollouts.selectors.deliveries import weights_part
-from rollouts.services.deliveries import KEPT_STEPS
+from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.queries.weight_syncs import weights_part
+from rollouts.control.services.weight_syncs import KEPT_STEPS
 from runs.models import PolicyVersion, Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster

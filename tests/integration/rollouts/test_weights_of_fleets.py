@@ -16,9 +16,9 @@ from rolldeck import weights_directory
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from rolldeck.wire import WeightsManifest
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.policies import MlpPolicy
-from rollouts.models import Fleet, FleetWorker
+from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.policies.mlp import MlpPolicy
 from runs import selectors
 from runs.core.lifecycle import RunVerb
 from runs.models import PolicyVersion, Run, RunEvent

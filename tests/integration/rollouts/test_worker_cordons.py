@@ -7,8 +7,11 @@ import pytest
 from rest_framework.test import APIClient
 
 from rolldeck.errands import LogLines
-from rollouts import selectors, services
-from rollouts.models import FleetWorker
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.queries.fleets import control_of, fleet_state
+from rollouts.control.queries.pending_commands import LOG_WANTED_FOR
+from rollouts.control.queries.worker_stacks import worker_stacks
+from rollouts.control.services.logs import answer_log, ask_for_log
 from runs.core.lifecycle import RunVerb
 from runs.models import Run, RunEvent
 from tests.factories import bearer
@@ -34,15 +37,15 @@ def post(verb: str, index: int = 0, **body: Any) -> Any:
 
 
 def cordon(run: Run) -> list[str]:
-    return [one.cordon for one in selectors.fleet_state(run.pk, now=NOON).workers]
+    return [one.cordon for one in fleet_state(run.pk, now=NOON).workers]
 
 
 def orders(run: Run) -> list[tuple[int, str]]:
-    return [(one.worker, one.reason) for one in selectors.control_of(run.pk).cordons]
+    return [(one.worker, one.reason) for one in control_of(run.pk).cordons]
 
 
 def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run) -> None:
-    before = selectors.control_of(run.pk).fingerprint
+    before = control_of(run.pk).fingerprint
 
     answer = post("cordon", incarnation="a", reason="its node is hot")
 
@@ -51,7 +54,7 @@ def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run)
     assert (shown["cordon"], shown["cordon_reason"]) == ("requested", "its node is hot")
     assert shown["cordoned_by"]
     assert orders(run) == [(0, "its node is hot")]
-    assert selectors.control_of(run.pk).fingerprint != before
+    assert control_of(run.pk).fingerprint != before
     accept(run, report(run, worker(state="draining", is_cordoned=True), sequence=1))
     assert cordon(run) == ["draining"]
     accept(run, report(run, worker(state="stopped", is_cordoned=True), sequence=2))
@@ -60,7 +63,7 @@ def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run)
     assert post("uncordon", reason="it is cold").status_code == 202
     assert cordon(run) == ["lifting"]
     assert orders(run) == []
-    assert selectors.control_of(run.pk).fingerprint == before
+    assert control_of(run.pk).fingerprint == before
     accept(run, report(run, worker(incarnation="b"), sequence=3))
     assert cordon(run) == [""]
 
@@ -136,7 +139,7 @@ def test_bad_requests_name_what_is_wrong(run: Run, verb: str) -> None:
 def test_a_newest_log_line_is_stored_without_what_could_do_harm(run: Run) -> None:
     accept(run, report(run, worker(last_log="\x1b[31mred\x00\x07 dead"), sequence=1))
 
-    [shown] = selectors.fleet_state(run.pk, now=NOON).workers
+    [shown] = fleet_state(run.pk, now=NOON).workers
     assert shown.last_log == "red\ufffd\ufffd dead"
 
 
@@ -149,11 +152,11 @@ def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: R
 
     assert post("stacks", incarnation="a", reason="it hangs").json()["state"] == "requested"
 
-    [request] = selectors.control_of(run.pk).stacks
+    [request] = control_of(run.pk).stacks
     assert (request.worker, request.incarnation) == (0, "a")
     lines = LogLines(lines=["Thread one", "  a.py:1 in \x1b[31mred"], node="n", path="pid 7")
     asked_at = stacks(run)["asked_at"]
-    services.answer_log(
+    answer_log(
         run_id=run.pk,
         request=request.id,  # type: ignore[arg-type] # as a URL gives it
         answer=lines,
@@ -163,7 +166,7 @@ def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: R
     found = stacks(run)
     assert (found["state"], found["lines"]) == ("answered", ["Thread one", "  a.py:1 in red"])
     assert (found["node"], found["process"]) == ("n", "pid 7")
-    assert selectors.control_of(run.pk).stacks == []
+    assert control_of(run.pk).stacks == []
     [event] = RunEvent.objects.filter(kind="worker_stacks_asked")
     assert event.reason == "it hangs"
 
@@ -172,7 +175,7 @@ def test_stacks_that_nobody_tells_are_given_up(run: Run) -> None:
     post("stacks", incarnation="a")
     asked_at = msgspec.convert(stacks(run)["asked_at"], type=type(NOON))
 
-    found = selectors.worker_stacks(run.pk, 0, now=asked_at + selectors.LOG_WANTED_FOR * 2)
+    found = worker_stacks(run.pk, 0, now=asked_at + LOG_WANTED_FOR * 2)
 
     assert found.state == "timeout"
 
@@ -180,6 +183,6 @@ def test_stacks_that_nobody_tells_are_given_up(run: Run) -> None:
 def test_the_log_of_a_worker_and_its_stacks_do_not_answer_for_each_other(run: Run) -> None:
     post("stacks", incarnation="a")
 
-    services.ask_for_log(run_id=run.pk, worker=0, slot=None, lines=10, now=NOON)
+    ask_for_log(run_id=run.pk, worker=0, slot=None, lines=10, now=NOON)
 
     assert stacks(run)["state"] == "requested"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts import selectors
+from rollouts.control.queries.fleets import control_of, fleet_state
 from runs.core.lifecycle import RunVerb
 from runs.models import Run, RunEvent
 from tests.factories import bearer
@@ -32,28 +32,28 @@ def restart(index: int = 0, **body: Any) -> Any:
 
 
 def orders(run: Run) -> list[tuple[int, str, str]]:
-    found = selectors.control_of(run.pk).restarts
+    found = control_of(run.pk).restarts
     return [(order.worker, order.incarnation, order.reason) for order in found]
 
 
 def is_to_restart(run: Run) -> list[bool]:
-    return [one.is_to_restart for one in selectors.fleet_state(run.pk, now=NOON).workers]
+    return [one.is_to_restart for one in fleet_state(run.pk, now=NOON).workers]
 
 
 def test_the_order_stands_until_another_incarnation_is_reported(run: Run) -> None:
-    before = selectors.control_of(run.pk).fingerprint
+    before = control_of(run.pk).fingerprint
 
     answer = restart(incarnation="a", reason="it drifts")
 
     assert answer.status_code == 202, answer.content
     assert [one["is_to_restart"] for one in answer.json()["workers"]] == [True]
     assert orders(run) == [(0, "a", "it drifts")]
-    assert selectors.control_of(run.pk).fingerprint != before
+    assert control_of(run.pk).fingerprint != before
     accept(run, report(run, worker(env_steps=20), sequence=1))
     assert is_to_restart(run) == [True]
     accept(run, report(run, worker(incarnation="b", state="starting"), sequence=2))
     assert is_to_restart(run) == [False]
-    assert selectors.control_of(run.pk).fingerprint == before
+    assert control_of(run.pk).fingerprint == before
 
 
 def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rollouts.models import MeasureCursor
+from rollouts.metrics.models.metrics import MeasureCursor
 from runs import services
 from runs.core.lifecycle import RunStatus
 from runs.core.places import InvalidPlace

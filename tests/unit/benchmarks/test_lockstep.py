@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
-from rollouts.fleet.policies import MlpPolicy
+from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.core.buffer_config import BufferConfig
 from runs.core.fleet_config import FleetConfig
 from runs.core.policy_config import PolicyConfig

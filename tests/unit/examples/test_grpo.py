@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from examples.grpo import Learner, Settings, Unusable, language_of, parse_args
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.transformer import Transformer
 from runs.core import run_config
 from runs.core.language_config import LanguageConfig, LessonConfig, SamplingConfig
 from runs.core.run_config import RunConfig

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, main
 from rolldeck.batches import Batch
-from rollouts.fleet import policies
+from rollouts.fleet.policies import mlp
 from runs.core.run_config import RunConfig
 from tests.unit.client.failing_server import serving
 from tests.unit.client.made_up import make_batch_body, make_fragment
@@ -101,7 +101,7 @@ def test_the_same_seed_learns_the_same() -> None:
 def test_its_weights_are_those_that_the_fleet_loads() -> None:
     torch.manual_seed(0)
     ours = MlpPolicy(4, 2, [64, 64])
-    theirs = policies.MlpPolicy(4, 2, [64, 64])
+    theirs = mlp.MlpPolicy(4, 2, [64, 64])
     obs = torch.randn(5, 4)
 
     theirs.load_state_dict(ours.state_dict())

@@ -13,8 +13,8 @@ from examples.ppo_continuous import GaussianPolicy, Learner, PpoSettings, Scale,
 from rolldeck.batches import Batch
 from rolldeck.replay import pack_fragment
 from rolldeck.wire import Fragment
-from rollouts.fleet import policies
 from rollouts.fleet.policies.heads import GaussianHead
+from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.core.run_config import PRESETS
 from tests.unit.client.failing_server import serving
 from tests.unit.client.made_up import make_arrays, make_batch_body
@@ -75,7 +75,7 @@ def test_a_scale_is_that_of_everything_it_saw(seed: int, sizes: list[int], offse
 
 def test_the_fleet_acts_and_judges_on_raw_numbers_as_the_trainer_does_on_normalised_ones() -> None:
     ours = scaled_policy()
-    theirs = policies.MlpPolicy(OBS, 1, [8, 8], is_continuous=True)
+    theirs = MlpPolicy(OBS, 1, [8, 8], is_continuous=True)
     obs = torch.from_numpy(made_up_batch()["obs"])
 
     theirs.load_state_dict(ours.folded())

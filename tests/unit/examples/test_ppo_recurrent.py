@@ -19,7 +19,7 @@ from examples.ppo_recurrent import (
     read,
 )
 from rolldeck.wire import Fragment
-from rollouts.fleet import policies
+from rollouts.fleet.policies import recurrent
 from runs.core import run_config
 from runs.core.run_config import RunConfig
 from tests.unit.client.failing_server import serving
@@ -79,7 +79,7 @@ def test_a_fragment_is_read_as_it_was_acted_out(kind: str) -> None:
 
 def test_its_weights_are_those_of_the_fleets_recurrent_policy() -> None:
     policy = fresh_policy("gru")
-    theirs = policies.RecurrentPolicy(INPUTS, ACTIONS, hidden_sizes=[8], recurrent_units=UNITS)
+    theirs = recurrent.RecurrentPolicy(INPUTS, ACTIONS, hidden_sizes=[8], recurrent_units=UNITS)
 
     theirs.load_state_dict(policy.state_dict())
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rollouts import collector
-from rollouts.collector import no_collection
+from rollouts.control.services import gc_pause as collector
+from rollouts.control.services.gc_pause import no_collection
 from tests.waiting import within
 
 

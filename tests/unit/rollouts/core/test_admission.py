@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.admission import AHEAD_SECONDS, Pace, room, share_out, wanted
+from rollouts.fleet.manager.admission import AHEAD_SECONDS, Pace, room, share_out, wanted
 
 
 def test_what_is_out_and_what_was_just_accepted_takes_room() -> None:

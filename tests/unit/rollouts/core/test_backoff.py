@@ -1,6 +1,6 @@
 """What crashes waits longer each time, and is left alone in the end."""
 
-from rollouts.core.backoff import RestartBudget, RestartRule
+from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
 
 RULE = RestartRule(most_crashes=4, window_seconds=60.0, first_seconds=1.0, most_seconds=3.0)
 

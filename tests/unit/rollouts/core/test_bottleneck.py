@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.bottleneck import LONG_SECONDS, SELDOM, gain_of_a_worker, judge
-from rollouts.core.flow import STAGES, Facts, stages, stay
-from rollouts.core.verdict import Verdict
+from rollouts.diagnosis.rules.bottleneck import LONG_SECONDS, SELDOM, gain_of_a_worker, judge
+from rollouts.diagnosis.rules.diagnosis import Verdict
+from rollouts.diagnosis.rules.flow import STAGES, Facts, stages, stay
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
 # A CartPole run with two workers: means over a minute.

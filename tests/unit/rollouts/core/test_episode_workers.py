@@ -1,6 +1,6 @@
 """Workers whose episodes are unlike those of the others."""
 
-from rollouts.core.episode_workers import WorkerEpisodes, deviations
+from rollouts.episodes.rules.episode_workers import WorkerEpisodes, deviations
 
 
 def worker(number: int, *, episodes: int = 20, **means: float) -> WorkerEpisodes:

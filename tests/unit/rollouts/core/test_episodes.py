@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.episodes import Episode, EpisodeStatistics
+from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 
 
 def make_episode(total_return: float = 1.0, **changes: Any) -> Episode:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core import findings
-from rollouts.core.findings import Cluster, DiskRoom
-from rollouts.core.placement import NodeRoom
+from rollouts.environments.rules import findings
+from rollouts.environments.rules.findings import Cluster, DiskRoom
+from rollouts.fleet.manager.placement import NodeRoom
 from runs.core.run_config import PRESETS, RunConfig, parse
 
 NODE = NodeRoom(total={"CPU": 4.0}, free={"CPU": 1.0})

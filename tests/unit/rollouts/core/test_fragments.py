@@ -12,7 +12,8 @@ from one_slot_cutter import Outcome, obs_of
 
 from buffer.ingest.rules.fragments import check
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.core.fragments import FragmentCutter, NotObserved, Outcomes
+from rollouts.fleet.steps.fragments import FragmentCutter, NotObserved
+from rollouts.fleet.steps.step_columns import Outcomes
 
 NAMES = ["w0-0@a", "w0-1@a", "w0-2@a"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.log_text import LINE_CHARACTERS, clean, last_lines
+from rollouts.fleet.worker.log_text import LINE_CHARACTERS, clean, last_lines
 from runs.core.visible_text import visible
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from one_slot_cutter import OneSlotCutter, Outcome, obs_of
 
 from rolldeck.wire import Fragment
-from rollouts.core.fragments import FragmentCutter, Outcomes
+from rollouts.fleet.steps.fragments import FragmentCutter
+from rollouts.fleet.steps.step_columns import Outcomes
 
 NAMES = ["w0-0@a", "w0-1@a", "w0-2@a"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.placement import NodeRoom, Resources, group_obstacle, obstacle
+from rollouts.fleet.manager.placement import NodeRoom, Resources, group_obstacle, obstacle
 
 
 def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.reconcile import (
+from rollouts.control.rules.reconcile import (
     Action,
     ActorState,
     FleetView,

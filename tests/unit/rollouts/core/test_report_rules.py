@@ -3,9 +3,9 @@
 import pytest
 
 from rolldeck.wire import FleetReport, SlotReport, WorkerReport
-from rollouts.core.launch import LaunchOrder, actor_name
-from rollouts.core.reports import InvalidReport, check, env_steps_since
-from rollouts.core.returns import keep_recent, mean
+from rollouts.control.rules.launch import LaunchOrder, actor_name
+from rollouts.control.rules.returns import keep_recent, mean
+from rollouts.fleet.manager.reports import InvalidReport, check, env_steps_since
 
 
 def worker(index: int, *slots: int) -> WorkerReport:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.bottleneck import LATE_SECONDS, LONG_SECONDS, SELDOM, judge
-from rollouts.core.flow import STAGES, Facts
+from rollouts.diagnosis.rules.bottleneck import LATE_SECONDS, LONG_SECONDS, SELDOM, judge
+from rollouts.diagnosis.rules.flow import STAGES, Facts
 
 BUSY = {"env_step": 0.6, "infer": 0.3}
 HELD = {"waiting_room": 0.9, "env_step": 0.05}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.series import blocks_of, condensed
-from rollouts.core.spells import MICROS, Spell, spells
+from rollouts.metrics.rules.breaches import MICROS, Spell, spells
+from rollouts.metrics.rules.series import blocks_of, condensed
 from runs.core.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
 
 VALUES = st.one_of(st.floats(-10, 10), st.sampled_from([math.nan, math.inf, -math.inf]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.core import run_config
 from tests import waiting
 

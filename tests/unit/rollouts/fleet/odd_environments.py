@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rollouts.fleet.environments import register
+from rollouts.fleet.environments.loader import register
 
 
 class Counting(gymnasium.Env[Any, Any]):

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rollouts.fleet.environments import register
+from rollouts.fleet.environments.loader import register
 
 ACTIONS = {
     "choice": gymnasium.spaces.Discrete(3),

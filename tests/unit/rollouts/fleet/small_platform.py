@@ -29,7 +29,7 @@ from rolldeck.wire import (
     FragmentReceipt,
     WeightsManifest,
 )
-from rollouts.fleet.policies import MlpPolicy
+from rollouts.fleet.policies.mlp import MlpPolicy
 
 
 class SmallPlatform:

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from rolldeck.wire import FleetEvent, WorkerReport
-from rollouts.core.backoff import RestartRule
-from rollouts.core.slot_queue import Slots
-from rollouts.fleet.env_crew import EnvCrew
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.member import Member
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.succession import RESPAWN_RULE
+from rollouts.fleet.manager.restart_policy import RESPAWN_RULE
+from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.steps.env_process_pool import EnvCrew
+from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.worker.backoff import RestartRule
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]

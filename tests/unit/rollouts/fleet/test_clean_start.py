@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rollouts.core.leftovers import VARIABLE, Mark
-from rollouts.fleet import clean_start
-from rollouts.fleet.clean_start import end_leftovers, mark_of, wait_for_gpu
-from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.manager import node_cleanup as clean_start
+from rollouts.fleet.manager.node_cleanup import end_leftovers, mark_of, wait_for_gpu
+from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.worker.leftovers import VARIABLE, Mark
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import WorkerSettings
 from tests.processes import is_gone, wait_until_gone
 
 Eventually = Callable[..., None]

@@ -7,13 +7,13 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.errands import CordonOrder
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.member import Member
-from rollouts.fleet.messages import Orders
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.simulated_workers import SimulatedWorkers
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.simulated.workers import SimulatedWorkers
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.core.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]

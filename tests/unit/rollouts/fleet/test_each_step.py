@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from rollouts.core.pipeline import PipelineMonitor
-from rollouts.fleet.each_step import EachStep
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.policies import make_module
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.spaces import Space
-from rollouts.fleet.step_worker import StepRolloutWorker
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.weights_loader import WeightsLoader
+from rollouts.fleet.policies.factory import make_module
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.steps.step_callbacks import EachStep
+from rollouts.fleet.steps.step_worker import StepRolloutWorker
+from rollouts.fleet.weights.loader import WeightsLoader
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.spans import PipelineMonitor
 
 MakeSettings = Callable[..., WorkerSettings]
 Step = dict[str, Any]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rollouts.fleet.env_block import EnvBlock, anonymous_memory
-from rollouts.fleet.env_messages import (
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.steps.env_messages import (
     Began,
     Broke,
     Build,
@@ -23,9 +24,8 @@ from rollouts.fleet.env_messages import (
     Stepped,
     ToProcess,
 )
-from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
-from rollouts.fleet.environments import Space
-from rollouts.fleet.envs_in_worker import EnvsInWorker
+from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 
 AnyWorker = EnvWorker | EnvsInWorker
 

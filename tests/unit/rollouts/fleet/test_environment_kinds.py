@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rollouts.fleet.environments import UnknownEnvironment, describe, make
+from rollouts.fleet.environments.loader import UnknownEnvironment, describe, make
 
 REGISTERED = "module:my_lab:Maze"
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from rolldeck.errands import Filmed
-from rollouts.fleet import filming
-from rollouts.fleet.env_messages import Began, Broke, Ready, Recorded, Stepped
-from rollouts.fleet.env_worker import EnvWorker
-from rollouts.fleet.filming import FRAME_BREAK, TextCamera, VideoCamera, description_of
+from rollouts.fleet.steps import recorder as filming
+from rollouts.fleet.steps.env_messages import Began, Broke, Ready, Recorded, Stepped
+from rollouts.fleet.steps.env_worker import EnvWorker
+from rollouts.fleet.steps.recorder import FRAME_BREAK, TextCamera, VideoCamera, description_of
 
 
 def described(film: Path) -> Filmed:

@@ -11,12 +11,12 @@ import pytest
 from small_platform import SmallPlatform, served
 
 from rolldeck.wire import FragmentReceipt
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.loops import EventLog, Loop
-from rollouts.fleet.rollout_manager import PLENTY_SECONDS
-from rollouts.fleet.sender import PER_REQUEST, Sender
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.spool import Spool
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import PLENTY_SECONDS
+from rollouts.fleet.spool.sender import PER_REQUEST, Sender
+from rollouts.fleet.spool.spool_directory import Spool
+from rollouts.fleet.worker.loops import EventLog, Loop
+from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeFleetSettings = Callable[..., FleetSettings]

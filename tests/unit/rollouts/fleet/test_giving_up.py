@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.member import Member
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import FleetSettings
 
 MakeFleetSettings = Callable[..., FleetSettings]
 ORDERS = Orders(desired="running", epoch=1, policy_step=0)

@@ -6,9 +6,9 @@ import pytest
 
 from config.env import InvalidSetting
 from config.settings.connections import inference_servers  # noqa: TID251 as at a start
-from rollouts.fleet.acting import PolicyDoesNotFit
-from rollouts.fleet.inference_http import HttpInferenceServer
-from rollouts.fleet.inference_servers import inference_server_for
+from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.inference.servers import inference_server_for
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.core.inference_servers import SETTING
 from runs.core.language_config import LanguageConfig, LessonConfig
 

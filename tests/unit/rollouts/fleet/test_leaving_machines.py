@@ -10,13 +10,13 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.errands import CordonOrder, MachineOrder
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.messages import Orders
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.roster import Roster
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.simulated_workers import SimulatedHandle, SimulatedWorkers
-from rollouts.fleet.workers import LocalHandle, LocalWorkers, WorkerHandle
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
+from rollouts.fleet.simulated.workers import SimulatedHandle, SimulatedWorkers
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.core.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from small_platform import SmallPlatform, served
 
 from buffer.ingest.rules.fragments import real_steps
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -14,11 +14,11 @@ import pytest
 from small_platform import SmallPlatform, served
 
 from rolldeck.errands import LogLines, LogRequest
-from rollouts.fleet import log_files
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.log_capture import OutputPump
-from rollouts.fleet.log_files import RingFile, tail
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker import log_files
+from rollouts.fleet.worker.log_capture import OutputPump
+from rollouts.fleet.worker.log_files import RingFile, tail
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rollouts.fleet.environments import UnsupportedSpace, describe, make
+from rollouts.fleet.environments.loader import describe, make
+from rollouts.fleet.policies.spaces import UnsupportedSpace
 
 STAND_INS = str(Path(__file__).resolve().parents[3] / "stand_ins")
 

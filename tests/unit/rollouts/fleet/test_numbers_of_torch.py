@@ -5,8 +5,8 @@ import torch
 
 from rolldeck import safetensors
 from rolldeck.tensors import array_of
+from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.fleet.language.checkpoints import named_tensors
 from rollouts.fleet.policies.base import BIT_DTYPES, tensor_of
 from tests.unit.rollouts.fleet.language.small_models import small_model
 

@@ -14,8 +14,8 @@ from small_platform import SmallPlatform, served
 from spool_reading import spooled
 
 from buffer.ingest.rules.fragments import check
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[4]
 
 FLEET = """
 import sys, time, msgspec
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker.settings import FleetSettings
 with LocalFleet(msgspec.json.decode(sys.argv[1], type=FleetSettings)):
     time.sleep(600)
 """

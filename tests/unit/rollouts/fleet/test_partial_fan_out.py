@@ -8,12 +8,12 @@ from typing import Any
 from small_platform import SmallPlatform, served
 
 from rolldeck.wire import FleetEvent
-from rollouts.fleet.policies import TorchMlp
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.spaces import Space
-from rollouts.fleet.workers import LocalHandle, LocalWorkers, WorkerHandle
-from rollouts.fleet.wrapper import RolloutWorkerWrapper
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
+from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

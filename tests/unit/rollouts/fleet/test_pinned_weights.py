@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from small_platform import SmallPlatform, served
 
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.workers import LocalWorkers
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.manager.workers import LocalWorkers
+from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -8,9 +8,9 @@ import pytest
 from small_platform import SmallPlatform, served
 from worker_bench import bench
 
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.policies import MlpPolicy
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]

@@ -10,9 +10,10 @@ import torch
 from turn_by_turn import Rollout
 
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.fleet.policies import RecurrentPolicy, head_for
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.spaces import Space
+from rollouts.fleet.policies.heads import head_for
+from rollouts.fleet.policies.recurrent import RecurrentPolicy
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.worker.settings import WorkerSettings
 
 MakeSettings = Callable[..., WorkerSettings]
 

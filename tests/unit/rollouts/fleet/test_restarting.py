@@ -8,11 +8,11 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.errands import RestartOrder
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.member import Member
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

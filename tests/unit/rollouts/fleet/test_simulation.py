@@ -12,18 +12,18 @@ from small_platform import SmallPlatform, served
 
 from buffer.ingest.rules.fragments import check
 from rolldeck.wire import Fragment, FragmentReceipt
-from rollouts.fleet.messages import Orders
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.simulated_output import SimulatedOutput
-from rollouts.fleet.simulated_sampling import (
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.simulated.output import SimulatedOutput
+from rollouts.fleet.simulated.sampling import (
     SimulatedEnvironment,
     SimulatedFailure,
     SimulatedInference,
 )
-from rollouts.fleet.simulated_workers import SimulatedWorker, SimulatedWorkers
-from rollouts.fleet.spaces import Space
-from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.simulated.workers import SimulatedWorker, SimulatedWorkers
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.core.simulated_fleet import Simulation
 
 WEIGHTS = WeightsRecord(epoch=1, step=0, tensors={})
@@ -121,7 +121,7 @@ def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
 ) -> None:
     from test_worker import bench
 
-    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "rollouts.fleet.simulated_sampling")
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "rollouts.fleet.simulated.sampling")
     settings = make_worker_settings(
         spec="simulated:any", kwargs={"episode_length": 5, "failure_rate": 0.01}
     )

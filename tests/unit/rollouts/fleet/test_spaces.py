@@ -10,13 +10,14 @@ from gymnasium import spaces
 
 from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array
-from rollouts.core.fragments import FragmentCutter
-from rollouts.core.step_columns import Outcomes
-from rollouts.fleet.acting import for_environment
-from rollouts.fleet.environments import Adapted, describe
-from rollouts.fleet.policies import head_for, images, make_policy, others, vectors
-from rollouts.fleet.policies.inputs import NoImages
-from rollouts.fleet.spaces import Space, UnsupportedSpace, actions, observations
+from rollouts.fleet.environments.loader import Adapted, describe
+from rollouts.fleet.policies.factory import make_policy
+from rollouts.fleet.policies.heads import head_for
+from rollouts.fleet.policies.inputs import NoImages, images, others, vectors
+from rollouts.fleet.policies.policy_protocol import for_environment
+from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
+from rollouts.fleet.steps.fragments import FragmentCutter
+from rollouts.fleet.steps.step_columns import Outcomes
 from runs.core.policy_config import PolicyConfig
 
 CAMERA = spaces.Box(0, 255, (6, 8, 3), np.uint8)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from small_platform import SmallPlatform, served
 
 from rolldeck.errands import StacksRequest
-from rollouts.core.log_text import LINES_AT_MOST
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.stacks import read_stacks
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker.log_text import LINES_AT_MOST
+from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.worker.stacks import read_stacks
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -12,11 +12,11 @@ from typing import Any
 from small_platform import SmallPlatform, served
 from worker_bench import bench
 
-from rollouts.core.backoff import RestartRule
-from rollouts.fleet.loops import EventLog, Loop
-from rollouts.fleet.rollout_manager import RolloutManager
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.workers import LocalHandle, LocalWorkers, WorkerHandle
+from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
+from rollouts.fleet.worker.backoff import RestartRule
+from rollouts.fleet.worker.loops import EventLog, Loop
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rollouts.fleet import environments
-from rollouts.fleet.env_block import anonymous_memory
-from rollouts.fleet.env_messages import Began, Broke, Came, Ready, Setup
-from rollouts.fleet.env_rows import EnvRows
+from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.steps.env_block import anonymous_memory
+from rollouts.fleet.steps.env_messages import Began, Broke, Came, Ready, Setup
+from rollouts.fleet.steps.env_rows import EnvRows
 
 ROWS = 5
 

@@ -11,10 +11,10 @@ import pytest
 from worker_bench import Bench, bench
 
 from rolldeck.wire import Fragment, InvalidMessage, unpack_array
-from rollouts.fleet.acting import Decision
-from rollouts.fleet.policies import MlpPolicy
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.weights import Rank, Version, WeightsRecord, WeightsUnavailable
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.policy_protocol import Decision
+from rollouts.fleet.weights.records import Rank, Version, WeightsRecord, WeightsUnavailable
+from rollouts.fleet.worker.settings import WorkerSettings
 
 PARAMETERS = set(MlpPolicy(4, 2, [8]).state_dict())
 Eventually = Callable[..., None]

@@ -7,15 +7,16 @@ from typing import Any
 import torch
 
 from rolldeck.wire import Fragment
-from rollouts.core.pipeline import PipelineMonitor
-from rollouts.fleet.collector import Collector
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.policies import MlpPolicy, make_module
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.spaces import Space
-from rollouts.fleet.step_worker import StepRolloutWorker
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.weights_loader import WeightsLoader
+from rollouts.fleet.policies.factory import make_module
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.steps.fragment_builder import Collector
+from rollouts.fleet.steps.step_worker import StepRolloutWorker
+from rollouts.fleet.weights.loader import WeightsLoader
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.spans import PipelineMonitor
 
 
 class Rollout:

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from rolldeck.wire import FleetEvent, Fragment, FragmentReceipt
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.policies import MlpPolicy
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.wrapper import RolloutWorkerWrapper
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
 
 class Bench:

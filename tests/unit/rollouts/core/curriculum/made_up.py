@@ -2,15 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from rollouts.core.curriculum import (
-    Lesson,
-    LessonStatus,
-    Outcome,
-    Performance,
-    Progress,
-    Strategy,
-    changes,
-)
+from rollouts.curriculum.rules.lessons import Lesson, LessonStatus
+from rollouts.curriculum.rules.performance import Outcome, Performance, Progress
+from rollouts.curriculum.rules.strategy import Strategy, changes
 
 
 def over_time(*batches: tuple[Sequence[float], int]) -> Performance:

@@ -2,18 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.curriculum import (
-    InvalidCurriculum,
-    Lesson,
-    Performance,
-    Requirement,
-    check_lessons,
-    concentration,
-    draw,
-    initial_progress,
-    is_complete,
-)
-from rollouts.core.curriculum.performance import BATCHES_KEPT, REWARDS_KEPT
+from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
+from rollouts.curriculum.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
+from rollouts.curriculum.rules.strategy import concentration, draw, initial_progress, is_complete
 from tests.unit.rollouts.core.curriculum.made_up import over_time, performance
 
 

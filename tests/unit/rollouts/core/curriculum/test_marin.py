@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from rollouts.core.curriculum import (
-    Lesson,
-    LessonStatus,
+from rollouts.curriculum.rules.lessons import Lesson, LessonStatus, Requirement
+from rollouts.curriculum.rules.marin import (
     MarinStrategy,
-    Progress,
-    Requirement,
-    probabilities,
+    is_plateaued,
+    regression,
+    smoothed_success,
 )
-from rollouts.core.curriculum.marin import is_plateaued, regression, smoothed_success
+from rollouts.curriculum.rules.performance import Progress
+from rollouts.curriculum.rules.strategy import probabilities
 from tests.unit.rollouts.core.curriculum.made_up import moves, performance, progress
 
 MARIN = MarinStrategy()

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.curriculum import Outcome, Performance, pack, unpack
+from rollouts.curriculum.rules.packing import pack, unpack
+from rollouts.curriculum.rules.performance import Outcome, Performance
 
 REWARDS = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40)
 

@@ -9,18 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.curriculum import (
-    InvalidCurriculum,
-    Lesson,
-    LessonStatus,
-    Progress,
-    Requirement,
-    RolldeckStrategy,
-    changes,
-    draw,
-    probabilities,
-)
-from rollouts.core.curriculum.rolldeck import is_plateaued, with_floor
+from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, LessonStatus, Requirement
+from rollouts.curriculum.rules.performance import Progress
+from rollouts.curriculum.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
+from rollouts.curriculum.rules.strategy import changes, draw, probabilities
 from tests.unit.rollouts.core.curriculum.made_up import moves, over_time, performance, progress
 
 DEFAULT = RolldeckStrategy()

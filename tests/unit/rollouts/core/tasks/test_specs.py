@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.tasks import Addition, Calculator, InvalidTask, Reverse, Sort, Task
-from rollouts.core.tasks.specs import alphabet_of, make_task
+from rollouts.environments.rules.calculator import Calculator
+from rollouts.environments.rules.one_turn import Addition, Reverse, Sort
+from rollouts.environments.rules.task import Task
+from rollouts.environments.rules.task_specs import InvalidTask, alphabet_of, make_task
 
 
 @pytest.mark.parametrize(

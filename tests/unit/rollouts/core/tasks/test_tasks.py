@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.tasks import Addition, Calculator, Example, Reverse, Sort, Task, Turn, examples
+from rollouts.environments.rules.calculator import Calculator
+from rollouts.environments.rules.one_turn import Addition, Reverse, Sort
+from rollouts.environments.rules.task import Example, Task, Turn, examples
 
 TASKS: list[Task] = [
     Reverse(length=3),

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
-from rollouts.fleet.language.building import build
-from rollouts.fleet.loops import EventLog
+from rollouts.fleet.worker.loops import EventLog
 from runs.core import run_config
 from runs.core.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.odd_token_environments import SPECS

@@ -4,9 +4,9 @@ import msgspec
 
 from rolldeck import groups, wire
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.groups.curriculum import LocalCurriculum
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.checkpoints import named_tensors
 from runs.core.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.small_platform import SmallPlatform
 

@@ -4,7 +4,7 @@ import random
 import threading
 from dataclasses import dataclass, replace
 
-from rollouts.core.tasks import Example, Reply, Turn
+from rollouts.environments.rules.task import Example, Reply, Turn
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.policy_context import PolicyContext

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.checkpoints import save
+from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.groups.evaluate import InvalidLessons, main, read_lessons
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.checkpoints import save
-from rollouts.fleet.language.tokenizers import CharTokenizer, save_tokenizer
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 ROOT = Path(__file__).resolve().parents[5]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.task_environment import TaskEnvironment
-from rollouts.fleet.language.checkpoints import named_tensors
 from tests.unit.rollouts.fleet.groups.odd_token_environments import Chinese
 from tests.unit.rollouts.fleet.language.small_models import logprobs
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from rolldeck.lessons import RolloutTask
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.core import run_config
 from runs.core.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from rolldeck.wire import FleetEvent
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.checkpoints import named_tensors
+from rollouts.fleet.engine.tokenizers import ByteTokenizer
 from rollouts.fleet.groups.language_policy import ServedPolicy
-from rollouts.fleet.inference_http import HttpInferenceServer
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.checkpoints import named_tensors
-from rollouts.fleet.language.tokenizers import ByteTokenizer
-from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.weights_loader import WeightsLoader
+from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.weights.loader import WeightsLoader
+from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import FleetSettings
 from runs.core import run_config
 from runs.core.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import VllmStandIn, listening

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
-from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.building import build
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.weights import Rank, Version, WeightsRecord
+from rollouts.fleet.weights.records import Rank, Version, WeightsRecord
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.core import run_config
 from runs.core.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES

@@ -10,12 +10,12 @@ from rolldeck.errors import InvalidRequest, RolldeckError, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rolldeck.wire import GroupsReceipt, encode
-from rollouts.fleet.acting import PolicyDoesNotFit
 from rollouts.fleet.groups.curriculum import LocalCurriculum
 from rollouts.fleet.groups.language_policy import ServedPolicy, policy_of
 from rollouts.fleet.groups.outbox import Parcel, Postman
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
 from rollouts.fleet.groups.task_supply import TaskSupply
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.core.inference_servers import SETTING
 from tests.unit.rollouts.fleet.groups.conftest import language
 

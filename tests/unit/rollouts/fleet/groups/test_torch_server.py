@@ -6,14 +6,14 @@ import time
 import pytest
 import torch
 
-from rollouts.fleet.acting import WeightsDoNotFit
+from rollouts.fleet.engine.checkpoints import named_tensors
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong
+from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread
+from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.fleet.inference import InferenceFailed, InferenceServer
-from rollouts.fleet.language.checkpoints import named_tensors
-from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong
-from rollouts.fleet.language.sampling import SamplingParams
-from rollouts.fleet.language.serving import EngineFailed, EngineThread
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from tests.unit.rollouts.fleet.language.small_models import small_config, small_model
 
 NEVER = threading.Event()

@@ -2,7 +2,7 @@
 
 import torch
 
-from rollouts.fleet.language.transformer import Transformer, TransformerConfig
+from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
 
 
 def small_config(**changed: object) -> TransformerConfig:

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.fleet.language.building import build
-from rollouts.fleet.language.checkpoints import CheckpointUnreadable, save
-from rollouts.fleet.language.tokenizers import TokenizerUnusable, save_tokenizer
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, save
+from rollouts.fleet.engine.tokenizers import TokenizerUnusable, save_tokenizer
 from runs.core.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.language.small_models import small_model
 

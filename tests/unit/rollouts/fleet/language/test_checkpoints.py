@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from rollouts.fleet.language.checkpoints import (
+from rollouts.fleet.engine.checkpoints import (
     CheckpointUnreadable,
     assign,
     load,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong, generate
-from rollouts.fleet.language.sampling import Rules, SamplingParams, draw, uniforms
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong, generate
+from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
+from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
 
 

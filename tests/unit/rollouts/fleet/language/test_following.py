@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from small_models import small_model
 
-from rollouts.fleet.language.engine import Engine
-from rollouts.fleet.language.following import BOOTSTRAP, WeightsFollower, WeightsSwap
-from rollouts.fleet.language.serving import EngineThread
-from rollouts.fleet.platform_api import PlatformApi
-from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.weights_sources import source_for
+from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.weights.sources import source_for
+from rollouts.fleet.worker.settings import FleetSettings
 from tests.unit.client.failing_server import Planned, Seen, serving
 from tests.waiting import eventually
 

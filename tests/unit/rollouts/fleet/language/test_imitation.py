@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 import torch
 
-from rollouts.core.tasks import Addition, Calculator, Reverse, Task
-from rollouts.fleet.language.building import Built
-from rollouts.fleet.language.imitation import (
+from rollouts.environments.rules.calculator import Calculator
+from rollouts.environments.rules.one_turn import Addition, Reverse
+from rollouts.environments.rules.task import Task
+from rollouts.fleet.engine.behavior_cloning import (
     BATCH,
     REHEARSED,
     UNTRAINED,
@@ -15,8 +16,9 @@ from rollouts.fleet.language.imitation import (
     imitate,
     shown_in,
 )
-from rollouts.fleet.language.tokenizers import CharTokenizer
-from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.engine.building import Built
+from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.language.small_models import small_config
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from rollouts.fleet.language.text_stream import TextStream
-from rollouts.fleet.language.tokenizers import (
+from rollouts.fleet.engine.text_stream import TextStream
+from rollouts.fleet.engine.tokenizers import (
     ByteTokenizer,
     CharTokenizer,
     ChatFormat,

@@ -1,0 +1,23 @@
+"""Import the admin of every capability, and add their models to the deletion of a run."""
+
+from rollouts.control import admin as control
+from rollouts.control.models.fleets import EpisodeWindow, Fleet, Recording
+from rollouts.curriculum import admin as curriculum
+from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
+from rollouts.environments import admin as environments
+from rollouts.metrics import admin as metrics
+from rollouts.metrics.models.metrics import MetricSample
+from runs.admin.rows import RunAdmin
+
+__all__ = ["control", "curriculum", "environments", "metrics"]
+
+RunAdmin.belonging += [
+    Fleet,
+    Curriculum,
+    Lesson,
+    Evaluation,
+    Recording,
+    EpisodeWindow,
+    MetricSample,
+]
+control.FleetAdmin.belonging += [MetricSample]

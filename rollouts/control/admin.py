@@ -1,0 +1,225 @@
+"""Show fleets in the admin: to look at, not to change."""
+
+from typing import ClassVar
+
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models.fleets import (
+    EnvSlot,
+    EpisodeWindow,
+    Fleet,
+    FleetWorker,
+    LogRequest,
+    Recording,
+)
+from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.queries.recordings import film_preview
+from runs.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    as_written,
+    link_to,
+    links_to_lists,
+    rounded,
+)
+
+
+@admin.register(Fleet)
+class FleetAdmin(ReadOnlyAdmin):
+    """Fleets, one per run, with links to what belongs to them."""
+
+    belonging: ClassVar[list[type[Model]]] = [Recording, LogRequest, EpisodeWindow]
+    list_display = (
+        *("run_link", "observed", "observed_at", "attempt", "env_steps_total", "actor_name"),
+        "reason",
+    )
+    list_filter = ("observed", RUN_FILTER)
+    dashboard = "/runs/{run}/fleet"
+    list_select_related = ("run",)
+    ordering = ("-observed_at", "-id")
+    readonly_fields = ("belongings",)
+
+    @admin.display(description="belongs to it")
+    def belongings(self, fleet: Fleet) -> SafeString:
+        """Return links to the workers of the fleet, and to what its run has of it."""
+        workers = links_to_lists(FleetWorker, WorkerAttempt, fleet__id__exact=fleet.pk)
+        return SafeString(
+            workers + " · " + links_to_lists(*self.belonging, run__id__exact=fleet.run_id)
+        )
+
+
+@admin.register(FleetWorker)
+class FleetWorkerAdmin(ReadOnlyAdmin):
+    """Rollout workers."""
+
+    list_display = (
+        *("index", "run_link", "state", "heartbeat_at", "node", rounded("env_steps_per_second")),
+        *("active_step", "to_send", "restarts", "reason", "time_use"),
+    )
+    list_filter = ("state", ("fleet__run", AutocompleteSelectFilter))
+    list_select_related = ("fleet__run",)
+    ordering = ("-fleet", "index")
+    run_lookup = "fleet__run"
+    dashboard = "/runs/{run}/fleet?worker={row.index}"
+    readonly_fields = ("belongings",)
+
+    @admin.display(description="run", ordering="fleet__run")
+    def run_link(self, row: FleetWorker) -> SafeString | str:
+        """Return a link to the worker's run."""
+        return link_to(row.fleet.run)
+
+    @admin.display(description="belongs to it")
+    def belongings(self, worker: FleetWorker) -> SafeString:
+        """Return a link to the worker's slots."""
+        return links_to_lists(EnvSlot, worker__id__exact=worker.pk)
+
+
+@admin.register(WorkerAttempt)
+class WorkerAttemptAdmin(ReadOnlyAdmin):
+    """Processes that workers have been, and why they ended."""
+
+    list_display = (
+        *("worker", "run_link", "started_at", "ended_at", "node", "pid", "env_steps"),
+        *("fragments_sent", "lost_steps", "unsent_fragments", "reason"),
+    )
+    list_filter = (("fleet__run", AutocompleteSelectFilter),)
+    list_select_related = ("fleet__run",)
+    ordering = ("-pk",)
+    run_lookup = "fleet__run"
+    dashboard = "/runs/{run}/fleet?worker={row.worker}"
+
+    @admin.display(description="run", ordering="fleet__run")
+    def run_link(self, row: WorkerAttempt) -> SafeString | str:
+        """Return a link to the run of the attempt's worker."""
+        return link_to(row.fleet.run)
+
+
+@admin.register(EnvSlot)
+class EnvSlotAdmin(ReadOnlyAdmin):
+    """Environments of workers."""
+
+    list_display = (
+        *("slot", "worker_link", "run_link", "state", "pid", "episodes", "restarts", "error"),
+    )
+    list_filter = ("state", ("worker__fleet__run", AutocompleteSelectFilter))
+    list_select_related = ("worker__fleet__run",)
+    ordering = ("-worker", "slot")
+    run_lookup = "worker__fleet__run"
+    dashboard = "/runs/{run}/fleet?worker={row.worker.index}"
+
+    @admin.display(description="worker", ordering="worker")
+    def worker_link(self, row: EnvSlot) -> SafeString | str:
+        """Return a link to the slot's worker."""
+        return link_to(row.worker)
+
+    @admin.display(description="run", ordering="worker__fleet__run")
+    def run_link(self, row: EnvSlot) -> SafeString | str:
+        """Return a link to the slot's run."""
+        return link_to(row.worker.fleet.run)
+
+
+@admin.register(EpisodeWindow)
+class EpisodeWindowAdmin(ReadOnlyAdmin):
+    """Windows of ended episodes."""
+
+    may_grow = True
+    dashboard = "/runs/{run}/episodes"
+    list_display = (
+        *("at", "run_link", "environment", "worker", "mode", "count", rounded("return_mean")),
+        *(rounded("length_mean"), "terminated", "truncated", "aborted", "policy_step"),
+    )
+    list_filter = ("mode", RUN_FILTER)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(Recording)
+class RecordingAdmin(ReadOnlyAdmin):
+    """Episodes that somebody asked to see; the film is a link, or its text."""
+
+    list_display = (
+        *("requested_at", "run_link", "state", "worker", "slot", rounded("episode_return")),
+        *("episode_length", "outcome", "policy_step", "media_type", "size_bytes"),
+        *("requested_by", "reason"),
+    )
+    list_filter = ("state", "outcome", "media_type", RUN_FILTER)
+    list_select_related = ("run",)
+    ordering = ("-requested_at", "id")
+    dashboard = "/runs/{run}/episodes"
+    readonly_fields = ("film",)
+
+    @admin.display(description="film")
+    def film(self, row: Recording) -> SafeString | str:
+        """Return a link to the film, and the beginning of one that is text."""
+        if row.state != "ready":
+            return "-"
+        address = f"/api/runs/{row.run.name}/recordings/{row.pk}/content"
+        link = format_html('<a href="{}">{}</a>', address, row.media_type)
+        return SafeString(link + as_written(film_preview(row)))
+
+
+@admin.register(LogRequest)
+class LogRequestAdmin(ReadOnlyAdmin):
+    """Logs that somebody wanted to read, and what their ends were when last read."""
+
+    list_display = (
+        *("asked_at", "run_link", "worker", "slot", "answered_at", "lines", "node", "path"),
+        "note",
+    )
+    list_filter = (
+        ("answered_at", admin.EmptyFieldListFilter),
+        RUN_FILTER,
+    )
+    list_select_related = ("run",)
+    ordering = ("-asked_at", "id")
+    dashboard = "/runs/{run}/logs"
+    exclude = ("content", "request")
+    readonly_fields = ("text",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LogRequest]:
+        """Return the rows without their lines, which the page of one row reads."""
+        return super().get_queryset(request).defer("content")
+
+    @admin.display(description="what it was")
+    def text(self, row: LogRequest) -> SafeString:
+        """Return the end of the log."""
+        return as_written("\n".join(row.content))
+
+
+@admin.register(WeightsDelivery)
+class WeightsDeliveryAdmin(ReadOnlyAdmin):
+    """When each worker had which version."""
+
+    list_display = (
+        *("run_link", "epoch", "step", "worker", "announced_at", "staged_at", "active_at"),
+    )
+    list_filter = (("fleet__run", AutocompleteSelectFilter),)
+    list_select_related = ("fleet__run",)
+    ordering = ("-id",)
+    may_grow = True
+    run_lookup = "fleet__run"
+    dashboard = "/runs/{run}/weights"
+
+    @admin.display(description="run", ordering="fleet__run")
+    def run_link(self, row: WeightsDelivery) -> SafeString | str:
+        """Return a link to the run."""
+        return link_to(row.fleet.run)
+
+
+@admin.register(MachineCordon)
+class MachineCordonAdmin(ReadOnlyAdmin):
+    """Machines of the cluster that shall be empty; they are cordoned on *Cluster*."""
+
+    dashboard = "/cluster"
+    list_display = ("host", "node", "reason", "cordoned_by", "cordoned_at")
+    list_filter = ("cordoned_at",)
+    search_fields: tuple[str, ...] = ("host", "node", "cordoned_by")
+    search_help_text = "A part of a machine's name or id, or of who cordoned it"
+    ordering = ("node",)

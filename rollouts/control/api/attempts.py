@@ -1,0 +1,51 @@
+"""Show what became of the processes that a fleet's workers have been."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.control.queries.attempts import attempts
+from rollouts.control.schemas.attempts import Attempts
+from runs.api import bodies
+from runs.api.openapi import between
+from runs.api.permissions import Readers
+from runs.selectors import readable_run
+
+MOST_INDEX: Final = 2**31 - 1
+ROWS_AT_MOST: Final = 1000
+
+
+class AttemptsView(APIView):
+    """Incarnations of a fleet's workers."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="worker_attempts",
+        parameters=[
+            OpenApiParameter(
+                "worker", between(0, MOST_INDEX), description="Index of one worker; absent for all."
+            ),
+            OpenApiParameter(
+                "limit",
+                between(1, ROWS_AT_MOST),
+                description=f"Rows at most; 1 to {ROWS_AT_MOST}, 100 if absent.",
+            ),
+        ],
+        responses={200: Attempts},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List worker incarnations.
+
+        Newest first, with machine, lifetime and exit reason.
+        """
+        worker = bodies.whole_number(
+            request, "worker", default=None, at_least=0, at_most=MOST_INDEX
+        )
+        limit = bodies.whole_number(request, "limit", default=100, at_least=1, at_most=ROWS_AT_MOST)
+        rows = attempts(readable_run(run).pk, worker=worker, limit=limit or 1)
+        return bodies.answer(Attempts(results=rows))

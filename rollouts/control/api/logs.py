@@ -1,0 +1,117 @@
+"""Let people read the logs of a fleet's actors and env processes."""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.errands import LogLines
+from rollouts.control.api.queries import wait_of
+from rollouts.control.queries.fleets import fleet_log
+from rollouts.control.schemas.fleets import FleetLog
+from rollouts.control.services.logs import answer_log, ask_for_log
+from rollouts.fleet.worker.log_text import LINES_AT_MOST
+from runs.api import bodies
+from runs.api.openapi import between
+from runs.api.permissions import Readers, scoped
+from runs.api.waiting import WaitingView
+from runs.live.turns import Line
+from runs.selectors import readable_run, run_named
+
+LONGEST_WAIT_SECONDS: Final = 10
+MOST_INDEX: Final = 2**31 - 1
+
+
+class FleetLogsView(WaitingView):
+    """The end of a log of the fleet."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="fleet_logs",
+        parameters=[
+            OpenApiParameter(
+                "worker", between(0, MOST_INDEX), description="Absent: the manager's log."
+            ),
+            OpenApiParameter(
+                "slot",
+                between(0, MOST_INDEX),
+                description="Absent: the worker's own; else its env process's.",
+            ),
+            OpenApiParameter(
+                "lines",
+                between(1, LINES_AT_MOST),
+                description=f"At most; 1 to {LINES_AT_MOST}, 200 if absent.",
+            ),
+            OpenApiParameter(
+                "wait",
+                between(0, 10, kind="number"),
+                description="Seconds to wait for the fleet; 0 to 10, 5 if absent.",
+            ),
+        ],
+        responses={200: FleetLog},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponseBase:
+        """Get the end of a log.
+
+        The fleet reads the log on request. If the time runs out, the last lines read before
+        are returned and marked as such.
+        """
+        worker = bodies.whole_number(
+            request, "worker", default=None, at_least=0, at_most=MOST_INDEX
+        )
+        slot = bodies.whole_number(request, "slot", default=None, at_least=0, at_most=MOST_INDEX)
+        lines = bodies.whole_number(
+            request, "lines", default=200, at_least=1, at_most=LINES_AT_MOST
+        )
+        seconds = wait_of(request, default=5.0, at_most=LONGEST_WAIT_SECONDS)
+        if slot is not None and worker is None:
+            raise bodies.InvalidBody("worker", "a slot belongs to a worker: name it too")
+        run_id, began = readable_run(run).pk, timezone.now()
+        asked = ask_for_log(run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began)
+        return self._when_answered(run_id, asked.pk, since=asked.asked_at, seconds=seconds)
+
+    def _when_answered(
+        self, run_id: int, row_id: int, *, since: datetime, seconds: float
+    ) -> HttpResponseBase:
+        def look() -> HttpResponse | None:
+            log = fleet_log(row_id, since=since, now=timezone.now())
+            return None if log.state == "waiting" else bodies.answer(log)
+
+        def last() -> HttpResponse:
+            return bodies.answer(fleet_log(row_id, since=since, now=timezone.now()))
+
+        return self.wait(
+            Line(run_id=run_id, wanted=("log", row_id, since), parts=frozenset({"logs"})),
+            seconds=seconds,
+            look=look,
+            last=last,
+        )
+
+
+class FleetLogAnswerView(APIView):
+    """What a fleet read for somebody."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fleet_log_answer",
+        request=LogLines,
+        responses={204: None},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, log_request: UUID) -> HttpResponse:
+        """Upload the end of a log.
+
+        Answers a pending log request.
+        """
+        answer = bodies.read(request, LogLines)
+        answer_log(run_id=run_named(run).pk, request=log_request, answer=answer, now=timezone.now())
+        return HttpResponse(status=204)

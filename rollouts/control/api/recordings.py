@@ -1,0 +1,124 @@
+"""Ask for recordings of episodes, take them in and show them."""
+
+from uuid import UUID
+
+import msgspec
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.errands import RECORDING_TYPE, RecordingUpdate
+from rollouts.control.queries import recordings as queries_recordings
+from rollouts.control.queries.recordings import film, recording_row, recordings
+from rollouts.control.schemas.fleets import RecordingRequest, RecordingRow, Recordings
+from rollouts.control.services.recordings import request_recordings, update_recording
+from runs.api import bodies, byte_ranges
+from runs.api.identity import identity_of
+from runs.api.openapi import msgpack_of, problems
+from runs.api.permissions import Operators, Readers, scoped
+from runs.selectors import readable_run, run_named
+
+
+class RecordingsView(APIView):
+    """The recordings of a run."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators ask for recordings, everybody of the run looks."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="recordings",
+        responses={200: Recordings},
+        tags=["recordings"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List recordings.
+
+        Newest first.
+        """
+        return bodies.answer(Recordings(results=recordings(readable_run(run).pk)))
+
+    @extend_schema(
+        operation_id="recordings_request",
+        request=RecordingRequest,
+        responses={201: Recordings, **problems(429)},
+        tags=["recordings"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Request recordings.
+
+        The fleet records the next episodes of the given slots.
+        """
+        wanted = bodies.read(request, RecordingRequest)
+        rows = request_recordings(
+            run_id=run_named(run).pk,
+            wanted=wanted,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        shown = [recording_row(row) for row in rows]
+        return bodies.answer(Recordings(results=shown), status=201)
+
+
+class RecordingView(APIView):
+    """One recording, as its worker sees it."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="recording_update",
+        request={RECORDING_TYPE: msgpack_of("RecordingUpdate")},
+        responses={200: RecordingRow, **problems(413)},
+        tags=["recordings"],
+    )
+    def put(self, request: Request, run: str, recording: UUID) -> HttpResponse:
+        """Update a recording.
+
+        Progress, or the video once it is ready.
+        """
+        try:
+            update = msgspec.msgpack.decode(request.body, type=RecordingUpdate)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bodies.InvalidBody("", f"this is no recording: {error}") from error
+        row = update_recording(
+            run_id=run_named(run).pk, recording_id=recording, update=update, now=timezone.now()
+        )
+        return bodies.answer(recording_row(row))
+
+
+class RecordingContentView(APIView):
+    """The film of a recording."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="recording_content",
+        parameters=[OpenApiParameter("Range", location=OpenApiParameter.HEADER)],
+        responses={
+            (200, "video/webm"): OpenApiTypes.BINARY,
+            (206, "video/webm"): OpenApiTypes.BINARY,
+            (200, "text/plain"): OpenApiTypes.STR,
+            (206, "text/plain"): OpenApiTypes.STR,
+            416: None,
+        },
+        tags=["recordings"],
+    )
+    def get(self, request: Request, run: str, recording: UUID) -> HttpResponseBase:
+        """Download a recording.
+
+        Supports byte ranges. An episode of text is returned as plain text.
+        """
+        row = queries_recordings.recording(readable_run(run).pk, recording)
+        file = film(row)
+        response = byte_ranges.respond(request, file, size=row.size_bytes, etag=row.pk.hex)
+        if "Content-Type" in response:
+            charset = "; charset=utf-8" if row.media_type.startswith("text/") else ""
+            response["Content-Type"] = row.media_type + charset
+        # Bytes from a worker: never anything but what they are said to be, and no page.
+        response["X-Content-Type-Options"] = "nosniff"
+        response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+        return response

@@ -1,0 +1,101 @@
+"""Answer fleets and pages about fleets and episodes."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.wire import FleetControl, FleetReport
+from rollouts.control.api.queries import wait_of
+from rollouts.control.queries.fleets import control_of, fleet_state
+from rollouts.control.schemas.fleets import FleetState
+from rollouts.control.services.reports import accept_report
+from runs.api import bodies
+from runs.api.openapi import between, problems
+from runs.api.permissions import Readers, scoped
+from runs.api.waiting import WaitingView
+from runs.live.turns import Line
+from runs.selectors import readable_run, run_named
+
+LONGEST_WAIT_SECONDS: Final = 30
+
+
+class FleetView(APIView):
+    """The fleet of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(operation_id="fleet", responses={200: FleetState}, tags=["fleet"])
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the fleet.
+
+        Desired and last reported state.
+        """
+        found = readable_run(run)
+        return bodies.answer(fleet_state(found.pk, now=timezone.now()))
+
+
+class FleetControlView(WaitingView):
+    """What the platform wants of a fleet."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fleet_control",
+        parameters=[
+            OpenApiParameter("after", str, description="Fingerprint of the last answer."),
+            OpenApiParameter(
+                "wait",
+                between(0, 30, kind="number"),
+                description="Seconds to wait for another fingerprint; 0 to 30.",
+            ),
+        ],
+        responses={200: FleetControl},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponseBase:
+        """Get the fleet's control state.
+
+        Waits until its fingerprint differs from `after`.
+        """
+        seconds = wait_of(request, default=0.0, at_most=LONGEST_WAIT_SECONDS)
+        after = request.query_params.get("after", "")
+        run_id = run_named(run).pk
+
+        def look() -> HttpResponse | None:
+            state = control_of(run_id)
+            return None if state.fingerprint == after else bodies.answer(state)
+
+        return self.wait(
+            # Pushes change the room in the buffer and tell so themselves, in their receipts.
+            Line(run_id=run_id, wanted=("control", after), parts=frozenset({"run", "errands"})),
+            seconds=seconds,
+            look=look,
+            last=lambda: bodies.answer(control_of(run_id)),
+        )
+
+
+class FleetReportView(APIView):
+    """What a fleet says of itself."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fleet_report",
+        request=FleetReport,
+        responses={200: FleetControl, **problems(409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Report the state of a fleet.
+
+        A repeated report is stored once. Returns the control state.
+        """
+        report = bodies.read(request, FleetReport)
+        found = run_named(run)
+        accept_report(run_id=found.pk, report=report, now=timezone.now())
+        return bodies.answer(control_of(found.pk))

@@ -1,0 +1,42 @@
+"""Show how weights reached the workers of a run."""
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.control.queries.weight_syncs import deliveries
+from rollouts.control.schemas.weight_syncs import Deliveries
+from runs.api import bodies
+from runs.api.openapi import between
+from runs.api.permissions import Readers
+from runs.selectors import readable_run_id
+
+VERSIONS = 20
+
+
+class DeliveriesView(APIView):
+    """Weights on their way."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="weights_deliveries",
+        parameters=[
+            OpenApiParameter(
+                "versions", between(1, 200), description="Newest ones; 1 to 200, 20 if absent."
+            )
+        ],
+        responses={200: Deliveries},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List weight syncs.
+
+        When each worker was notified of, had loaded and used the newest versions.
+        """
+        versions = bodies.whole_number(
+            request, "versions", default=VERSIONS, at_least=1, at_most=200
+        )
+        found = deliveries(readable_run_id(run), versions=versions or VERSIONS)
+        return bodies.answer(Deliveries(results=found))

@@ -1,0 +1,140 @@
+"""Let operators steer one worker of a fleet, and see what it is at."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.control.queries.fleets import fleet_state
+from rollouts.control.queries.worker_stacks import worker_stacks
+from rollouts.control.schemas.fleets import FleetState
+from rollouts.control.schemas.workers import (
+    StacksWanted,
+    WorkerCordon,
+    WorkerRestart,
+    WorkerStacks,
+    WorkerUncordon,
+)
+from rollouts.control.services.worker_cordons import cordon_worker, uncordon_worker
+from rollouts.control.services.worker_restarts import restart_worker
+from rollouts.control.services.worker_stacks import ask_for_stacks
+from runs.api import bodies
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.selectors import readable_run, run_named
+
+
+class WorkerRestartView(APIView):
+    """One worker of a fleet, to be replaced."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="worker_restart",
+        request=WorkerRestart,
+        responses={202: FleetState, **problems(409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Restart a worker.
+
+        The worker sends its finished work first.
+        """
+        wanted = bodies.read(request, WorkerRestart)
+        run_id, now = run_named(run).pk, timezone.now()
+        restart_worker(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(fleet_state(run_id, now=now), status=202)
+
+
+class WorkerCordonView(APIView):
+    """One worker of a fleet, to be kept out."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="worker_cordon",
+        request=WorkerCordon,
+        responses={202: FleetState, **problems(409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Cordon a worker.
+
+        The worker finishes and sends its work, then exits; no replacement starts until it
+        is uncordoned.
+        """
+        wanted = bodies.read(request, WorkerCordon)
+        run_id, now = run_named(run).pk, timezone.now()
+        cordon_worker(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(fleet_state(run_id, now=now), status=202)
+
+
+class WorkerUncordonView(APIView):
+    """One worker of a fleet, to be let in again."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="worker_uncordon",
+        request=WorkerUncordon,
+        responses={202: FleetState},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Uncordon a worker.
+
+        A replacement starts after the old worker has exited.
+        """
+        wanted = bodies.read(request, WorkerUncordon)
+        run_id, now = run_named(run).pk, timezone.now()
+        uncordon_worker(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(fleet_state(run_id, now=now), status=202)
+
+
+class WorkerStacksView(APIView):
+    """What the threads of one worker are at."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may look, and who may ask."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(
+        operation_id="worker_stacks_show",
+        responses={200: WorkerStacks},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Get a worker's stack traces.
+
+        The newest request and its answer.
+        """
+        del request
+        found = worker_stacks(readable_run(run).pk, worker, now=timezone.now())
+        return bodies.answer(found)
+
+    @extend_schema(
+        operation_id="worker_stacks_ask",
+        request=StacksWanted,
+        responses={202: WorkerStacks, **problems(409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Request a worker's stack traces.
+
+        Read the answer with GET.
+        """
+        wanted = bodies.read(request, StacksWanted)
+        run_id, now = run_named(run).pk, timezone.now()
+        ask_for_stacks(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(worker_stacks(run_id, worker, now=now), status=202)

@@ -1,0 +1,219 @@
+"""Read what pages, fleets and the reconciler need to know of fleets."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Sum
+
+from buffer.batches.queries.queue_depth import is_drained
+from buffer.items.queries.admission import admission_remaining
+from rolldeck.wire import FleetControl
+from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker, LogRequest
+from rollouts.control.queries import machines
+from rollouts.control.queries import pending_commands as wanted
+from rollouts.control.rules import control
+from rollouts.control.rules.proof import UNKNOWN_AFTER, Heard
+from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
+from rollouts.control.schemas.fleets import FleetLog, FleetState, SlotState, WorkerState
+from runs.core.lifecycle import RunStatus
+from runs.models import Run
+from runs.selectors import RunNotFound, weights_orders
+
+
+def control_of(run_id: int) -> FleetControl:
+    """Return what the platform wants of the fleet of a run.
+
+    Raises:
+        RunNotFound: If the run was deleted.
+    """
+    logs, films = wanted.logs_wanted(run_id), wanted.films_wanted(run_id)
+    restarts, cordons = wanted.restarts_wanted(run_id), wanted.cordons_wanted(run_id)
+    stacks, closed = wanted.stacks_wanted(run_id), machines.machines_wanted()
+    fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
+    run = Run.objects.only(*fields).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"run {run_id} was deleted")
+    weights = weights_orders.newest_order(run_id)
+    orders: dict[str, Any] = {
+        "desired": desired_of(_status_of(run)),
+        "epoch": run.epoch,
+        "policy_step": weights_orders.acting_step(run, weights),
+        "admission_remaining": admission_remaining(run_id),
+        "num_workers": run.num_workers or 0,
+        "weights_order": weights.number if weights else 0,
+    }
+    asked = [*(log.id for log in logs), *(film.id for film in films), *(one.id for one in stacks)]
+    asked += [restart.incarnation for restart in restarts]
+    asked += [f"cordon {cordon.worker}" for cordon in cordons]
+    asked += [f"machine {machine.node}" for machine in closed]
+    fingerprint = control.fingerprint(**orders, errands=asked)
+    return FleetControl(
+        fingerprint=fingerprint,
+        log_requests=logs,
+        recordings=films,
+        restarts=restarts,
+        cordons=cordons,
+        stacks=stacks,
+        machines=closed,
+        **orders,
+    )
+
+
+def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
+    """Return a log as far as the fleet has read it, and whether that was after `since`."""
+    row = LogRequest.objects.get(pk=row_id)
+    fleet = Fleet.objects.filter(run_id=row.run_id).first()
+    is_read = row.answered_at is not None and row.answered_at >= since
+    state, note = ("read", row.note) if is_read else _why_unread(fleet, now=now)
+    return FleetLog(
+        state=state,  # type: ignore[arg-type]
+        note=note,
+        worker=row.worker,
+        slot=row.slot,
+        lines=row.content[-row.lines :],
+        read_at=row.answered_at,
+        node=row.node,
+        path=row.path,
+    )
+
+
+def _why_unread(fleet: Fleet | None, *, now: datetime) -> tuple[str, str]:
+    if fleet is None or not fleet.incarnation:
+        return "silent", "No manager is alive; the logs stay on the nodes where the fleet was."
+    if fleet.observed_at is None:
+        return "waiting", "The fleet's manager has not spoken yet."
+    heard = (now - fleet.observed_at).total_seconds()
+    return "waiting", f"The fleet has not answered yet; its last report came {heard:.0f} s ago."
+
+
+def fleet_view(run_id: int) -> FleetView:
+    """Return what the reconciler decides from."""
+    run = Run.objects.get(pk=run_id)
+    fleet = Fleet.objects.filter(run_id=run_id).first() or Fleet(run=run)
+    status = _status_of(run)
+    return FleetView(
+        status=status,
+        launches_fleets=run.has_fleet,
+        has_manager=bool(fleet.incarnation),
+        is_external=fleet.is_external,
+        observed=fleet.observed,
+        reason=fleet.reason,
+        for_good=fleet.for_good,
+        launched_at=fleet.launched_at,
+        observed_at=fleet.observed_at,
+        recent_launches_at=tuple(fleet.recent_launches_at),
+        buffer_is_drained=status is RunStatus.DRAINING and is_drained(run_id),
+        drain_deadline_at=run.drain_deadline_at,
+    )
+
+
+def runs_to_reconcile(*, now: datetime) -> list[int]:
+    """Return the runs for which a pass of the reconciler has something to do."""
+    with_fleet = Run.objects.exclude(fleet=None).exclude(fleet__incarnation="")
+    active = Run.objects.current().active()
+    watched = {*active.values_list("pk", flat=True), *with_fleet.values_list("pk", flat=True)}
+    return sorted(
+        run_id
+        for run_id in watched
+        if decide(fleet_view(run_id), now=now).action is not Action.WAIT
+    )
+
+
+def has_launched() -> bool:
+    """Return whether any manager was ever launched."""
+    return Fleet.objects.filter(attempt__gt=0).exists()
+
+
+def running_fragments(run_id: int) -> int:
+    """Return how many fragments a run's fleet has started and not delivered, as last reported."""
+    alive = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(fleet__incarnation="")
+    found = alive.exclude(state__in=["failed", "stopped"]).aggregate(Sum("outstanding"))
+    return int(found["outstanding__sum"] or 0)
+
+
+def fleet_state(run_id: int, *, now: datetime) -> FleetState:
+    """Return what is wanted of a run's fleet and what was last seen of it.
+
+    A state that nothing proved lately is shown as `unknown`, with the age of its last proof.
+    """
+    run = Run.objects.only("status", "archived_at").get(pk=run_id)
+    fleet = Fleet.objects.filter(run_id=run_id).first()
+    if fleet is None:
+        return FleetState(desired=desired_of(_status_of(run)), observed="none")
+    slots = _slots_of(fleet)
+    found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
+    workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
+    heard = heard_of(fleet)
+    return FleetState(
+        desired=desired_of(_status_of(run)),
+        observed=heard.state(now=now),  # type: ignore[arg-type]
+        observed_at=fleet.heard_at,
+        age_seconds=_age(fleet.heard_at, now=now),
+        proven_at=heard.proven_at,
+        launched_at=fleet.launched_at,
+        attempt=fleet.attempt,
+        reason=heard.doubt(now=now) or fleet.reason,
+        env_steps_total=fleet.env_steps_total,
+        workers=workers,
+    )
+
+
+def heard_of(fleet: Fleet) -> Heard:
+    """Return what was last heard of a fleet, for whoever shows its state."""
+    return Heard(
+        observed=fleet.observed,
+        has_manager=bool(fleet.incarnation),
+        reported_at=fleet.observed_at,
+        heard_at=fleet.heard_at,
+        launched_at=fleet.launched_at,
+    )
+
+
+def weights_transfers(run_id: int) -> dict[str, float]:
+    """Return what became of the weights that a run's workers were offered, summed up."""
+    total: Counter[str] = Counter()
+    for transfers in FleetWorker.objects.filter(fleet__run_id=run_id).values_list(
+        "transfers", flat=True
+    ):
+        total.update(transfers)
+    return dict(total)
+
+
+def _status_of(run: Run) -> RunStatus:
+    """Return the run's status; an archived run has ended, whatever it was doing."""
+    return RunStatus.STOPPED if run.archived_at else RunStatus(run.status)
+
+
+def _age(at: datetime | None, *, now: datetime) -> float | None:
+    return None if at is None else round(max(0.0, (now - at).total_seconds()), 1)
+
+
+def _shown(state: str, at: datetime | None, *, now: datetime) -> Any:
+    settled = state in {"none", "stopped", "failed"}
+    stale = at is not None and now - at > UNKNOWN_AFTER
+    return "unknown" if stale and not settled else state
+
+
+def _slots_of(fleet: Fleet) -> dict[int, list[SlotState]]:
+    """Return every slot by worker id, in order; there may be tens of thousands."""
+    fields = SlotState.__struct_fields__
+    rows = EnvSlot.objects.filter(worker__fleet=fleet).order_by("slot")
+    slots: dict[int, list[SlotState]] = {}
+    for worker_id, *values in rows.values_list("worker_id", *fields):
+        slots.setdefault(worker_id, []).append(SlotState(**dict(zip(fields, values, strict=True))))
+    return slots
+
+
+def _worker_state(worker: FleetWorker, slots: list[SlotState], *, now: datetime) -> WorkerState:
+    fields = {
+        field: getattr(worker, field)
+        for field in WorkerState.__struct_fields__
+        if field not in {"slots", "state", "age_seconds"}
+    }
+    return WorkerState(
+        state=_shown(worker.state, worker.heartbeat_at, now=now),
+        age_seconds=_age(worker.heartbeat_at, now=now) or 0.0,
+        slots=slots,
+        **fields,
+    )

@@ -1,0 +1,68 @@
+"""Read which machines of the cluster are cordoned, and who is there still."""
+
+from typing import Any
+
+from django.db.models import Q
+
+from rolldeck.errands import MachineOrder
+from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models.machines import MachineCordon
+from rollouts.control.queries.page_cursor import ABSENT
+from rollouts.control.schemas.machines import MachineCordonRow
+from runs.models import DeckPart
+
+
+def nodes_seen() -> list[dict[str, Any]]:
+    """Return the nodes of the cluster as a job last saw them; none before it has looked."""
+    looks = DeckPart.objects.filter(kind="ray").exclude(details={}).order_by("-proven_at")
+    found = looks.values_list("details", flat=True).first() or {}
+    nodes: list[dict[str, Any]] = found.get("nodes", [])
+    return nodes
+
+
+def machines_wanted() -> list[MachineOrder]:
+    """Return the machines that shall be empty."""
+    rows = MachineCordon.objects.order_by("node").values_list("node", "host", "reason")
+    return [MachineOrder(node=node, host=host, reason=reason) for node, host, reason in rows]
+
+
+def closed_nodes() -> tuple[str, ...]:
+    """Return the ids of nodes where no manager is placed."""
+    return tuple(MachineCordon.objects.order_by("node").values_list("node", flat=True))
+
+
+def why_no_machine() -> str:
+    """Return why no manager can be placed: every machine is cordoned; empty if one is not."""
+    closed = set(closed_nodes())
+    alive = [node for node in nodes_seen() if node["alive"]] if closed else []
+    if not alive or any(node["node"] not in closed for node in alive):
+        return ""
+    count = "the only machine" if len(alive) == 1 else f"every one of {len(alive)} machines"
+    return f"{count} of the cluster is cordoned: nothing starts before one is let in again"
+
+
+def machine_cordons() -> list[MachineCordonRow]:
+    """Return every cordon and who is there still, the newest first."""
+    return [_row(cordon) for cordon in MachineCordon.objects.order_by("-cordoned_at", "node")]
+
+
+def machine_cordon(node: str) -> MachineCordonRow | None:
+    """Return the cordon of one machine; None if it has none."""
+    found = MachineCordon.objects.filter(node=node).first()
+    return None if found is None else _row(found)
+
+
+def _row(cordon: MachineCordon) -> MachineCordonRow:
+    # Fleets whose code is older name the host alone.
+    here = Q(node_id=cordon.node) | Q(node_id="", node=cordon.host)
+    workers = FleetWorker.objects.exclude(fleet__incarnation="").exclude(state__in=ABSENT)
+    managers = Fleet.objects.exclude(incarnation="").filter(node_id=cordon.node)
+    return MachineCordonRow(
+        node=cordon.node,
+        host=cordon.host,
+        reason=cordon.reason,
+        cordoned_by=cordon.cordoned_by,
+        cordoned_at=cordon.cordoned_at,
+        workers=workers.exclude(node="").filter(here).count(),
+        managers=list(managers.order_by("run__name").values_list("run__name", flat=True)),
+    )

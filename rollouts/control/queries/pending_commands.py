@@ -1,0 +1,69 @@
+"""Read what people want of a fleet: it goes with the orders to its manager."""
+
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from rolldeck import errands
+from rollouts.control.models.fleets import FleetWorker, LogRequest, Recording
+
+LOG_WANTED_FOR: Final = timedelta(seconds=15)
+"""Age at which nobody waits for a log, or for stacks, any more."""
+LOGS_AT_ONCE: Final = 64
+
+
+def logs_wanted(run_id: int) -> list[errands.LogRequest]:
+    """Return what people want to read and the fleet has not answered, of the last seconds."""
+    found = _unanswered(run_id, "log").values_list("request", "worker", "slot", "lines")
+    return [
+        errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
+        for request, worker, slot, lines in found[:LOGS_AT_ONCE]
+    ]
+
+
+def stacks_wanted(run_id: int) -> list[errands.StacksRequest]:
+    """Return whose threads people want to see, of the last seconds."""
+    found = _unanswered(run_id, "stacks").values_list("request", "worker", "incarnation")
+    return [
+        errands.StacksRequest(id=str(request), worker=worker, incarnation=incarnation)
+        for request, worker, incarnation in found[:LOGS_AT_ONCE]
+        if worker is not None
+    ]
+
+
+def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
+    asked = LogRequest.objects.filter(
+        Q(answered_at=None) | Q(answered_at__lt=F("asked_at")),
+        run_id=run_id,
+        kind=kind,
+        asked_at__gt=Now() - LOG_WANTED_FOR,
+    )
+    return asked.order_by("pk")
+
+
+def restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
+    """Return the workers that shall be replaced, of those that were not yet."""
+    asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
+    rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
+    return [
+        errands.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
+        for index, incarnation, reason in rows
+    ]
+
+
+def cordons_wanted(run_id: int) -> list[errands.CordonOrder]:
+    """Return the workers that shall be kept out."""
+    asked = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
+    rows = asked.order_by("index").values_list("index", "cordon_reason")
+    return [errands.CordonOrder(worker=index, reason=reason) for index, reason in rows]
+
+
+def films_wanted(run_id: int) -> list[errands.RecordingOrder]:
+    """Return the episodes that are to be filmed, or are being filmed."""
+    found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
+    rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
+    return [
+        errands.RecordingOrder(id=str(pk), worker=worker, slot=slot) for pk, worker, slot in rows
+    ]

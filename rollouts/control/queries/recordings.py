@@ -1,0 +1,65 @@
+"""Read the recordings of a run, and their films."""
+
+from typing import Final
+from uuid import UUID
+
+from django.core.files import File
+from django.core.files.storage import default_storage
+
+from rollouts.control.models.fleets import Recording
+from rollouts.control.schemas.fleets import RecordingRow
+
+RECORDINGS_AT_MOST: Final = 100
+PREVIEW_BYTES: Final = 8192
+
+
+class NoFilm(LookupError):
+    """The recording is not there, not yet there, or was let go."""
+
+
+def recordings(run_id: int) -> list[RecordingRow]:
+    """Return the recordings of a run, newest first."""
+    found = Recording.objects.filter(run_id=run_id).order_by("-requested_at", "pk")
+    return [recording_row(row) for row in found[:RECORDINGS_AT_MOST]]
+
+
+def recording_row(row: Recording) -> RecordingRow:
+    """Return a recording as the API shows it."""
+    names = set(RecordingRow.__struct_fields__) - {"id"}
+    return RecordingRow(id=str(row.pk), **{name: getattr(row, name) for name in names})
+
+
+def recording(run_id: int, recording_id: UUID) -> Recording:
+    """Return a recording whose film is there.
+
+    Raises:
+        NoFilm: If there is none.
+    """
+    found = Recording.objects.filter(run_id=run_id, pk=recording_id, state="ready").first()
+    if found is None:
+        raise NoFilm(f"there is no film of recording {recording_id}")
+    return found
+
+
+def film(row: Recording) -> "File[bytes]":
+    """Return the open film of a recording.
+
+    Raises:
+        NoFilm: If retention let it go just now.
+    """
+    try:
+        return default_storage.open(row.file)
+    except FileNotFoundError as error:
+        raise NoFilm(f"the film of recording {row.pk} is gone") from error
+
+
+def film_preview(row: Recording) -> str:
+    """Return the beginning of a film that is text; empty where it is a video, or gone."""
+    if not row.media_type.startswith("text/"):
+        return ""
+    try:
+        with film(row) as file:
+            begin: bytes = file.read(PREVIEW_BYTES)
+    except NoFilm:
+        return ""
+    return begin.decode(errors="replace")

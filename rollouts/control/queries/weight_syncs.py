@@ -1,0 +1,57 @@
+"""Read how versions reached workers."""
+
+from typing import Final
+
+from django.db.models import Count, Max, Q
+
+from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.schemas.weight_syncs import DeliveryRow, WeightsOnTheWay
+from runs.models import Run
+from runs.selectors import policy_versions
+from runs.selectors.weights_orders import acting_step, newest_order
+
+DELIVERIES_AT_MOST: Final = 5000
+_LOOKED_BACK: Final = 3
+"""Versions that workers may still be on their way to."""
+
+
+def weights_part(run_id: int) -> WeightsOnTheWay | None:
+    """Return how far the newest weights have come, or None when the run is gone."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return None
+    versions = policy_versions(run_id=run_id, limit=_LOOKED_BACK)
+    newest = versions[0] if versions else None
+    rows = WeightsDelivery.objects.filter(
+        fleet__run_id=run_id, epoch=run.epoch, step__in=[one.step for one in versions]
+    )
+    stages = ("announced", "staged", "active")
+    of_newest = Q(step=newest.step if newest else None)
+    found = rows.aggregate(
+        **{name: Count(f"{name}_at", filter=of_newest) for name in stages},
+        **{f"{name}_last": Max(f"{name}_at") for name in stages},
+    )
+    order = newest_order(run_id)
+    told = [at for name in stages if (at := found[f"{name}_last"]) is not None]
+    return WeightsOnTheWay(
+        newest=newest,
+        acting_step=acting_step(run, order),
+        order=order.number if order else 0,
+        **{name: found[name] for name in stages},
+        told_at=max(told, default=None),
+    )
+
+
+def deliveries(run_id: int, *, versions: int) -> list[DeliveryRow]:
+    """Return how the newest `versions` reached a run's workers, newest first."""
+    of_run = WeightsDelivery.objects.filter(fleet__run_id=run_id)
+    newest = list(
+        of_run.order_by("-epoch", "-step").values_list("epoch", "step").distinct()[:versions]
+    )
+    if not newest:
+        return []
+    epoch, step = newest[-1]
+    rows = of_run.filter(epoch__gte=epoch).exclude(epoch=epoch, step__lt=step)
+    names = DeliveryRow.__struct_fields__
+    ordered = rows.order_by("-epoch", "-step", "worker")[:DELIVERIES_AT_MOST]
+    return [DeliveryRow(**{name: getattr(row, name) for name in names}) for row in ordered]

@@ -1,0 +1,64 @@
+"""Write down when incarnations of workers began, and why they ended."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from rolldeck.wire import WorkerEnding, WorkerReport
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models.fleets import Fleet, FleetWorker
+
+ATTEMPTS_KEPT: Final = 1000
+"""Ended attempts that are kept for each fleet, the newest ones."""
+
+
+def note_beginnings(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datetime) -> None:
+    """Begin an attempt for each of `workers`; one that was written down stays as it is."""
+    begun = [
+        WorkerAttempt(
+            fleet=fleet, worker=worker.index, incarnation=worker.incarnation, started_at=now
+        )
+        for worker in workers
+    ]
+    if begun:
+        WorkerAttempt.objects.bulk_create(begun, ignore_conflicts=True)
+
+
+def note_endings(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime) -> None:
+    """End attempts with what is known of them; some were never reported while they lived."""
+    endings = list(endings)
+    for ending in endings:
+        known = msgspec.structs.asdict(ending)
+        known["worker"] = known.pop("index")
+        WorkerAttempt.objects.update_or_create(
+            fleet=fleet,
+            incarnation=known.pop("incarnation"),
+            defaults={**known, "ended_at": now},
+            create_defaults={**known, "ended_at": now, "started_at": now},
+        )
+    if endings:
+        _forget_old(fleet)
+
+
+def end_all(fleet: Fleet, *, reason: str, now: datetime) -> None:
+    """End every attempt of a fleet whose manager is gone, as it was last reported."""
+    last = FleetWorker.objects.filter(fleet=fleet, incarnation=OuterRef("incarnation"))
+    figures = ("node", "pid", "env_steps", "fragments_sent")
+    WorkerAttempt.objects.filter(fleet=fleet, ended_at=None).update(
+        ended_at=now,
+        reason=reason,
+        **{name: Coalesce(Subquery(last.values(name)[:1]), F(name)) for name in figures},
+    )
+    _forget_old(fleet)
+
+
+def _forget_old(fleet: Fleet) -> None:
+    ended = WorkerAttempt.objects.filter(fleet=fleet).exclude(ended_at=None)
+    newest = ended.order_by("-pk").values_list("pk", flat=True)
+    oldest_kept = newest[ATTEMPTS_KEPT - 1 : ATTEMPTS_KEPT].first()
+    if oldest_kept is not None:
+        ended.filter(pk__lt=oldest_kept).delete()

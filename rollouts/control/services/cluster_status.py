@@ -1,0 +1,36 @@
+"""Write down what the cluster has."""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from rollouts.control.services.machine_cordons import follow_machines
+from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
+from runs import services as run_services
+from runs.models import DeckPart
+
+KIND = "ray"
+
+
+def note_cluster(
+    *, cluster: Cluster, address: str, unless_newer_than_seconds: float = 0.0, now: datetime
+) -> bool:
+    """Write down the nodes of the cluster at `address`, or that it does not answer.
+
+    Returns:
+        Whether it was looked at: not if the last look is newer than `unless_newer_than_seconds`.
+    """
+    since = now - timedelta(seconds=unless_newer_than_seconds)
+    if DeckPart.objects.filter(kind=KIND, name=address, proven_at__gt=since).exists():
+        return False
+    try:
+        nodes = cluster.nodes()
+    except ClusterUnreachable as error:
+        run_services.doubt_part(kind=KIND, name=address, problem=str(error), now=now)
+        return True
+    with transaction.atomic():
+        run_services.prove_part(
+            kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now
+        )
+        follow_machines(nodes=nodes)
+    return True

@@ -1,0 +1,191 @@
+"""Write down launches and ends of fleet managers, before and after the cluster acts."""
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
+from rollouts.control.queries.machines import closed_nodes
+from rollouts.control.rules import launch as rules
+from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.reconcile import BUDGET_WINDOW
+from rollouts.control.services import attempts
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus
+from runs.live import announce
+from runs.models import ApiToken, Run, TokenIssuer
+from runs.selectors import weights_directory
+
+ACTOR = "fleet reconciler"
+_LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+@transaction.atomic
+def begin_launch(
+    *, run_id: int, reason: str, platform_url: str, now: datetime, is_external: bool = False
+) -> LaunchOrder | None:
+    """Make a new manager the run's only one, before the cluster launches it.
+
+    A crash between this call and the cluster's answer leaves a manager that never started. The
+    next pass of the reconciler finds it missing and launches another.
+
+    An external manager is the caller itself: the reconciler neither checks nor replaces it.
+
+    Returns:
+        The settings of the new manager, or None if the run does not want one.
+    """
+    Fleet.objects.get_or_create(run_id=run_id)
+    fleet = Fleet.objects.select_for_update().get(run_id=run_id)
+    run = Run.objects.select_for_update().get(pk=run_id)
+    if run.status not in _LAUNCHABLE:
+        return None
+    if run.status == RunStatus.QUEUED:
+        # A person asked for this start: earlier failures do not count against it.
+        fleet.recent_launches_at = []
+        fleet.heard_at = None
+        run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
+    attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
+    _point_at_new_manager(fleet, run.name, is_external=is_external, now=now)
+    token = _mint_only_token(run, now=now)
+    run_services.record_event(
+        run_id=run_id,
+        kind="fleet_launched",
+        message=f"Launching fleet manager {fleet.actor_name}",
+        reason=reason,
+        actor=ACTOR,
+        level="info" if fleet.attempt == 1 else "warning",
+        now=now,
+    )
+    announce(run_id, "fleet")
+    return LaunchOrder(
+        actor_name=fleet.actor_name,
+        incarnation=fleet.incarnation,
+        run=run.name,
+        config=_config_now(run),
+        platform_url=platform_url,
+        token=token,
+        run_key=rules.run_key(run=run.name, created_at=run.created_at),
+        weights_directory=weights_directory(run),
+        closed_nodes=closed_nodes(),
+    )
+
+
+@transaction.atomic
+def launch_simulation(
+    *, name: str, config: dict[str, Any], platform_url: str, actor: str, now: datetime
+) -> LaunchOrder | None:
+    """Create a run and make the caller its manager, before any reconciler hears of it.
+
+    Returns:
+        What the caller must know to be the manager; None if the run does not want one.
+
+    Raises:
+        InvalidRunConfig: If the configuration is wrong.
+    """
+    run = run_services.create_and_start(start=True, actor=actor, now=now, name=name, config=config)
+    order = begin_launch(
+        run_id=run.pk, reason=actor, platform_url=platform_url, is_external=True, now=now
+    )
+    if order is not None:
+        note_placed(run_id=run.pk, incarnation=order.incarnation, now=now)
+    return order
+
+
+def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
+    """Write down that the cluster has taken the manager; False if another one came since."""
+    placed = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
+        placed_at=now, reason=""
+    )
+    announce(run_id, "fleet")
+    return bool(placed)
+
+
+@transaction.atomic
+def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
+    """Say on the run's page why its fleet does not come; return False if it is said already."""
+    fleet, _ = Fleet.objects.get_or_create(run_id=run_id)
+    if not Fleet.objects.filter(pk=fleet.pk).exclude(reason=reason).update(reason=reason):
+        return False
+    run = Run.objects.get(pk=run_id)
+    if run.status in {RunStatus.QUEUED, RunStatus.STARTING}:
+        Run.objects.filter(pk=run_id, status=run.status).update(status_reason=reason)
+    run_services.record_event(
+        run_id=run_id,
+        kind="fleet_waits",
+        message="The fleet does not come up yet",
+        reason=reason,
+        actor=ACTOR,
+        level="warning",
+        now=now,
+    )
+    announce(run_id, "run", "fleet")
+    return True
+
+
+@transaction.atomic
+def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> bool:
+    """Write down that the manager is gone for good; False if another one came since."""
+    ended = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
+        incarnation="", observed="stopped", reason=reason
+    )
+    if not ended:
+        return False
+    attempts.end_all(Fleet.objects.get(run_id=run_id), reason=reason, now=now)
+    workers = FleetWorker.objects.filter(fleet__run_id=run_id)
+    workers.update(state="stopped", env_steps_per_second=0.0, to_send=0)
+    EnvSlot.objects.filter(worker__in=workers).update(state="stopped", pid=None)
+    _revoke_tokens(run_id=run_id, now=now)
+    run_services.record_event(
+        run_id=run_id,
+        kind="fleet_ended",
+        message="Ended the fleet manager",
+        reason=reason,
+        actor=ACTOR,
+        now=now,
+    )
+    announce(run_id, "fleet")
+    return True
+
+
+def _config_now(run: Run) -> dict[str, Any]:
+    """Return the run's configuration with as many workers as are wanted by now."""
+    config: dict[str, Any] = run.config
+    if not run.num_workers:
+        return config
+    return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
+
+
+def _point_at_new_manager(fleet: Fleet, run_name: str, *, is_external: bool, now: datetime) -> None:
+    fleet.attempt += 1
+    fleet.is_external = is_external
+    fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
+    fleet.actor_name = rules.actor_name(run=run_name, attempt=fleet.attempt)
+    fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
+    recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
+    fleet.recent_launches_at = [*recent, now]
+    fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
+    fleet.for_good, fleet.node_id = False, ""
+    fleet.save()
+    FleetWorker.objects.filter(fleet=fleet).update(
+        state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0
+    )
+
+
+def _mint_only_token(run: Run, *, now: datetime) -> str:
+    """Return a token for the new manager; those of earlier ones stop working."""
+    _revoke_tokens(run_id=run.pk, now=now)
+    _, text = run_services.mint_token(
+        name=f"fleet {run.name}",
+        scopes=["worker"],
+        run_id=run.pk,
+        issuer=TokenIssuer.MANAGER,
+        now=now,
+    )
+    return text
+
+
+def _revoke_tokens(*, run_id: int, now: datetime) -> None:
+    managers = ApiToken.objects.filter(run_id=run_id, issuer=TokenIssuer.MANAGER)
+    managers.filter(revoked_at=None).update(revoked_at=now)

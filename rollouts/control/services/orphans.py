@@ -1,0 +1,52 @@
+"""End managers that no run owns: of runs that are gone, or left behind by a launch that died."""
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from rollouts.control.models.fleets import Fleet
+from rollouts.control.rules.launch import run_of
+from rollouts.control.services.launches import ACTOR
+from rollouts.control.services.ray_cluster import Cluster
+from runs import services as run_services
+from runs.live import announce
+from runs.models import Run
+
+logger = logging.getLogger(__name__)
+
+
+def end_orphans(*, cluster: Cluster, platform_url: str, now: datetime) -> list[str]:
+    """End every manager that reports to this platform and is no run's; return their names.
+
+    Raises:
+        ClusterUnreachable: If the cluster does not answer.
+    """
+    ended = []
+    for name in cluster.managers(platform_url=platform_url):
+        # Looked up after the cluster was asked: a launch is written down before the cluster
+        # hears of it, and no two managers ever have one name.
+        if Fleet.objects.filter(actor_name=name).exclude(incarnation="").exists():
+            continue
+        cluster.kill(name)
+        _note(name, now=now)
+        ended.append(name)
+    return ended
+
+
+@transaction.atomic
+def _note(name: str, *, now: datetime) -> None:
+    logger.warning("ended manager %s: no run owns it", name)
+    run_id = Run.objects.filter(name=run_of(name)).values_list("pk", flat=True).first()
+    if run_id is None:
+        return
+    run_services.record_event(
+        run_id=run_id,
+        kind="orphan_ended",
+        message=f"Ended manager {name}, which was left on the cluster",
+        reason="the run has another manager or none",
+        actor=ACTOR,
+        level="warning",
+        now=now,
+    )
+    announce(run_id, "fleet")

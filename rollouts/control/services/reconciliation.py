@@ -1,0 +1,165 @@
+"""Bring the fleet of a run one step closer to what its run wants.
+
+A pass is several short transactions with the cluster's slow answers between them, so that no
+transaction waits for Ray. What was begun is written down before the cluster is asked, and each
+write names the manager it is about: a pass that dies at any line is taken up by the next one.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from django.db import connection, transaction
+
+from buffer.items.rules.states import DropReason
+from buffer.payloads.services.cleanup import drop_open
+from rollouts.control.models.fleets import Fleet
+from rollouts.control.queries.fleets import fleet_view
+from rollouts.control.queries.machines import why_no_machine
+from rollouts.control.rules.reconcile import Action, Decision, after_check, decide
+from rollouts.control.services import launches
+from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, LaunchRefused
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus
+from runs.models import Run
+
+logger = logging.getLogger(__name__)
+
+ENDS_DRAIN: Final = {
+    Action.FINISH_DRAIN: DropReason.DRAINED,
+    Action.CUT_DRAIN: DropReason.KILLED,
+}
+"""Why items that are still open at the end of a drain are dropped."""
+_FORCED: Final = (RunStatus.STOPPED, RunStatus.FAILED)
+
+
+def reconcile(
+    *, run_id: int, cluster: Cluster, platform_url: str, now: datetime
+) -> Decision | None:
+    """Look at one run and act once; return what was decided, or None if another pass is at it.
+
+    Safe to call at any time, twice, and from several processes at once.
+    """
+    with _exclusive(run_id) as mine:
+        if not mine:
+            return None
+        view = fleet_view(run_id)
+        decision = decide(view, now=now)
+        try:
+            if decision.action is Action.CHECK:
+                actor = cluster.actor_state(_fleet(run_id).actor_name)
+                decision = after_check(view, actor, now=now)
+            _act(run_id, decision, cluster=cluster, platform_url=platform_url, now=now)
+        except (ClusterUnreachable, LaunchRefused) as error:
+            launches.note_trouble(run_id=run_id, reason=str(error), now=now)
+        if decision.action is not Action.WAIT:
+            logger.info("run %d: %s (%s)", run_id, decision.action, decision.reason)
+        return decision
+
+
+@contextmanager
+def _exclusive(run_id: int) -> Iterator[bool]:
+    """Hold the run's advisory lock, or yield False at once if someone else does.
+
+    A lock of the session, not of a transaction: no transaction may be open while Ray is asked.
+    PostgreSQL frees it when the connection ends, however the process does.
+    """
+    key = "hashtext('rolldeck fleet'), %s"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_try_advisory_lock({key})", [run_id])
+        [mine] = cursor.fetchone()
+    try:
+        yield mine
+    finally:
+        if mine:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT pg_advisory_unlock({key})", [run_id])
+
+
+def _fleet(run_id: int) -> Fleet:
+    return Fleet.objects.filter(run_id=run_id).first() or Fleet(run_id=run_id)
+
+
+def _act(
+    run_id: int, decision: Decision, *, cluster: Cluster, platform_url: str, now: datetime
+) -> None:
+    action, reason = decision.action, decision.reason
+    if action is Action.LAUNCH:
+        _launch(run_id, reason, cluster=cluster, platform_url=platform_url, now=now)
+    elif action is Action.LET_GO:
+        _end_manager(run_id, reason, cluster=cluster, now=now)
+    elif action is Action.END:
+        _drop_leftovers(run_id, now=now)
+        _end_manager(run_id, reason, cluster=cluster, now=now)
+    elif action is Action.FAIL:
+        run_services.move(
+            run_id=run_id,
+            target=RunStatus.FAILED,
+            actor=launches.ACTOR,
+            reason=reason,
+            now=now,
+        )
+        _drop_leftovers(run_id, now=now)
+        _end_manager(run_id, reason, cluster=cluster, now=now)
+    elif action in ENDS_DRAIN:
+        _end_drain(run_id, decision, now=now)
+        _end_manager(run_id, reason, cluster=cluster, now=now)
+
+
+def _launch(
+    run_id: int, reason: str, *, cluster: Cluster, platform_url: str, now: datetime
+) -> None:
+    """Replace whatever manager there is.
+
+    The cluster is asked for the old one first: while it cannot be reached nothing is written,
+    and so the budget of launches is not spent on a cluster that is away, or that is cordoned
+    as a whole.
+    """
+    earlier = _fleet(run_id)
+    cluster.reach()
+    if reason_to_wait := why_no_machine():
+        raise LaunchRefused(reason_to_wait)
+    if earlier.actor_name and not earlier.is_external:
+        cluster.kill(earlier.actor_name)
+    order = launches.begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
+    if order is None:
+        return
+    cluster.launch(order)
+    launches.note_placed(run_id=run_id, incarnation=order.incarnation, now=now)
+
+
+def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -> None:
+    fleet = _fleet(run_id)
+    if not fleet.incarnation:
+        return
+    if not fleet.is_external:
+        cluster.kill(fleet.actor_name)
+    launches.note_ended(run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now)
+
+
+@transaction.atomic
+def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
+    """Drop what no batch will take and move a draining run to where it was going."""
+    run = Run.objects.get(pk=run_id)
+    if run.status != RunStatus.DRAINING:
+        return
+    # The buffer's lock before the run's row: the order in which batches are formed.
+    drop_open(run_id=run_id, reason=ENDS_DRAIN[decision.action], now=now)
+    run_services.move(
+        run_id=run_id,
+        target=RunStatus(run.drain_target),
+        actor=launches.ACTOR,
+        reason=decision.reason,
+        now=now,
+    )
+
+
+def _drop_leftovers(run_id: int, *, now: datetime) -> None:
+    """Drop what a run that was ended by force left open in the buffer.
+
+    The buffer sweeps ended runs by itself, so whoever dies before this line loses nothing.
+    """
+    if Run.objects.filter(pk=run_id, status__in=_FORCED).exists():
+        drop_open(run_id=run_id, reason=DropReason.KILLED, now=now)

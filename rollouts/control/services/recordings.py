@@ -1,0 +1,195 @@
+"""Ask a fleet to film episodes, and keep what it filmed."""
+
+import uuid
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from django.conf import settings
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from rolldeck.errands import RecordingUpdate
+from rollouts.control.models.fleets import Recording
+from rollouts.control.schemas.fleets import RecordingRequest
+from rollouts.fleet.worker import log_text
+from runs.core.lifecycle import RunStatus
+from runs.live import announce
+from runs.models import Run
+from runs.services.events import record_event
+
+PENDING_AT_MOST: Final = 8
+"""Recordings of one run that may be under way together."""
+PATIENCE: Final = timedelta(minutes=15)
+"""How long an episode may take from the request to the film."""
+FAILED_KEPT: Final = 20
+PENDING: Final = ("requested", "recording")
+_OVER: Final = (RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED)
+_SUFFIX: Final = {"video/webm": "webm", "text/plain": "txt"}
+
+
+class InvalidRecording(ValueError):
+    """What was asked for cannot be filmed; `field` says why not."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class TooManyRecordings(Exception):
+    """As many recordings as may be are under way."""
+
+
+class RecordingNotFound(LookupError):
+    """There is no such recording, or none that waits for this."""
+
+
+@transaction.atomic
+def request_recordings(
+    *, run_id: int, wanted: RecordingRequest, actor: str, now: datetime
+) -> list[Recording]:
+    """Ask the fleet to film the next episodes of slots.
+
+    Raises:
+        InvalidRecording: If the run has no such worker, slot or environment, or is over.
+        TooManyRecordings: If too many are under way.
+    """
+    run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
+    spec = _check(run, wanted)
+    under_way = Recording.objects.filter(run_id=run_id, state__in=PENDING).count()
+    if under_way + wanted.episodes > PENDING_AT_MOST:
+        raise TooManyRecordings(
+            f"{under_way} recordings are under way; {PENDING_AT_MOST} may be at a time"
+        )
+    rows = [
+        Recording(
+            run_id=run_id,
+            requested_by=actor,
+            requested_at=now,
+            environment=spec,
+            wanted_worker=wanted.worker,
+            wanted_slot=wanted.slot,
+        )
+        for _ in range(wanted.episodes)
+    ]
+    Recording.objects.bulk_create(rows)
+    record_event(
+        run_id=run_id,
+        kind="recording_requested",
+        message="an episode is to be recorded"
+        if wanted.episodes == 1
+        else f"{wanted.episodes} episodes are to be recorded",
+        actor=actor,
+        reason=wanted.reason,
+        now=now,
+    )
+    announce(run_id, "errands", "recordings")
+    return rows
+
+
+def _check(run: Run, wanted: RecordingRequest) -> str:
+    """Return the environment that will be filmed."""
+    fleet = run.config.get("fleet", {})
+    spec = str(run.config.get("environment", {}).get("spec", ""))
+    if not fleet or run.status in _OVER:
+        raise InvalidRecording("run", "it has no fleet that could film")
+    if wanted.environment not in {"", spec}:
+        raise InvalidRecording("environment", f"the run's fleet steps {spec} only")
+    if wanted.worker is not None and wanted.worker >= fleet["num_workers"]:
+        raise InvalidRecording("worker", f"the fleet has workers 0 to {fleet['num_workers'] - 1}")
+    if wanted.slot is not None and wanted.worker is None:
+        raise InvalidRecording("worker", "a slot belongs to a worker: name it too")
+    if wanted.slot is not None and wanted.slot >= fleet["envs_per_worker"]:
+        last = fleet["envs_per_worker"] - 1
+        raise InvalidRecording("slot", f"a worker has slots 0 to {last}")
+    return spec
+
+
+def update_recording(
+    *, run_id: int, recording_id: uuid.UUID, update: RecordingUpdate, now: datetime
+) -> Recording:
+    """Take what a worker says of a recording; its film is stored before any row names it.
+
+    Raises:
+        RecordingNotFound: If no recording of the run waits for it.
+    """
+    found = Recording.objects.filter(pk=recording_id, run_id=run_id, state__in=PENDING)
+    if not found.exists():
+        raise RecordingNotFound(f"no recording {recording_id} is under way")
+    fields = _fields(update, now=now)
+    name = ""
+    if update.state == "ready" and update.filmed is not None:
+        suffix = _SUFFIX[update.filmed.media_type]
+        path = f"recordings/{run_id}/{recording_id}.{suffix}"
+        name = default_storage.save(path, ContentFile(update.content))
+        fields |= _film_fields(update) | {"file": name}
+    with transaction.atomic():
+        taken = found.update(**fields)
+        if taken and name:
+            _forget_old(run_id)
+        announce(run_id, "recordings")
+    if not taken:
+        if name:
+            default_storage.delete(name)
+        raise RecordingNotFound(f"recording {recording_id} is over")
+    return Recording.objects.get(pk=recording_id)
+
+
+def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "state": update.state,
+        "worker": update.worker,
+        "slot": update.slot,
+        "reason": log_text.clean(update.reason),
+    }
+    if update.state == "recording":
+        return fields | {"started_at": now}
+    if update.state == "ready" and (update.filmed is None or not update.content):
+        return fields | {"state": "failed", "reason": "no film came", "finished_at": now}
+    return fields | {"finished_at": now}
+
+
+def _film_fields(update: RecordingUpdate) -> dict[str, object]:
+    filmed = update.filmed
+    assert filmed is not None  # noqa: S101 the caller has looked
+    return {
+        "episode_return": update.total_return,
+        "episode_length": update.length,
+        "outcome": update.outcome,
+        "policy_step": update.policy_step,
+        "media_type": filmed.media_type,
+        "frames": filmed.frames,
+        "frames_left_out": filmed.left_out,
+        "frames_per_second": filmed.frames_per_second,
+        "width": filmed.width,
+        "height": filmed.height,
+        "note": log_text.clean(filmed.note),
+        "size_bytes": len(update.content),
+    }
+
+
+def _forget_old(run_id: int) -> None:
+    """Keep the newest films of a run, and the newest failures."""
+    ready = Recording.objects.filter(run_id=run_id, state="ready").order_by("-finished_at", "-pk")
+    for old in ready[settings.ROLLDECK_RECORDINGS_PER_RUN :]:
+        transaction.on_commit(partial(default_storage.delete, str(old.file)))
+        old.delete()
+    failed = Recording.objects.filter(run_id=run_id, state="failed").order_by("-requested_at")
+    kept = failed.values_list("pk", flat=True)[:FAILED_KEPT]
+    failed.exclude(pk__in=list(kept)).delete()
+
+
+def give_up_recordings(*, now: datetime) -> int:
+    """Call those failed that no fleet will finish any more; return how many."""
+    under_way = Recording.objects.filter(state__in=PENDING)
+    late = under_way.filter(requested_at__lt=now - PATIENCE).update(
+        state="failed",
+        reason=f"no episode was recorded within {PATIENCE.seconds // 60} minutes",
+        finished_at=now,
+    )
+    over = under_way.filter(run__status__in=_OVER).update(
+        state="failed", reason="the run ended first", finished_at=now
+    )
+    return late + over

@@ -1,0 +1,180 @@
+"""Store what fleets report about themselves."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.db import transaction
+
+from rolldeck import wire
+from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, Fleet, FleetWorker
+from rollouts.control.rules.returns import keep_recent, mean
+from rollouts.control.rules.weight_syncs import Steps
+from rollouts.control.services import attempts
+from rollouts.control.services.many_rows import store_rows
+from rollouts.control.services.weight_syncs import note_deliveries
+from rollouts.fleet.manager import reports as rules
+from rollouts.fleet.worker import log_text
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus
+from runs.live import announce
+from runs.models import Run
+
+
+@transaction.atomic
+def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bool:
+    """Store a report once; return False if it was stored before.
+
+    Raises:
+        StaleIncarnation: If the run has another manager now, or none.
+        InvalidReport: If the report names a worker or a slot twice.
+    """
+    rules.check(report)
+    fleet = Fleet.objects.select_for_update().filter(run_id=run_id).first()
+    if fleet is None or fleet.incarnation != report.incarnation:
+        current = (fleet.incarnation if fleet else "") or "none"
+        raise rules.StaleIncarnation(
+            f"incarnation {report.incarnation}; the run's manager is {current}"
+        )
+    if report.sequence <= fleet.sequence:
+        return False
+    if fleet.observed_at is None:
+        _forget_trouble(run_id)
+    fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
+    _store_episodes(fleet, report.episodes, now=now)
+    fleet.sequence = report.sequence
+    fleet.observed, fleet.reason = report.state, report.reason
+    fleet.observed_at = fleet.heard_at = now
+    fleet.for_good, fleet.node_id = report.for_good, report.node_id
+    fleet.save()
+    _store_events(run_id, report.events, now=now)
+    endings = [event.ending for event in report.events if event.ending]
+    attempts.note_endings(fleet, endings, now=now)
+    _note_first_steps(run_id, report.workers, now=now)
+    announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
+    return True
+
+
+def _forget_trouble(run_id: int) -> None:
+    """Stop saying why the fleet does not come up: it has just spoken for the first time."""
+    troubled = Run.objects.filter(pk=run_id, status=RunStatus.STARTING).exclude(status_reason="")
+    if troubled.update(status_reason=""):
+        announce(run_id, "run")
+
+
+def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: datetime) -> int:
+    """Store the workers and their slots; return the env steps made since the last report."""
+    stored = list(FleetWorker.objects.filter(fleet=fleet))
+    before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
+    workers = list(workers)
+    note_deliveries(fleet, workers, _steps_of(stored), now=now)
+    attempts.note_beginnings(fleet, _new_ones(workers, before), now=now)
+    steps = 0
+    rows: list[dict[str, Any]] = []
+    slots: list[dict[str, Any]] = []
+    for worker in workers:
+        values = msgspec.structs.asdict(worker)
+        reported_slots = values.pop("slots")
+        # Whatever an environment printed: the fleet has cleaned it, or says so.
+        values["last_log"] = log_text.clean(worker.last_log)
+        rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
+        # An index is no id yet: it is looked up when the slots are stored.
+        slots += [
+            {"worker_id": worker.index, **msgspec.structs.asdict(slot)} for slot in reported_slots
+        ]
+        steps += rules.env_steps_since(
+            before=before.get(worker.index),
+            incarnation=worker.incarnation,
+            env_steps=worker.env_steps,
+        )
+    store_rows(FleetWorker, rows, key=("fleet_id", "index"))
+    ids = dict(FleetWorker.objects.filter(fleet=fleet).values_list("index", "pk"))
+    for slot in slots:
+        slot["worker_id"] = ids[slot["worker_id"]]
+    store_rows(EnvSlot, slots, key=("worker_id", "slot"))
+    _close_the_left(fleet, {row["index"] for row in rows})
+    return steps
+
+
+def _steps_of(stored: Iterable[FleetWorker]) -> dict[int, tuple[str, Steps]]:
+    """Return incarnation and versions of each worker as of the last report, by index."""
+    return {
+        worker.index: (
+            worker.incarnation,
+            Steps(worker.announced_step, worker.staged_step, worker.active_step),
+        )
+        for worker in stored
+    }
+
+
+def _new_ones(
+    workers: Iterable[wire.WorkerReport], before: Mapping[int, tuple[str, int]]
+) -> list[wire.WorkerReport]:
+    """Return the workers of which the last report named another incarnation, or none."""
+    return [
+        worker
+        for worker in workers
+        if worker.incarnation != rules.NEVER_SPAWNED
+        and before.get(worker.index, ("", 0))[0] != worker.incarnation
+    ]
+
+
+def _close_the_left(fleet: Fleet, present: set[int]) -> None:
+    """Call workers stopped that the fleet no longer speaks of: it has become smaller."""
+    left = FleetWorker.objects.filter(fleet=fleet).exclude(index__in=present)
+    left = left.exclude(state="stopped")
+    ids = list(left.values_list("pk", flat=True))
+    if ids:
+        # A seat that is no more is not kept free: who comes back to it is another worker.
+        left.update(
+            state="stopped",
+            env_steps_per_second=0.0,
+            to_send=0,
+            outstanding=0,
+            is_cordoned=False,
+            cordoned_at=None,
+        )
+        EnvSlot.objects.filter(worker__in=ids).update(state="stopped", pid=None)
+
+
+def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now: datetime) -> None:
+    served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=fleet.run_id)
+    rows = []
+    for window in windows:
+        if window.mode == "train":
+            fleet.recent_returns = keep_recent(fleet.recent_returns, window.returns)
+        rows.append(
+            {
+                **msgspec.structs.asdict(window),
+                "run_id": fleet.run_id,
+                "at": now,
+                "env_steps_total": fleet.env_steps_total,
+                "served_steps": served_steps,
+                "recent_return_mean": mean(fleet.recent_returns),
+            }
+        )
+    store_rows(EpisodeWindow, rows)
+
+
+def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: datetime) -> None:
+    for event in events:
+        run_services.record_event(
+            run_id=run_id,
+            kind=event.kind,
+            message=event.message,
+            actor="fleet",
+            level=event.level,
+            details=event.details,
+            now=now,
+        )
+
+
+def _note_first_steps(run_id: int, workers: Iterable[wire.WorkerReport], *, now: datetime) -> None:
+    """Call a starting run running once one of its workers has stepped an environment."""
+    if not any(worker.env_steps for worker in workers):
+        return
+    # Only from starting: a run that was paused meanwhile must stay paused.
+    starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
+    if starting.exists():
+        run_services.move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)

@@ -1,0 +1,43 @@
+"""Have one worker of a fleet replaced by a new one."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from rollouts.control.schemas.workers import WorkerRestart
+from rollouts.control.services.worker_placement import WorkerNotThere, seat_of
+from runs.live import announce
+from runs.services.events import record_event
+
+
+@transaction.atomic
+def restart_worker(
+    *, run_id: int, index: int, wanted: WorkerRestart, actor: str, now: datetime
+) -> None:
+    """Ask the fleet to replace a worker; asking again for the same one changes nothing.
+
+    The worker sends what it can first; steps of fragments that it was filling are counted as lost.
+
+    Raises:
+        WorkerNotFound: If the fleet has no such worker.
+        WorkerNotThere: If the incarnation is not the one that is there, it is cordoned, or no
+            fleet runs.
+    """
+    seat = seat_of(run_id, index)
+    mine = seat.held_by(wanted.incarnation)
+    if mine.exclude(cordoned_at=None).exists():
+        raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon, and another one comes")
+    new = mine.exclude(restart_of=F("incarnation"))
+    if new.update(restart_of=wanted.incarnation, restart_reason=wanted.reason):
+        record_event(
+            run_id=run_id,
+            kind="worker_restart_asked",
+            message=f"worker {index} is to be replaced",
+            actor=actor,
+            reason=wanted.reason,
+            now=now,
+        )
+        announce(run_id, "errands", "fleet")
+    else:
+        seat.demand(wanted.incarnation)

@@ -1,0 +1,53 @@
+"""Ask a worker of a fleet what its threads are at."""
+
+import uuid
+from datetime import datetime
+from typing import Final
+
+from django.db import transaction
+
+from rollouts.control.models.fleets import LogRequest
+from rollouts.control.schemas.workers import StacksWanted
+from rollouts.control.services.logs import SHARED_FOR
+from rollouts.control.services.worker_placement import seat_of
+from rollouts.fleet.worker.log_text import LINES_AT_MOST
+from runs.live import announce
+from runs.services.events import record_event
+
+KIND: Final = "stacks"
+
+
+@transaction.atomic
+def ask_for_stacks(
+    *, run_id: int, index: int, wanted: StacksWanted, actor: str, now: datetime
+) -> None:
+    """Have a worker say what its threads are at; an unanswered question of a moment ago will do.
+
+    Raises:
+        WorkerNotFound: If the fleet has no such worker.
+        WorkerNotThere: If the incarnation is not the one that is there, or no fleet runs.
+    """
+    seat_of(run_id, index).demand(wanted.incarnation)
+    started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": wanted.incarnation}
+    row, is_new = LogRequest.objects.get_or_create(
+        run_id=run_id, kind=KIND, worker=index, slot=None, defaults=started
+    )
+    row = LogRequest.objects.select_for_update().get(pk=row.pk)
+    waits = row.answered_at is None or row.answered_at < row.asked_at
+    is_same = row.incarnation == wanted.incarnation
+    if not is_new and waits and is_same and now - row.asked_at <= SHARED_FOR:
+        return
+    if not is_new:
+        row.request, row.asked_at, row.incarnation = uuid.uuid4(), now, wanted.incarnation
+        row.content, row.note = [], ""
+        row.save(update_fields=["request", "asked_at", "incarnation", "content", "note"])
+    record_event(
+        run_id=run_id,
+        kind="worker_stacks_asked",
+        message=f"worker {index} was asked what its threads are at",
+        actor=actor,
+        reason=wanted.reason,
+        now=now,
+        details={"worker": index, "incarnation": wanted.incarnation},
+    )
+    announce(run_id, "errands")

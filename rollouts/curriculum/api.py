@@ -1,0 +1,342 @@
+"""Give workers of language runs their tasks, take their outcomes, and show lessons."""
+
+from typing import Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.lessons import (
+    LeaseRenewal,
+    LeaseRenewed,
+    LessonOutcome,
+    OutcomeReceipt,
+    RolloutTask,
+    TaskRequest,
+)
+from rollouts.curriculum.queries import lessons as queries_lessons
+from rollouts.curriculum.queries.lesson_progress import (
+    BUCKETS_AT_MOST,
+    lesson_progress,
+    micro_evaluations,
+)
+from rollouts.curriculum.queries.lessons import (
+    LESSON_ROWS_AT_MOST,
+    MOST_WITH_SAMPLES,
+    evaluations,
+    lesson_changes,
+    lessons,
+)
+from rollouts.curriculum.schemas import (
+    EvaluationRequest,
+    EvaluationRow,
+    Evaluations,
+    LessonHistory,
+    LessonProgress,
+    Lessons,
+    LessonSteering,
+    MicroEvaluations,
+)
+from rollouts.curriculum.services.evaluation_requests import request_evaluations
+from rollouts.curriculum.services.evaluations import renew_evaluation
+from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_steering import steer_lesson
+from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from runs.api import bodies
+from runs.api.identity import identity_of
+from runs.api.openapi import between, problems
+from runs.api.permissions import Operators, Readers, scoped
+from runs.selectors import readable_run_id, run_id_named
+
+ROWS: Final = 100
+BUCKETS: Final = 60
+
+_LESSON = OpenApiParameter("lesson", str, description="Only of this lesson.")
+_LIMIT = OpenApiParameter(
+    "limit",
+    between(1, LESSON_ROWS_AT_MOST),
+    description=f"Rows at most; 1 to {LESSON_ROWS_AT_MOST}, {ROWS} if absent.",
+)
+
+
+class LessonsView(APIView):
+    """The lessons of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lessons",
+        responses={200: Lessons, **problems(409)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List lessons.
+
+        Empty before the run has registered them.
+        """
+        return bodies.answer(lessons(readable_run_id(run)))
+
+
+class LessonTasksView(APIView):
+    """What workers are to do next."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="lesson_task",
+        request=TaskRequest,
+        responses={200: RolloutTask, **problems(409)},
+        tags=["lessons"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Get the next lesson task.
+
+        A due evaluation, otherwise a lesson to sample, otherwise the reason to wait.
+        """
+        wanted = bodies.read(request, TaskRequest)
+        task = next_lesson_task(run_id=run_id_named(run), request=wanted, now=timezone.now())
+        return bodies.answer(task)
+
+
+class LessonOutcomesView(APIView):
+    """How rollouts of a lesson ended."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="lesson_outcome",
+        request=LessonOutcome,
+        responses={200: OutcomeReceipt, **problems(409)},
+        tags=["lessons"],
+    )
+    def post(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """Report a lesson outcome.
+
+        A repeated report is counted once. Returns the lessons that changed state.
+        """
+        outcome = bodies.read(request, LessonOutcome)
+        receipt = take_outcome(
+            run_id=run_id_named(run), lesson=lesson, outcome=outcome, now=timezone.now()
+        )
+        return bodies.answer(receipt)
+
+
+class LessonSteeringView(APIView):
+    """What a person wants of a lesson, whatever the curriculum says."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="lesson_steer",
+        request=LessonSteering,
+        responses={200: Lessons, **problems(409)},
+        tags=["lessons"],
+    )
+    def put(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """Override a lesson's state.
+
+        Locks or activates a lesson and sets its weight, or returns it to the curriculum.
+        """
+        wanted, run_id = bodies.read(request, LessonSteering), run_id_named(run)
+        steer_lesson(
+            run_id=run_id,
+            lesson=lesson,
+            wanted=wanted,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return bodies.answer(lessons(run_id))
+
+
+class MicroEvaluationsView(APIView):
+    """Small looks at a lesson beside its training."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_micro_evaluations",
+        parameters=[_LIMIT],
+        responses={200: MicroEvaluations},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """List a lesson's micro-evaluations.
+
+        Newest first; they do not affect the curriculum.
+        """
+        rows = micro_evaluations(readable_run_id(run), lesson=lesson, limit=_limit_of(request))
+        return bodies.answer(MicroEvaluations(results=rows))
+
+
+class LessonHistoryView(APIView):
+    """How lessons moved."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_history",
+        parameters=[_LESSON, _LIMIT],
+        responses={200: LessonHistory},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List lesson transitions.
+
+        Newest first, with reasons.
+        """
+        rows = lesson_changes(
+            readable_run_id(run), lesson=_lesson_of(request), limit=_limit_of(request)
+        )
+        return bodies.answer(LessonHistory(results=rows))
+
+
+class LessonProgressView(APIView):
+    """How the training of lessons went."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_progress",
+        parameters=[
+            OpenApiParameter(
+                "buckets",
+                between(1, BUCKETS_AT_MOST),
+                description=f"Of versions, about; 1 to {BUCKETS_AT_MOST}, {BUCKETS} if absent.",
+            )
+        ],
+        responses={200: LessonProgress, **problems(409)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get lesson progress.
+
+        Samples and successes of each lesson by policy version of this epoch.
+        """
+        buckets = bodies.whole_number(
+            request,
+            "buckets",
+            default=BUCKETS,
+            at_least=1,
+            at_most=BUCKETS_AT_MOST,
+        )
+        found = lesson_progress(readable_run_id(run), buckets=buckets or BUCKETS)
+        return bodies.answer(found)
+
+
+class EvaluationsView(APIView):
+    """Evaluations of lessons."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators ask for evaluations, everybody of the run looks."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="evaluations",
+        parameters=[
+            _LESSON,
+            _LIMIT,
+            OpenApiParameter(
+                "samples",
+                between(0, MOST_WITH_SAMPLES),
+                description="How many of the newest results bring answers to look at; 0 to "
+                f"{MOST_WITH_SAMPLES}, 1 if absent.",
+            ),
+        ],
+        responses={200: Evaluations},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List evaluations.
+
+        Newest first.
+        """
+        with_samples = bodies.whole_number(
+            request, "samples", default=1, at_least=0, at_most=MOST_WITH_SAMPLES
+        )
+        rows = evaluations(
+            readable_run_id(run),
+            lesson=_lesson_of(request),
+            limit=_limit_of(request),
+            with_samples=with_samples or 0,
+        )
+        return bodies.answer(Evaluations(results=rows))
+
+    @extend_schema(
+        operation_id="evaluations_request",
+        request=EvaluationRequest,
+        responses={201: Evaluations, **problems(409)},
+        tags=["lessons"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Request evaluations of lessons.
+
+        Evaluates lessons at the current policy version; returns the newest evaluations.
+        """
+        wanted, run_id = bodies.read(request, EvaluationRequest), run_id_named(run)
+        request_evaluations(
+            run_id=run_id,
+            lessons=wanted.lessons,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        rows = evaluations(run_id, lesson="", limit=ROWS, with_samples=0)
+        return bodies.answer(Evaluations(results=rows), status=201)
+
+
+class EvaluationView(APIView):
+    """One evaluation of a lesson."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="evaluation",
+        responses={200: EvaluationRow},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
+        """Get an evaluation.
+
+        With sample answers.
+        """
+        return bodies.answer(queries_lessons.evaluation(readable_run_id(run), evaluation))
+
+
+class EvaluationLeaseView(APIView):
+    """The lease of an evaluation that a worker is at."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="evaluation_lease",
+        request=LeaseRenewal,
+        responses={200: LeaseRenewed, **problems(409)},
+        tags=["lessons"],
+    )
+    def put(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
+        """Renew an evaluation's lease.
+
+        For the worker with the current fence.
+        """
+        wanted = bodies.read(request, LeaseRenewal)
+        seconds = renew_evaluation(
+            run_id=run_id_named(run), evaluation=evaluation, fence=wanted.fence
+        )
+        return bodies.answer(LeaseRenewed(seconds=seconds))
+
+
+def _lesson_of(request: Request) -> str:
+    lesson = request.query_params.get("lesson", "")
+    if "\x00" in lesson:
+        raise bodies.InvalidBody("lesson", "must not contain the NUL character")
+    return lesson
+
+
+def _limit_of(request: Request) -> int:
+    limit = bodies.whole_number(
+        request, "limit", default=ROWS, at_least=1, at_most=LESSON_ROWS_AT_MOST
+    )
+    return limit or 1

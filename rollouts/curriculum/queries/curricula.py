@@ -1,0 +1,161 @@
+"""Find the curriculum that a run's configuration describes, and refuse what cannot be one."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+from django.conf import settings
+
+from rollouts.curriculum.models import Lesson
+from rollouts.curriculum.rules.configured import (
+    STRATEGIES,
+    check_curriculum,
+    lessons_of,
+    make_strategy,
+)
+from rollouts.curriculum.rules.lessons import InvalidCurriculum, LessonStatus, in_order
+from rollouts.curriculum.rules.lessons import Lesson as LessonRules
+from rollouts.curriculum.rules.performance import Progress
+from rollouts.curriculum.rules.strategy import Strategy, initial_progress
+from rollouts.environments.rules.task_specs import KIND as TASK
+from rollouts.environments.rules.task_specs import TASKS, InvalidTask, make_task
+from runs.core.language_config import LanguageConfig
+from runs.core.run_config import InvalidRunConfig, RunConfig
+from runs.models import Run
+
+
+class NoCurriculum(Exception):
+    """The run is no language run, so it has no lessons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCurriculum:
+    """What never changes about the lessons of a run."""
+
+    language: LanguageConfig
+    seed: int
+    """Of the run."""
+    strategy: Strategy
+    lessons: dict[str, LessonRules]
+    order: list[str]
+    """Names, none before what it requires."""
+    dependents: dict[str, list[str]]
+    """Lessons that require one."""
+
+
+# A configuration is never changed once its run is there.
+@lru_cache(maxsize=32)
+def curriculum_of(run_id: int) -> RunCurriculum:
+    """Return the curriculum of a run.
+
+    Raises:
+        NoCurriculum: If it is no language run.
+        InvalidCurriculum: If its strategy is not registered any more.
+    """
+    config = Run.objects.values_list("config", flat=True).get(pk=run_id)
+    if not config or config.get("language") is None:
+        raise NoCurriculum("only language runs have lessons")
+    language = msgspec.convert(config["language"], LanguageConfig)
+    lessons = lessons_of(language)
+    dependents: defaultdict[str, list[str]] = defaultdict(list)
+    for name, lesson in lessons.items():
+        for requirement in lesson.requires:
+            dependents[requirement.lesson].append(name)
+    return RunCurriculum(
+        language=language,
+        seed=config["seed"],
+        strategy=strategy_of(language),
+        lessons=lessons,
+        order=in_order(lessons),
+        dependents=dict(dependents),
+    )
+
+
+def first_rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
+    """Return the lessons of a run where they begin, in order, not stored."""
+    standing = initial_progress(curriculum.lessons)
+    made = []
+    for position, name in enumerate(curriculum.order):
+        row = Lesson(run_id=run_id, name=name, position=position)
+        weigh(row, standing[name], curriculum)
+        made.append(row)
+    return made
+
+
+def weigh(row: Lesson, progress: Progress, curriculum: RunCurriculum) -> None:
+    """Write down how likely a lesson is drawn, so that a draw reads one number of each."""
+    lesson, strategy = curriculum.lessons[row.name], curriculum.strategy
+    row.status = progress.status
+    row.success = strategy.success(lesson, progress)
+    is_active = progress.status is LessonStatus.ACTIVE
+    row.weight = strategy.weight(lesson, progress) if is_active else 0.0
+
+
+def strategy_of(language: LanguageConfig) -> Strategy:
+    """Return the strategy that a run asks for.
+
+    Raises:
+        InvalidCurriculum: If it is not registered, cannot be imported, or refuses its options.
+    """
+    return make_strategy(
+        _class_of(language.strategy),
+        language.strategy_options,
+        evaluation_samples=language.evaluation.examples,
+    )
+
+
+def _class_of(name: str) -> type[Any]:
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    if name not in settings.ROLLDECK_STRATEGIES:
+        known = ", ".join([*STRATEGIES, *settings.ROLLDECK_STRATEGIES])
+        raise InvalidCurriculum(
+            "strategy",
+            f"{name!r} is not registered: an administrator must add it to ROLLDECK_STRATEGIES; "
+            f"known: {known}",
+        )
+    module, _, attribute = name.partition(":")
+    try:
+        found: type[Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
+    return found
+
+
+def check_language(config: RunConfig) -> None:
+    """Refuse a configuration whose lessons could never be learnt.
+
+    Raises:
+        InvalidRunConfig: Naming the field.
+    """
+    language = config.language
+    if language is None:
+        return
+    try:
+        lessons = lessons_of(language)
+        check_curriculum(lessons, strategy_of(language))
+    except InvalidCurriculum as error:
+        raise InvalidRunConfig(f"language.{error.field}", error.message) from error
+    for name, lesson in language.lessons.items():
+        _check_environment(f"language.lessons.{name}", lesson.spec, lesson.kwargs)
+
+
+def _check_environment(field: str, spec: str, kwargs: dict[str, Any]) -> None:
+    """Accept a built-in task or a registered environment; workers would import the others."""
+    if spec in settings.ROLLDECK_ENVIRONMENTS:
+        return
+    if not spec.startswith(TASK):
+        raise InvalidRunConfig(
+            f"{field}.spec",
+            f"{spec!r} is not a registered token environment: an administrator must add it to "
+            "ROLLDECK_ENVIRONMENTS, here and on every machine with workers; without that there "
+            f"are {', '.join(TASK + name for name in TASKS)}",
+        )
+    try:
+        make_task(spec, kwargs)
+    except InvalidTask as error:
+        place, _, message = str(error).partition(": ")
+        raise InvalidRunConfig(f"{field}.{place}", message) from error

@@ -1,0 +1,95 @@
+"""Read how the training of a run's lessons went, version by version."""
+
+from typing import Final
+
+from django.db.models import Count, F, Max, Min, QuerySet, Sum
+
+from rollouts.curriculum.models import LessonOutcome
+from rollouts.curriculum.queries.curricula import curriculum_of
+from rollouts.curriculum.rules.evaluation import Interval
+from rollouts.curriculum.rules.student import wilson
+from rollouts.curriculum.schemas import LessonLine, LessonProgress, MicroEvaluationRow
+from runs.models import Run
+
+OUTCOMES_READ: Final = 100_000
+"""Of a run, the newest: what one look costs at most."""
+CELLS_AT_MOST: Final = 20_000
+"""Lessons times buckets of an answer, about."""
+BUCKETS_AT_MOST: Final = 200
+
+
+def lesson_progress(
+    run_id: int, *, buckets: int, outcomes_read: int = OUTCOMES_READ
+) -> LessonProgress:
+    """Return what was sampled of each lesson, and how much of it succeeded.
+
+    Only training that counted, and only the present epoch: versions begin anew with each.
+
+    Args:
+        run_id: Of a language run.
+        buckets: About so many, 1 to `BUCKETS_AT_MOST`; fewer where there are many lessons.
+        outcomes_read: At most so many, the newest.
+
+    Raises:
+        NoCurriculum: If it is no language run.
+    """
+    curriculum = curriculum_of(run_id)
+    epoch = Run.objects.values_list("epoch", flat=True).get(pk=run_id)
+    told = LessonOutcome.objects.filter(run_id=run_id, epoch=epoch, mode="train", counted=True)
+    seen = told.order_by("-pk")[:outcomes_read].aggregate(
+        count=Count("pk"), oldest=Min("pk"), first=Min("policy_step"), last=Max("policy_step")
+    )
+    count: int = seen["count"]
+    if not count:
+        return LessonProgress(epoch=epoch, bucket=1, outcomes=0, is_whole=True, results=[])
+    many = max(1, min(buckets, BUCKETS_AT_MOST, CELLS_AT_MOST // len(curriculum.order)))
+    # Buckets begin at multiples of their width, so that they stay where they are.
+    width = 1 + (seen["last"] - seen["first"]) // many
+    lines = _lines(told.filter(pk__gte=seen["oldest"]), width=width)
+    return LessonProgress(
+        epoch=epoch,
+        bucket=width,
+        outcomes=count,
+        is_whole=count < outcomes_read,
+        results=[lines[name] for name in curriculum.order if name in lines],
+    )
+
+
+def _lines(told: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine]:
+    """Return a line for each lesson that was sampled."""
+    found = (
+        told.annotate(bucket=F("policy_step") / width)
+        .values_list("lesson", "bucket")
+        .annotate(episodes=Sum("samples"), succeeded=Sum("successes"))
+        .order_by("bucket")
+    )
+    lines: dict[str, LessonLine] = {}
+    for lesson, bucket, samples, successes in found:
+        line = lines.setdefault(
+            lesson, LessonLine(lesson=lesson, step=[], samples=[], successes=[])
+        )
+        line.step.append(bucket * width)
+        line.samples.append(samples)
+        line.successes.append(successes)
+    return lines
+
+
+def micro_evaluations(run_id: int, *, lesson: str, limit: int) -> list[MicroEvaluationRow]:
+    """Return the small looks at a lesson that move nothing, newest first."""
+    found = LessonOutcome.objects.filter(
+        run_id=run_id, lesson=lesson, mode="micro_eval", samples__gt=0
+    )
+    return [_micro_row(row) for row in found.order_by("-pk")[:limit]]
+
+
+def _micro_row(row: LessonOutcome) -> MicroEvaluationRow:
+    low, high = wilson(row.successes, row.samples)
+    return MicroEvaluationRow(
+        at=row.at,
+        epoch=row.epoch,
+        policy_step=row.policy_step,
+        worker=row.worker,
+        samples=row.samples,
+        successes=row.successes,
+        success=Interval(row.successes / row.samples, low, high),
+    )

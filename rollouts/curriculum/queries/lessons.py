@@ -1,0 +1,241 @@
+"""Read what pages need to know of a run's lessons."""
+
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from django.db.models import QuerySet
+
+from rolldeck.lessons import Sample
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.curriculum.models import (
+    OPEN_EVALUATIONS,
+    Curriculum,
+    Evaluation,
+    Lesson,
+    LessonChange,
+)
+from rollouts.curriculum.queries.curricula import (
+    NoCurriculum,
+    RunCurriculum,
+    curriculum_of,
+    first_rows,
+)
+from rollouts.curriculum.rules.evaluation import EvaluationFigures, pass_intervals
+from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.curriculum.rules.steering import reweighted
+from rollouts.curriculum.rules.strategy import concentration, drawn
+from rollouts.curriculum.schemas import (
+    CurriculumSummary,
+    EvaluationRow,
+    LessonChangeRow,
+    LessonRequirement,
+    LessonRow,
+    Lessons,
+)
+from runs.core.language_config import RequirementConfig
+
+LESSON_ROWS_AT_MOST: Final = 500
+MOST_WITH_SAMPLES: Final = 20
+_ASK_NOTHING: Final = ("stopped", "failed", "respawning")
+_LONG: Final = ("training", "evaluation", "last_evaluation__samples")
+
+
+class NoSuchEvaluation(LookupError):
+    """The run has no such evaluation."""
+
+
+def lessons(run_id: int) -> Lessons:
+    """Return the lessons of a run.
+
+    Raises:
+        NoCurriculum: If it has none.
+    """
+    curriculum = curriculum_of(run_id)
+    rows = _rows(run_id, curriculum)
+    shares = _shares(rows, curriculum)
+    by_name = {row.name: row for row in rows}
+    return Lessons(
+        summary=_summary(run_id, rows, shares, curriculum),
+        results=[_lesson_row(row, by_name, shares.get(row.name, 0.0), curriculum) for row in rows],
+    )
+
+
+def curriculum_part(run_id: int) -> CurriculumSummary | None:
+    """Return the summary for the live page; None for a run without lessons."""
+    try:
+        curriculum = curriculum_of(run_id)
+    except NoCurriculum:
+        return None
+    rows = _rows(run_id, curriculum)
+    return _summary(run_id, rows, _shares(rows, curriculum), curriculum)
+
+
+def lesson_changes(run_id: int, *, lesson: str, limit: int) -> list[LessonChangeRow]:
+    """Return how lessons moved, newest first; of all lessons if none is named."""
+    found = LessonChange.objects.filter(run_id=run_id).order_by("-pk")
+    if lesson:
+        found = found.filter(lesson=lesson)
+    return [_shaped(LessonChangeRow, row) for row in found[:limit]]
+
+
+def evaluations(run_id: int, *, lesson: str, limit: int, with_samples: int) -> list[EvaluationRow]:
+    """Return evaluations, newest first; the newest finished ones bring their answers."""
+    found = Evaluation.objects.filter(run_id=run_id).order_by("-round", "position")
+    if lesson:
+        found = found.filter(lesson=lesson)
+    done = list(found.filter(state="done").values_list("pk", flat=True)[:with_samples])
+    samples = dict(Evaluation.objects.filter(pk__in=done).values_list("pk", "samples"))
+    rows = found.defer("samples")[:limit]
+    return [_evaluation_row(row, samples.get(row.pk, [])) for row in rows]
+
+
+def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:
+    """Return one evaluation with its answers.
+
+    Raises:
+        NoSuchEvaluation: If the run has none of this id.
+    """
+    row = Evaluation.objects.filter(run_id=run_id, pk=evaluation_id).first()
+    if row is None:
+        raise NoSuchEvaluation(f"the run has no evaluation {evaluation_id}")
+    return _evaluation_row(row, row.samples)
+
+
+def _rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
+    """Return the lessons in order, without what is long; where they begin if none was used."""
+    stored: QuerySet[Lesson] = Lesson.objects.filter(run_id=run_id).select_related(
+        "last_evaluation"
+    )
+    return list(stored.defer(*_LONG).order_by("position")) or first_rows(run_id, curriculum)
+
+
+def _shares(rows: list[Lesson], curriculum: RunCurriculum) -> dict[str, float]:
+    active = {row.name: row.weight for row in rows if row.status == LessonStatus.ACTIVE}
+    learnt = [row.name for row in rows if row.status == LessonStatus.GRADUATED]
+    if not active and not learnt:
+        return {}
+    shares = drawn(curriculum.strategy, active, graduated=learnt)
+    return reweighted(shares, {row.name: row.weight_factor for row in rows})
+
+
+def _summary(
+    run_id: int, rows: list[Lesson], shares: dict[str, float], curriculum: RunCurriculum
+) -> CurriculumSummary:
+    row = Curriculum.objects.filter(run_id=run_id).first() or Curriculum(run_id=run_id)
+    waiting = Evaluation.objects.filter(run_id=run_id, state__in=OPEN_EVALUATIONS)
+    counts = {status: sum(one.status == status for one in rows) for status in LessonStatus}
+    successes = [one.success for one in rows if one.status == LessonStatus.ACTIVE]
+    spread = concentration(shares)
+    return CurriculumSummary(
+        revision=sum(one.outcomes for one in rows)
+        + row.round
+        + row.steerings
+        + (row.completed_at is not None),
+        strategy=curriculum.language.strategy,
+        locked=counts[LessonStatus.LOCKED],
+        active=counts[LessonStatus.ACTIVE],
+        graduated=counts[LessonStatus.GRADUATED],
+        tasks=row.tasks,
+        round=row.round,
+        evaluations_open=waiting.count(),
+        completed_at=row.completed_at,
+        entropy=spread.entropy,
+        effective_lessons=spread.effective_lessons,
+        mean_success=sum(successes) / len(successes) if successes else None,
+        steered=sum(bool(one.hold) or one.weight_factor != 1 for one in rows),
+        awaited=_awaited(row),
+    )
+
+
+def asking_workers(workers: QuerySet[FleetWorker]) -> list[str]:
+    """Return those that ask for tasks, as they call themselves."""
+    there = workers.exclude(state__in=_ASK_NOTHING).exclude(incarnation="").order_by("index")
+    found = there.values_list("index", "incarnation")
+    return [f"w{index}@{incarnation}" for index, incarnation in found]
+
+
+def _awaited(row: Curriculum) -> list[str]:
+    """Return which workers have not asked since a person steered, of those that are still there."""
+    if not row.awaited:
+        return []
+    there = asking_workers(FleetWorker.objects.filter(fleet__run_id=row.run_id))
+    return [one for one in there if one in row.awaited]
+
+
+def _lesson_row(
+    row: Lesson, rows: dict[str, Lesson], probability: float, curriculum: RunCurriculum
+) -> LessonRow:
+    config = curriculum.language.lessons[row.name]
+    same = (
+        *("name", "status", "changed_at", "has_regressed", "success", "examples", "samples"),
+        *("hold", "weight_factor", "steered_by", "steered_reason", "steered_at"),
+    )
+    return LessonRow(
+        **{name: getattr(row, name) for name in same},
+        spec=config.spec,
+        requires=[
+            LessonRequirement(lesson=one.lesson, min_success=one.min_success)
+            for one in config.requires
+        ],
+        stop_success=config.stop_success,
+        reason=_why(row, rows, curriculum),
+        unlock_rule=_unlock_rule(row.name, curriculum),
+        probability=probability,
+        zero_variance_share=_share(row.zero_variance_groups, row.groups),
+        truncated_share=_share(row.truncated, row.samples),
+        duplicate_share=_share(row.duplicates, row.samples),
+        tokens_mean=_share(row.tokens, row.samples),
+        errors=row.errors,
+        last_error=row.last_error,
+        evaluation=_evaluation_row(row.last_evaluation, []) if row.last_evaluation else None,
+    )
+
+
+def _unlock_rule(name: str, curriculum: RunCurriculum) -> str:
+    """Return when a lesson unlocks, if it has to wait and its strategy puts that into words."""
+    lesson, words = curriculum.lessons[name], getattr(curriculum.strategy, "unlock_rule", None)
+    return str(words(lesson)) if words and lesson.requires else ""
+
+
+def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
+    """Return why a lesson is where it is."""
+    if row.reason:
+        return row.reason
+    if row.status != LessonStatus.LOCKED:
+        return "requires nothing"
+    required = curriculum.language.lessons[row.name].requires
+    unlearnt = [one for one in required if rows[one.lesson].status != LessonStatus.GRADUATED]
+    shown = [_progress_towards(one, rows[one.lesson]) for one in unlearnt or required]
+    return f"waits for {', '.join(shown)}"
+
+
+def _progress_towards(requirement: RequirementConfig, row: Lesson) -> str:
+    """Return how far a required lesson is, in words."""
+    if not row.samples:
+        return f"{row.name} ({row.status}, not tried yet)"
+    goal = f" of {requirement.min_success:g}" if requirement.min_success else ""
+    return f"{row.name} ({row.status}, success {row.success:.2f}{goal})"
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _evaluation_row(row: Evaluation, samples: list[dict[str, Any]]) -> EvaluationRow:
+    same = (
+        *("lesson", "round", "state", "epoch", "due_step", "policy_step"),
+        *("created_at", "finished_at", "worker", "attempts", "reason"),
+    )
+    figures = msgspec.convert(row.figures, EvaluationFigures, strict=False) if row.figures else None
+    return EvaluationRow(
+        id=str(row.pk),
+        **{name: getattr(row, name) for name in same},
+        figures=figures,
+        pass_at=pass_intervals(figures) if figures else {},
+        samples=msgspec.convert(samples, list[Sample]),
+    )
+
+
+def _shaped(shape: type[Any], row: Any) -> Any:
+    return shape(**{name: getattr(row, name) for name in shape.__struct_fields__})

@@ -1,0 +1,29 @@
+"""Know how the tokens of language runs read."""
+
+from rollouts.control.rules.token_pieces import Pieces, byte_pieces, character_pieces
+from rollouts.curriculum.queries.curricula import NoCurriculum, curriculum_of
+from rollouts.curriculum.rules.lessons import InvalidCurriculum
+from rollouts.environments.rules.task_specs import InvalidTask, alphabet_of, make_task
+from runs.core.language_config import LanguageConfig
+from runs.models import Run, RunKind
+
+
+def token_pieces(run: Run) -> Pieces | None:
+    """Return what makes text of a run's tokens; None where only its workers could say."""
+    if run.kind != RunKind.LANGUAGE:
+        return None
+    try:
+        language = curriculum_of(run.pk).language
+    except (NoCurriculum, InvalidCurriculum):
+        return None
+    if language.model.tokenizer == "bytes":
+        return byte_pieces
+    return _characters(language) if language.model.tokenizer == "alphabet" else None
+
+
+def _characters(language: LanguageConfig) -> Pieces | None:
+    try:
+        tasks = [make_task(lesson.spec, lesson.kwargs) for lesson in language.lessons.values()]
+    except InvalidTask:
+        return None
+    return character_pieces(alphabet_of(tasks))

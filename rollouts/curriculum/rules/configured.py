@@ -1,0 +1,93 @@
+"""Make the curriculum that a run's configuration describes."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
+from rollouts.curriculum.rules.marin import MarinStrategy
+from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
+from rollouts.curriculum.rules.strategy import Lessons, Strategy
+from runs.core.language_config import LanguageConfig
+
+STRATEGIES: Final[dict[str, type[Any]]] = {"rolldeck": RolldeckStrategy, "marin": MarinStrategy}
+"""Those that come with the deck."""
+EVALUATION_SAMPLES: Final = "evaluation_samples"
+"""Option that says how many problems an evaluation has: it is set from the configuration."""
+
+Options = Mapping[str, float | bool | int]
+
+
+def lessons_of(language: LanguageConfig) -> dict[str, Lesson]:
+    """Return the lessons of a run as far as their order and their goals go."""
+    ordered = [(name, language.lessons[name]) for name in language.lesson_order]
+    return {
+        name: Lesson(
+            requires=tuple(
+                Requirement(lesson=one.lesson, min_success=one.min_success)
+                for one in lesson.requires
+            ),
+            stop_success=lesson.stop_success,
+            plateau_window=lesson.plateau_window,
+            plateau_threshold=lesson.plateau_threshold,
+        )
+        for name, lesson in ordered
+    }
+
+
+def make_strategy(kind: type[Any], options: Options, *, evaluation_samples: int) -> Strategy:
+    """Return the strategy of class `kind` with the run's options.
+
+    Args:
+        kind: Its options are the arguments of its constructor, each a float, an int or a bool.
+        options: By name.
+        evaluation_samples: Problems of an evaluation, told to a class that asks for them by
+            that name.
+
+    Raises:
+        InvalidCurriculum: If an option is unknown or of the wrong kind.
+    """
+    known = inspect.signature(kind).parameters
+    choosable = [name for name in known if name != EVALUATION_SAMPLES]
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        field = f"strategy_options.{name}"
+        if name == EVALUATION_SAMPLES and name in known:
+            raise InvalidCurriculum(field, "follows from evaluation.examples")
+        if name not in choosable:
+            listed = ", ".join(choosable) or "none"
+            raise InvalidCurriculum(field, f"there is no such option; known: {listed}")
+        given[name] = _typed(field, value, known[name].annotation)
+    if EVALUATION_SAMPLES in known:
+        given[EVALUATION_SAMPLES] = evaluation_samples
+    made: Strategy = kind(**given)
+    return made
+
+
+def check_curriculum(lessons: Lessons, strategy: Strategy) -> None:
+    """Refuse lessons that contradict each other, or that the strategy could never finish.
+
+    Raises:
+        InvalidCurriculum: With the path below `language`.
+    """
+    check_lessons(lessons)
+    try:
+        strategy.check(lessons)
+    except InvalidCurriculum as error:
+        if error.field.startswith("lessons"):
+            raise
+        # An option by its name, whether the run has set it or not.
+        raise InvalidCurriculum(f"strategy_options.{error.field}", error.message) from error
+
+
+def _typed(field: str, value: float | bool | int, wanted: Any) -> float | bool | int:
+    """Return `value` as the constructor wants it; annotations other than these say nothing."""
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+    is_right = {
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": not isinstance(value, bool),
+    }
+    if not is_right.get(name, True):
+        raise InvalidCurriculum(field, f"must be of type {name}")
+    return float(value) if name == "float" else value

@@ -1,0 +1,227 @@
+"""Have lessons evaluated: rounds of them, leased to whichever worker asks first."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from django.db.models import F, Q
+from django.db.models.functions import Greatest, Now
+
+from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
+from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
+from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
+from rollouts.curriculum.rules.evaluation import figures_of, is_due, is_in_round
+from rollouts.curriculum.rules.lesson_draws import evaluation_seed
+from rollouts.curriculum.rules.lessons import LessonStatus
+from runs.live import announce
+from runs.models import Run
+from runs.services.events import record_event
+
+ACTOR: Final = "curriculum"
+MOST_ATTEMPTS: Final = 5
+LONGEST_LEASE: Final = timedelta(days=1)
+
+
+class LessonNotFound(LookupError):
+    """The run has no lesson of this name."""
+
+
+class EvaluationNotFound(LookupError):
+    """The run has no such evaluation of this lesson."""
+
+
+class EvaluationLeaseLost(Exception):
+    """The evaluation was leased again, or settled, since this worker got it."""
+
+
+def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: datetime) -> None:
+    """Ask for evaluations of the lessons if they are due at the current version.
+
+    A lesson whose last evaluation is still open is left out: results come in order. `row` is
+    locked, and saved by the caller.
+    """
+    last = (row.round_epoch, row.round_step) if row.round else None
+    every = curriculum.language.evaluation.every_train_steps
+    if not is_due(last=last, now=(run.epoch, run.policy_step), every=every):
+        return
+    row.round += 1
+    row.round_epoch, row.round_step = run.epoch, run.policy_step
+    unlocked = Lesson.objects.filter(run_id=run.pk).exclude(status=LessonStatus.LOCKED)
+    due = [
+        (name, position)
+        for name, position, status in unlocked.values_list("name", "position", "status")
+        if is_in_round(
+            position=position,
+            round_number=row.round,
+            is_graduated=status == LessonStatus.GRADUATED,
+        )
+    ]
+    open_evaluations(row, run, due, now=now)
+    announce(run.pk, "curriculum")
+
+
+def open_evaluations(
+    row: Curriculum, run: Run, lessons: Iterable[tuple[str, int]], *, now: datetime
+) -> None:
+    """Queue an evaluation of each lesson at the run's version, in the round of `row`.
+
+    Args:
+        row: Locked, its round already counted.
+        run: Whose version is evaluated.
+        lessons: Names and positions; those whose last evaluation is still open are left out.
+        now: The time.
+    """
+    Evaluation.objects.bulk_create(
+        [
+            Evaluation(
+                run_id=run.pk,
+                lesson=name,
+                position=position,
+                round=row.round,
+                epoch=run.epoch,
+                due_step=run.policy_step,
+                created_at=now,
+            )
+            for name, position in lessons
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def lease_evaluation(
+    run_id: int, request: TaskRequest, curriculum: RunCurriculum, *, now: datetime
+) -> RolloutTask | None:
+    """Lease the oldest evaluation that the worker's version is new enough for, if there is one."""
+    while (found := _next_due(run_id, request)) is not None:
+        if found.attempts < MOST_ATTEMPTS:
+            return _leased(found, request, curriculum)
+        _give_up(found, reason=f"{MOST_ATTEMPTS} workers were lost with it", now=now)
+    return None
+
+
+def _next_due(run_id: int, request: TaskRequest) -> Evaluation | None:
+    is_free = Q(state="queued") | Q(state="leased", expires_at__lt=Now())
+    is_new_enough = Q(epoch__lt=request.epoch) | Q(
+        epoch=request.epoch, due_step__lte=request.policy_step
+    )
+    # Whoever holds one of these rows is about to settle it.
+    free = Evaluation.objects.select_for_update(skip_locked=True)
+    return free.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position").first()
+
+
+def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) -> RolloutTask:
+    wanted = curriculum.language.evaluation
+    # Each attempt gets twice the time of the last one: a slow evaluation ends at last.
+    seconds = timedelta(seconds=wanted.lease_seconds * 2**found.attempts)
+    Evaluation.objects.filter(pk=found.pk).update(
+        state="leased",
+        worker=request.worker,
+        fence=F("fence") + 1,
+        attempts=F("attempts") + 1,
+        # The database's clock: workers and platforms may disagree about the time.
+        expires_at=Now() + min(seconds, LONGEST_LEASE),
+    )
+    return RolloutTask(
+        kind="evaluate",
+        lesson=found.lesson,
+        first_example=0,
+        examples=wanted.examples,
+        generations=wanted.generations,
+        seed=evaluation_seed(seed=curriculum.seed, lesson=found.lesson),
+        evaluation=str(found.pk),
+        fence=found.fence + 1,
+    )
+
+
+def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
+    """Let a worker that is still evaluating keep its lease; return for how many seconds more.
+
+    A lease that has run out but was given to nobody else is renewed too.
+
+    Raises:
+        NoCurriculum: If the run has no lessons.
+        EvaluationNotFound: If it has no such evaluation.
+        EvaluationLeaseLost: If the evaluation was leased again, or settled.
+    """
+    seconds = curriculum_of(run_id).language.evaluation.lease_seconds
+    mine = Evaluation.objects.filter(pk=evaluation, run_id=run_id)
+    # Later attempts began with a longer lease, which is not cut.
+    until = Greatest(F("expires_at"), Now() + timedelta(seconds=seconds))
+    if mine.filter(state="leased", fence=fence).update(expires_at=until):
+        return seconds
+    found = mine.only("state", "fence").first()
+    if found is None:
+        raise EvaluationNotFound(f"the run has no evaluation {evaluation}")
+    raise _lost(found, fence)
+
+
+def settle_evaluation(
+    row: Lesson, outcome: LessonOutcome, evaluation: UUID, *, now: datetime
+) -> Evaluation | None:
+    """Store the result of a leased evaluation; return it, or None if there was no result.
+
+    An evaluation whose environment gave nothing goes to the next worker.
+
+    Raises:
+        EvaluationNotFound: If the lesson has no such evaluation.
+        EvaluationLeaseLost: If it was leased again, or settled.
+    """
+    mine = Evaluation.objects.filter(pk=evaluation, run_id=row.run_id, lesson=row.name)
+    found = mine.select_for_update().first()
+    if found is None:
+        raise EvaluationNotFound(f"{row.name} has no evaluation {evaluation}")
+    if found.state != "leased" or found.fence != outcome.fence:
+        raise _lost(found, outcome.fence)
+    if not outcome.rewards:
+        _try_again(found, outcome.error, now=now)
+        return None
+    found.state, found.finished_at, found.expires_at = "done", now, None
+    found.epoch, found.policy_step = outcome.epoch, outcome.policy_step
+    found.figures = _figures(outcome)
+    found.samples = msgspec.to_builtins(outcome.samples)
+    found.save()
+    return found
+
+
+def _lost(found: Evaluation, fence: int) -> EvaluationLeaseLost:
+    return EvaluationLeaseLost(
+        f"evaluation {found.pk} is {found.state} with fence {found.fence}, not leased with {fence}"
+    )
+
+
+def _figures(outcome: LessonOutcome) -> dict[str, Any]:
+    figures = figures_of(
+        outcome.rewards,
+        outcome.successes,
+        generations=outcome.generations,
+        tokens=outcome.tokens,
+        truncated=outcome.truncated,
+        seconds=outcome.seconds,
+    )
+    built: dict[str, Any] = msgspec.to_builtins(figures, str_keys=True)
+    return built
+
+
+def _try_again(found: Evaluation, error: str, *, now: datetime) -> None:
+    if found.attempts >= MOST_ATTEMPTS:
+        _give_up(found, reason=error or "no rollout was valid", now=now)
+        return
+    found.state, found.expires_at = "queued", None
+    found.save(update_fields=["state", "expires_at"])
+
+
+def _give_up(found: Evaluation, *, reason: str, now: datetime) -> None:
+    """Let an evaluation go after too many attempts; the next round asks again."""
+    found.state, found.expires_at, found.finished_at, found.reason = "lost", None, now, reason
+    found.save(update_fields=["state", "expires_at", "finished_at", "reason"])
+    record_event(
+        run_id=found.run_id,
+        kind="evaluation_lost",
+        message=f"{found.lesson} could not be evaluated in round {found.round}",
+        reason=reason,
+        actor=ACTOR,
+        level="warning",
+        now=now,
+    )

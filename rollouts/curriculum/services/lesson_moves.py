@@ -1,0 +1,112 @@
+"""Move lessons: lock those that may move together, let the strategy judge, write down why."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from django.db.models import Q
+
+from rollouts.curriculum.models import Lesson, LessonChange
+from rollouts.curriculum.queries.curricula import RunCurriculum
+from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.curriculum.rules.performance import Progress
+from rollouts.curriculum.rules.steering import judged
+from rollouts.curriculum.rules.strategy import Change
+from rollouts.curriculum.services.lesson_rows import begin, moved, progress_of
+from runs.models import Run
+from runs.services.events import record_event
+
+_EVENTS: Final = {
+    (LessonStatus.LOCKED, LessonStatus.ACTIVE): ("lesson_unlocked", "info"),
+    (LessonStatus.ACTIVE, LessonStatus.GRADUATED): ("lesson_graduated", "info"),
+    (LessonStatus.GRADUATED, LessonStatus.ACTIVE): ("lesson_reactivated", "warning"),
+}
+
+
+def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str, Lesson]:
+    """Return the lesson and those locked ones that may unlock because of it, all locked.
+
+    Two lessons that unlock a third one meet at its lock: the later one sees what the earlier one
+    did. Locks are taken in the order of positions, along which all requirements point.
+    """
+    names = [lesson, *curriculum.dependents.get(lesson, [])]
+    wanted = Lesson.objects.filter(
+        Q(name=lesson) | Q(status=LessonStatus.LOCKED), run_id=run_id, name__in=names
+    )
+    ordered = wanted.select_for_update(no_key=True).order_by("position")
+    found = {row.name: row for row in ordered}
+    if lesson not in found:
+        begin(run_id, curriculum)
+        found = {row.name: row for row in ordered.all()}
+    return found
+
+
+def standing_of(
+    rows: dict[str, Lesson], lesson: str, curriculum: RunCurriculum
+) -> dict[str, Progress]:
+    """Return the progress of the locked rows and of all that they require."""
+    standing = {name: progress_of(row) for name, row in rows.items()}
+    required = {one.lesson for name in rows for one in curriculum.lessons[name].requires}
+    missing = required - rows.keys()
+    if missing:
+        others = Lesson.objects.filter(run_id=rows[lesson].run_id, name__in=missing)
+        standing |= {
+            row.name: progress_of(row)
+            for row in others.only("name", "status", "training", "evaluation")
+        }
+    return standing
+
+
+def move(
+    rows: dict[str, Lesson], standing: dict[str, Progress], curriculum: RunCurriculum
+) -> list[Change]:
+    """Move lessons until none moves any more, each at most once; return how they moved.
+
+    What a person holds stays where it is.
+    """
+    made: dict[str, Change] = {}
+    held = {name for name, row in rows.items() if row.hold}
+    while True:
+        found = (
+            judged(curriculum.strategy, name, curriculum.lessons, standing, held=held)
+            for name in rows
+            if name not in made
+        )
+        fresh = [change for change in found if change is not None]
+        if not fresh:
+            return list(made.values())
+        for change in fresh:
+            row = rows[change.lesson]
+            standing[row.name] = moved(row, standing[row.name], change, curriculum)
+            made[row.name] = change
+
+
+def store_changes(
+    rows: dict[str, Lesson], made: Iterable[Change], run: Run, *, actor: str, now: datetime
+) -> None:
+    """Write down how lessons moved and why, in their history and in the run's."""
+    for change in made:
+        rows[change.lesson].changed_at = now
+        LessonChange.objects.create(
+            run_id=run.pk,
+            lesson=change.lesson,
+            at=now,
+            source=change.source,
+            target=change.target,
+            reason=change.reason,
+            actor=actor,
+            figures=change.figures,
+            epoch=run.epoch,
+            policy_step=run.policy_step,
+        )
+        kind, level = _EVENTS.get((change.source, change.target), ("lesson_moved", "info"))
+        record_event(
+            run_id=run.pk,
+            kind=kind,
+            level=level,
+            message=f"{change.lesson}: {change.source} → {change.target}",
+            reason=change.reason,
+            actor=actor,
+            details={"lesson": change.lesson, **change.figures},
+            now=now,
+        )

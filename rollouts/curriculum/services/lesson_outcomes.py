@@ -1,0 +1,211 @@
+"""Learn from how rollouts of a lesson ended: which lessons unlock, graduate or come back."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+
+from rolldeck.lessons import LessonOutcome, OutcomeReceipt
+from rollouts.curriculum.models import Lesson
+from rollouts.curriculum.models import LessonOutcome as OutcomeRow
+from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
+from rollouts.curriculum.rules import evaluation as evaluation_rules
+from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.curriculum.rules.performance import Counts, Outcome, Progress
+from rollouts.curriculum.rules.strategy import Change
+from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
+from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
+from rollouts.curriculum.services.lesson_rows import keep
+from runs.live import announce
+from runs.models import Run
+from runs.services.events import record_event
+
+TELL_AGAIN_AFTER: Final = timedelta(minutes=1)
+"""Between two events about one lesson that fails again and again."""
+# Not the performance in the other mode, which is long, nor what tasks count.
+_WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
+    *("id", "run_id", "name", "position", "examples", "training", "evaluation"),
+}
+
+
+class InvalidOutcome(ValueError):
+    """An outcome contradicts itself; `field` says where."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+@transaction.atomic
+def take_outcome(
+    *, run_id: int, lesson: str, outcome: LessonOutcome, now: datetime
+) -> OutcomeReceipt:
+    """Count an outcome once, however often it is told, and move the lessons that it moves.
+
+    Outcomes of one lesson are taken one after the other; those of different lessons beside each
+    other. Of another epoch than the run's, and of micro-evaluations, only the log remains.
+
+    Raises:
+        NoCurriculum: If the run has no lessons.
+        LessonNotFound: If it has none of this name.
+        InvalidOutcome: If the outcome contradicts itself.
+        EvaluationNotFound: If the lesson has no such evaluation.
+        EvaluationLeaseLost: If the evaluation was leased again, or settled.
+    """
+    curriculum = curriculum_of(run_id)
+    if lesson not in curriculum.lessons:
+        raise LessonNotFound(f"the run has no lesson {lesson!r}")
+    evaluation = _check(outcome, curriculum)
+    rows = locked_rows(run_id, lesson, curriculum)
+    run = Run.objects.only("epoch", "policy_step").get(pk=run_id)
+    is_counted = outcome.mode != "micro_eval" and outcome.epoch == run.epoch
+    if not _write_down(run_id, lesson, outcome, is_counted=is_counted, now=now):
+        return OutcomeReceipt(is_new=False)
+    row = rows[lesson]
+    row.outcomes += 1
+    if outcome.error:
+        _note_error(row, outcome.error, now=now)
+    settled = settle_evaluation(row, outcome, evaluation, now=now) if evaluation else None
+    row.last_evaluation = settled or row.last_evaluation
+    made: list[Change] = []
+    if is_counted and outcome.rewards:
+        standing = standing_of(rows, lesson, curriculum)
+        _learn(row, standing, outcome, curriculum, round_number=settled.round if settled else 0)
+        made = move(rows, standing, curriculum)
+        store_changes(rows, made, run, actor=ACTOR, now=now)
+        if settled:
+            _watch_regression(row, standing[lesson], now=now)
+    for name in {lesson, *(change.lesson for change in made)}:
+        rows[name].save(update_fields=_written(outcome.mode))
+    announce(run_id, "curriculum")
+    return OutcomeReceipt(
+        is_new=True, changes=[f"{one.lesson}: {one.target}: {one.reason}" for one in made]
+    )
+
+
+def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
+    """Return the evaluation that an outcome is of, if it is of one."""
+    count = len(outcome.rewards)
+    if len(outcome.successes) != count:
+        raise InvalidOutcome("successes", f"{len(outcome.successes)}, and {count} rewards")
+    if count % outcome.generations:
+        raise InvalidOutcome("rewards", f"{count} are no multiple of {outcome.generations} answers")
+    if outcome.mode != "eval":
+        return None
+    wanted = curriculum.language.evaluation.generations
+    if count and outcome.generations != wanted:
+        raise InvalidOutcome("generations", f"evaluations of this run have {wanted}")
+    try:
+        return UUID(outcome.evaluation)
+    except ValueError:
+        raise InvalidOutcome("evaluation", "must be the id of a leased evaluation") from None
+
+
+def _written(mode: str) -> set[str]:
+    return _WRITTEN | {"training" if mode == "train" else "evaluation"}
+
+
+def _write_down(
+    run_id: int, lesson: str, outcome: LessonOutcome, *, is_counted: bool, now: datetime
+) -> bool:
+    """Store the outcome under its key; return False if the key is known."""
+    count = len(outcome.rewards)
+    _, is_new = OutcomeRow.objects.get_or_create(
+        run_id=run_id,
+        key=outcome.key,
+        defaults={
+            "lesson": lesson,
+            "at": now,
+            "worker": outcome.worker,
+            "mode": outcome.mode,
+            "epoch": outcome.epoch,
+            "policy_step": outcome.policy_step,
+            "counted": is_counted and count > 0,
+            "samples": count,
+            "successes": sum(outcome.successes),
+            "reward_mean": sum(outcome.rewards) / count if count else None,
+            "seconds": outcome.seconds,
+            "error": outcome.error,
+        },
+    )
+    return is_new
+
+
+def _note_error(row: Lesson, error: str, *, now: datetime) -> None:
+    """Count an error, and tell about it now and then."""
+    row.errors += 1
+    row.last_error = error
+    if row.told_of_error_at is not None and now - row.told_of_error_at < TELL_AGAIN_AFTER:
+        return
+    row.told_of_error_at = now
+    record_event(
+        run_id=row.run_id,
+        kind="lesson_failed",
+        message=f"{row.name} gave no rollouts; the others go on",
+        reason=error,
+        actor=ACTOR,
+        level="warning",
+        details={"lesson": row.name, "errors": row.errors},
+        now=now,
+    )
+
+
+def _learn(
+    row: Lesson,
+    standing: dict[str, Progress],
+    outcome: LessonOutcome,
+    curriculum: RunCurriculum,
+    *,
+    round_number: int,
+) -> None:
+    """Add an outcome to the progress of its lesson."""
+    progress = standing[row.name]
+    if outcome.mode == "eval":
+        # Counted by rounds: steps begin anew with each epoch.
+        seen = evaluation_rules.as_outcome(
+            outcome.rewards,
+            outcome.successes,
+            generations=outcome.generations,
+            step=round_number,
+        )
+        progress = replace(progress, evaluation=progress.evaluation.add(seen))
+    else:
+        seen = Outcome(
+            step=outcome.policy_step,
+            rewards=tuple(outcome.rewards),
+            successes=sum(outcome.successes),
+        )
+        progress = replace(progress, training=progress.training.add(seen))
+        row.samples += len(outcome.rewards)
+        row.groups += len(outcome.rewards) // outcome.generations
+        row.zero_variance_groups += outcome.zero_variance_groups
+        row.tokens += outcome.tokens
+        row.truncated += outcome.truncated
+        row.duplicates += outcome.duplicates
+    standing[row.name] = progress
+    keep(row, progress, curriculum, mode=outcome.mode)
+
+
+def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None:
+    """Tell once when a graduated lesson is surely worse than when it graduated."""
+    if row.status != LessonStatus.GRADUATED:
+        return
+    then = Counts(-1, row.graduated_successes, row.graduated_samples)
+    seen = progress.evaluation.at_last_step()
+    has_regressed = evaluation_rules.has_regressed(at_graduation=then, now=seen)
+    if has_regressed and not row.has_regressed:
+        record_event(
+            run_id=row.run_id,
+            kind="lesson_regressed",
+            message=f"{row.name} is worse than when it graduated",
+            reason=f"{seen.successes} of {seen.samples} problems succeed now; "
+            f"{then.successes} of {then.samples} did",
+            actor=ACTOR,
+            level="warning",
+            details={"lesson": row.name},
+            now=now,
+        )
+    row.has_regressed = has_regressed

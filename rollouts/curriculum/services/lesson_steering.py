@@ -1,0 +1,179 @@
+"""Let a person overrule the curriculum of a run, and give it back."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from django.db import transaction
+
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.curriculum.models import Curriculum, Lesson, LessonChange
+from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
+from rollouts.curriculum.queries.lessons import asking_workers
+from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.curriculum.rules.strategy import Change
+from rollouts.curriculum.schemas import LessonSteering
+from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
+from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
+from rollouts.curriculum.services.lesson_rows import begin, progress_of
+from runs.core.lifecycle import TERMINAL
+from runs.live import announce
+from runs.models import Run
+from runs.services.events import record_event
+from runs.services.registry import RunIsOver
+
+_STEERED = (
+    *("hold", "ruled_status", "weight_factor", "steered_by", "steered_reason", "steered_at"),
+    *("status", "reason", "changed_at", "success", "weight", "has_regressed"),
+)
+
+
+class LastLesson(Exception):
+    """Locking it would leave nothing to sample."""
+
+
+@transaction.atomic
+def steer_lesson(
+    *, run_id: int, lesson: str, wanted: LessonSteering, actor: str, now: datetime
+) -> bool:
+    """Hold a lesson locked or active, or have it drawn more or less often; or give it back.
+
+    A hold wins over the strategy until it is given back; then the lesson returns to where the
+    curriculum had it, and is judged at once. What is drawn next follows the new weights; a task
+    that a worker has already is finished. Asking for what is the case changes nothing.
+
+    Returns:
+        Whether anything has changed.
+
+    Raises:
+        NoCurriculum: If the run has no lessons.
+        LessonNotFound: If it has none of this name.
+        RunIsOver: If the run is completed, stopped or failed.
+        LastLesson: If nothing would be left to sample.
+    """
+    curriculum = curriculum_of(run_id)
+    if lesson not in curriculum.lessons:
+        raise LessonNotFound(f"the run has no lesson {lesson!r}")
+    run = Run.objects.only("name", "status", "epoch", "policy_step").get(pk=run_id)
+    if run.status in TERMINAL:
+        raise RunIsOver(f"{run.name} is {run.status}: its lessons are history")
+    whole = begin(run_id, curriculum)
+    rows = locked_rows(run_id, lesson, curriculum)
+    row = rows[lesson]
+    if (row.hold, row.weight_factor) == (wanted.hold, wanted.weight_factor):
+        return False
+    _check_others_remain(row, wanted)
+    change = _steered(row, wanted, actor=actor, curriculum=curriculum, now=now)
+    row.save(update_fields=_STEERED)
+    _write_down(change, run, wanted, actor=actor, now=now)
+    standing = standing_of(rows, lesson, curriculum)
+    made = move(rows, standing, curriculum)
+    store_changes(rows, made, run, actor=ACTOR, now=now)
+    for name in {one.lesson for one in made}:
+        rows[name].save()
+    whole.steerings += 1
+    whole.awaited = asking_workers(FleetWorker.objects.filter(fleet__run_id=run_id))
+    whole.save(update_fields=["steerings", "awaited"])
+    announce(run_id, "curriculum")
+    return True
+
+
+def note_asked(row: Curriculum, worker: str) -> None:
+    """Note that a worker asks under what people last decided; `row` is saved by the caller."""
+    if worker in row.awaited:
+        row.awaited = [one for one in row.awaited if one != worker]
+        row.steerings += 1
+        announce(row.run_id, "curriculum")
+
+
+def _check_others_remain(row: Lesson, wanted: LessonSteering) -> None:
+    if _target(row, wanted) is not LessonStatus.LOCKED:
+        return
+    others = Lesson.objects.filter(run_id=row.run_id).exclude(pk=row.pk)
+    if not others.exclude(status=LessonStatus.LOCKED).exists():
+        raise LastLesson(
+            f"{row.name} is the only lesson that is not locked: unlock another one first, "
+            "or pause the run"
+        )
+
+
+def _target(row: Lesson, wanted: LessonSteering) -> LessonStatus:
+    """Return where the lesson stands under what is wanted."""
+    return LessonStatus(wanted.hold or (row.ruled_status if row.hold else row.status))
+
+
+def _steered(
+    row: Lesson, wanted: LessonSteering, *, actor: str, curriculum: RunCurriculum, now: datetime
+) -> Change:
+    """Write what is wanted into a row; return what that changes."""
+    source, target = LessonStatus(row.status), _target(row, wanted)
+    words = _words(row, wanted, target)
+    if wanted.hold and not row.hold:
+        row.ruled_status = row.status
+    if wanted.hold != row.hold:
+        row.reason = (
+            f"{words} by {actor.removeprefix('user:')}"
+            if wanted.hold
+            else _ruled_reason(row, target)
+        )
+    if not wanted.hold:
+        row.ruled_status = ""
+    row.hold, row.weight_factor = wanted.hold, wanted.weight_factor
+    row.steered_by, row.steered_reason, row.steered_at = actor, wanted.reason, now
+    if target is not source:
+        row.changed_at, row.has_regressed = now, False
+        weigh(row, replace(progress_of(row), status=target), curriculum)
+    return Change(
+        lesson=row.name,
+        source=source,
+        target=target,
+        reason=words,
+        figures={"weight_factor": wanted.weight_factor},
+    )
+
+
+def _words(row: Lesson, wanted: LessonSteering, target: LessonStatus) -> str:
+    """Return what a person did, as the history tells it."""
+    said = []
+    if wanted.hold != row.hold:
+        kept = {"locked": "held locked", "active": "held unlocked"}
+        said.append(kept.get(wanted.hold, f"given back to the curriculum, {target} there"))
+    if wanted.weight_factor != row.weight_factor:
+        said.append(
+            f"drawn {wanted.weight_factor:g} times as often"
+            if wanted.weight_factor != 1
+            else "drawn as often as the curriculum says"
+        )
+    return " and ".join(said)
+
+
+def _ruled_reason(row: Lesson, status: LessonStatus) -> str:
+    """Return why the curriculum had a lesson where it goes back to."""
+    ruled = LessonChange.objects.filter(run_id=row.run_id, lesson=row.name, actor=ACTOR)
+    newest = ruled.order_by("-pk").first()
+    return newest.reason if newest and newest.target == status else ""
+
+
+def _write_down(
+    change: Change, run: Run, wanted: LessonSteering, *, actor: str, now: datetime
+) -> None:
+    LessonChange.objects.create(
+        run_id=run.pk,
+        lesson=change.lesson,
+        at=now,
+        source=change.source,
+        target=change.target,
+        reason=f"{change.reason}: {wanted.reason}" if wanted.reason else change.reason,
+        actor=actor,
+        figures=change.figures,
+        epoch=run.epoch,
+        policy_step=run.policy_step,
+    )
+    record_event(
+        run_id=run.pk,
+        kind="lesson_steered",
+        message=f"{change.lesson} {change.reason}",
+        actor=actor,
+        reason=wanted.reason,
+        details={"lesson": change.lesson, "hold": wanted.hold, **change.figures},
+        now=now,
+    )

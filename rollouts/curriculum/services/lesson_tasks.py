@@ -1,0 +1,143 @@
+"""Say what a worker of a language run is to do next."""
+
+from datetime import datetime
+from typing import Final
+
+from django.db import transaction
+from django.db.models import F
+
+from rolldeck.lessons import RolloutTask, TaskRequest
+from rollouts.curriculum.models import Curriculum, Lesson
+from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
+from rollouts.curriculum.rules.lesson_draws import draw_point, training_seed
+from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.curriculum.rules.steering import reweighted
+from rollouts.curriculum.rules.strategy import concentration, draw, drawn
+from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
+from rollouts.curriculum.services.lesson_rows import begin
+from rollouts.curriculum.services.lesson_steering import note_asked
+from rollouts.metrics.services.metrics import Figure, store_figures
+from runs.core.lifecycle import RunStatus
+from runs.core.versions import NO_POLICY_STEP
+from runs.live import announce
+from runs.models import Run
+from runs.services.events import record_event
+
+ACTOR: Final = "curriculum"
+WAIT_SECONDS: Final = 1.0
+_WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
+
+
+@transaction.atomic
+def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> RolloutTask:
+    """Return a due evaluation, or else rollouts of a lesson that the strategy's shares draw.
+
+    Tasks of a run are given one after the other, so no two workers get the same problems; what a
+    worker that is lost had been given is not given again, but for evaluations.
+
+    Raises:
+        NoCurriculum: If the run has no lessons.
+        InvalidCurriculum: If its strategy is not registered any more.
+    """
+    curriculum = curriculum_of(run_id)
+    run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
+    reason = _why_wait(run, request)
+    if reason:
+        return RolloutTask(kind="wait", reason=reason, wait_seconds=WAIT_SECONDS)
+    row = begin(run_id, curriculum)
+    note_asked(row, request.worker)
+    open_round(row, run, curriculum, now=now)
+    evaluation = lease_evaluation(run_id, request, curriculum, now=now)
+    if evaluation is not None:
+        row.save()
+        return evaluation
+    shares = _shares(row, run, curriculum, now=now)
+    name = draw(shares, draw_point(seed=curriculum.seed, task=row.tasks))
+    row.tasks += 1
+    row.save()
+    return _training(run_id, name, curriculum)
+
+
+def _why_wait(run: Run, request: TaskRequest) -> str:
+    """Return why a worker must not do anything yet; empty if it may."""
+    if run.status not in _WORKING:
+        return str(run.status)
+    # Nothing may be generated without weights, or with those of another epoch.
+    if run.policy_step == NO_POLICY_STEP or request.epoch != run.epoch:
+        return "weights"
+    return ""
+
+
+def _training(run_id: int, name: str, curriculum: RunCurriculum) -> RolloutTask:
+    """Return rollouts of problems that nobody was given yet."""
+    many = curriculum.language.prompts_per_batch
+    lesson = Lesson.objects.filter(run_id=run_id, name=name)
+    lesson.update(examples=F("examples") + many)
+    # The row is ours until the end of the transaction.
+    first = lesson.values_list("examples", flat=True).get() - many
+    return RolloutTask(
+        kind="train",
+        lesson=name,
+        first_example=first,
+        examples=many,
+        generations=curriculum.language.group_size,
+        seed=training_seed(seed=curriculum.seed, lesson=name, first_example=first),
+    )
+
+
+def _shares(
+    row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: datetime
+) -> dict[str, float]:
+    """Return the probability of each lesson that may be drawn."""
+    unlocked = (
+        Lesson.objects.filter(run_id=run.pk)
+        .exclude(status=LessonStatus.LOCKED)
+        .order_by("position")
+        .values_list("name", "weight", "success", "status", "weight_factor")
+    )
+    found = list(unlocked)
+    weights = {one[0]: one[1] for one in found if one[3] == LessonStatus.ACTIVE}
+    learnt = [one[0] for one in found if one[3] == LessonStatus.GRADUATED]
+    _note_completion(row, is_complete=not weights, now=now)
+    shares = drawn(curriculum.strategy, weights, graduated=learnt)
+    shares = reweighted(shares, {one[0]: one[4] for one in found})
+    if not weights:
+        return shares
+    if (row.measured_epoch, row.measured_step) != (run.epoch, run.policy_step):
+        row.measured_epoch, row.measured_step = run.epoch, run.policy_step
+        successes = [one[2] for one in found if one[0] in weights]
+        _measure(run, shares, mean_success=sum(successes) / len(successes), now=now)
+    return shares
+
+
+def _note_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> None:
+    """Tell once that every lesson has graduated; a lesson that comes back takes it back."""
+    if not is_complete:
+        row.completed_at = None
+        return
+    waiting = Lesson.objects.filter(run_id=row.run_id).exclude(status=LessonStatus.GRADUATED)
+    if row.completed_at is not None or waiting.exists():
+        return
+    row.completed_at = now
+    record_event(
+        run_id=row.run_id,
+        kind="curriculum_complete",
+        message="every lesson has graduated; from here on all are sampled alike",
+        actor=ACTOR,
+        now=now,
+    )
+    announce(row.run_id, "curriculum")
+
+
+def _measure(run: Run, shares: dict[str, float], *, mean_success: float, now: datetime) -> None:
+    """Write the curriculum's figures once for each version of the policy."""
+    spread = concentration(shares)
+    figures = {
+        "curriculum/entropy": spread.entropy,
+        "curriculum/effective lessons": spread.effective_lessons,
+        "curriculum/mean success": mean_success,
+    }
+    step = max(run.policy_step, 0)
+    rows = [Figure(name, step, value) for name, value in figures.items()]
+    store_figures(run_id=run.pk, figures=rows, now=now)
+    announce(run.pk, "curriculum")

@@ -1,0 +1,66 @@
+"""Say of a few runs at once what holds them up."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.diagnosis.queries.pipelines import pipeline_of, verdicts
+from rollouts.diagnosis.schemas import Pipeline, VerdictList
+from runs.api import bodies
+from runs.api.openapi import listed
+from runs.api.permissions import Readers
+from runs.selectors import readable_run
+
+RUNS_AT_MOST: Final = 12
+"""As many as a page shows beside each other: each verdict takes several queries."""
+
+
+class VerdictsView(APIView):
+    """What holds runs up."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_verdicts",
+        parameters=[
+            OpenApiParameter(
+                "ids", listed(12), required=True, description="Ids of runs, comma-separated."
+            ),
+        ],
+        responses={200: VerdictList},
+        tags=["fleet"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get diagnoses of runs.
+
+        The bottleneck of each run; deleted runs are omitted.
+        """
+        words = request.query_params.get("ids", "").split(",")
+        if len(words) > RUNS_AT_MOST or not all(
+            word.isascii() and word.isdigit() and len(word) < 19 for word in words
+        ):
+            raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} ids with commas between")
+        found = verdicts([int(word) for word in words], now=timezone.now())
+        return bodies.answer(VerdictList(results=found))
+
+
+class PipelineView(APIView):
+    """The way of data through a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="pipeline",
+        responses={200: Pipeline},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the pipeline diagnosis.
+
+        Throughput of each stage within the last minute, and the bottleneck.
+        """
+        return bodies.answer(pipeline_of(readable_run(run), now=timezone.now()))

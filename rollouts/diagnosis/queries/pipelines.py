@@ -1,0 +1,195 @@
+"""Say how data flows through a run, and what holds it up."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.rates import Rates, rates_of
+from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
+from rolldeck.wire import StageTiming
+from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.queries.fleets import heard_of
+from rollouts.control.rules.proof import UNKNOWN_AFTER
+from rollouts.diagnosis.rules import bottleneck, flow
+from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
+from rollouts.fleet.worker.spans import mean_shares, timing_of
+from runs.models import PolicyVersion, Run, RunEvent
+from runs.selectors.refused_pushes import RECENT, refused_environments
+from runs.selectors.weights_orders import acting_step, newest_order
+from runs.services.waiting_environments import KIND as WAITS
+from runs.services.waiting_environments import RECORDED_EVERY
+
+MINUTE: Final = timedelta(minutes=1)
+ENVIRONMENTS_AT_MOST: Final = 5
+"""Environments that a diagnosis names."""
+VERSIONS_AT_MOST: Final = 1000
+"""Versions that are counted; who trails by more is as late."""
+_COMING: Final = frozenset({"starting", "respawning"})
+
+
+def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
+    """Return how data flowed through a run within the last minute, from a bounded few rows."""
+    rates = rates_of(run, now=now)
+    pace = trainer_pace(run.pk, now=now)
+    facts = _facts(run, rates=rates, pace=pace, now=now)
+    return Pipeline(
+        unit="sequences" if run.takes_groups else "fragments",
+        workers=facts.workers,
+        stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
+        verdict=_judged(run, facts),
+        batches=BatchTimes(
+            under_way=_timing(rates.delivery_seconds), in_hand=_timing(rates.train_seconds)
+        ),
+        arriving=facts.arriving,
+        handed_out=facts.handed_out,
+        queued=facts.queued,
+        pause_above=facts.pause_above,
+        batch_size=facts.batch_size,
+        age_seconds=facts.age_seconds,
+        age_versions=None if pace is None else pace.age_versions,
+        shares=dict(facts.shares),
+    )
+
+
+def verdict_of(run_id: int, *, now: datetime) -> PipelineVerdict:
+    """Return what holds a run up: the same that its pipeline says."""
+    run = Run.objects.get(pk=run_id)
+    return _judged(run, facts_of(run, now=now))
+
+
+def verdicts(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineVerdict]:
+    """Return what holds each of a few runs up; one that is gone is left out."""
+    runs = Run.objects.filter(pk__in=run_ids)
+    return {run.pk: _judged(run, facts_of(run, now=now)) for run in runs}
+
+
+def facts_of(run: Run, *, now: datetime) -> flow.Facts:
+    """Return what is known of a run's last minute."""
+    return _facts(
+        run,
+        rates=rates_of(run, now=now),
+        pace=trainer_pace(run.pk, now=now),
+        now=now,
+    )
+
+
+def _judged(run: Run, facts: flow.Facts) -> PipelineVerdict:
+    return PipelineVerdict(**asdict(bottleneck.judge(facts)), run_status=run.status)
+
+
+def _facts(
+    run: Run,
+    *,
+    rates: Rates,
+    pace: TrainerPace | None,
+    now: datetime,
+) -> flow.Facts:
+    depth = queue_depth(run.pk)
+    return flow.Facts(
+        kind=run.kind,  # type: ignore[arg-type]
+        status="stopped" if run.archived_at else run.status,
+        reason=run.status_reason,
+        unit="sequences" if run.takes_groups else "fragments",
+        refused=_refused(run, arriving=rates.arriving, now=now) if run.takes_groups else (),
+        waiting_environments=_waiting_environments(run, now=now),
+        arriving=rates.arriving,
+        handed_out=rates.handed_out,
+        batches_per_second=rates.batches,
+        queued=depth.queued_sequences,
+        pause_above=depth.threshold or None,
+        is_full=depth.paused and not run.has_fleet,
+        is_limited=depth.admission_remaining <= 0 and run.has_fleet,
+        max_staleness=run.max_staleness,
+        batch_size=depth.batch_size,
+        trainer_waits=None if pace is None else pace.waiting_share,
+        train_seconds=_mean(rates.train_seconds),
+        holding_seconds=rates.holding_seconds,
+        delivery_seconds=_mean(rates.delivery_seconds),
+        age_seconds=None if pace is None else pace.age_seconds,
+        **(_of_fleet(run, now=now) if run.has_fleet else {}),
+    )
+
+
+def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
+    """Return the environments that asked to register and wait for a trainer."""
+    if run.has_fleet or run.trainer_started_at is not None:
+        return []
+    events = RunEvent.objects.filter(run=run, kind=WAITS, at__gte=now - 2 * RECORDED_EVERY)
+    names = events.order_by("actor").values_list("actor", flat=True).distinct()
+    return list(names[:ENVIRONMENTS_AT_MOST])
+
+
+def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
+    """Return the environments whose pushes are refused.
+
+    Where other data arrives, only refusals of the last minute count, as all facts do.
+    """
+    within = RECENT if arriving is None else MINUTE
+    found = refused_environments(now=now, run_id=run.pk, within=within)
+    return [
+        f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} refused, "
+        f"the newest because of {one.said}"
+        for one in found[:ENVIRONMENTS_AT_MOST]
+    ]
+
+
+def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return what a fleet and its workers say of themselves; one that is silent says nothing."""
+    fleet = Fleet.objects.filter(run=run).first() or Fleet(run=run)
+    heard = heard_of(fleet)
+    columns = ("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step")
+    told = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
+    running = [row for row in told if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
+    return {
+        "fleet": heard.state(now=now),
+        "fleet_reason": heard.doubt(now=now) or fleet.reason,
+        "silent_seconds": _seconds_since(heard.proven_at, now=now),
+        "workers": len(running),
+        "workers_wanted": run.num_workers or 0,
+        "workers_coming": sum(row[0] in _COMING for row in told),
+        "workers_down": sum(row[0] == "failed" for row in told),
+        "shares": mean_shares(row[2] for row in running),
+        "work_per_second": sum(row[3] for row in running) if running else None,
+        "to_send": sum(row[4] for row in running),
+        **_of_weights(run, oldest=min((row[5] for row in running), default=None), now=now),
+    }
+
+
+def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:
+    """Return how new the run's weights are, and by how much the slowest worker trails them.
+
+    Args:
+        run: The run.
+        oldest: Step of the oldest version that a running worker acts with; None: none runs.
+        now: Present time.
+    """
+    versions = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
+    newest = versions.order_by("-step").values_list("step", "published_at").first()
+    if newest is None:
+        return {}
+    known = {"version": newest[0], "version_age_seconds": _seconds_since(newest[1], now=now)}
+    # One that has none at all waits for weights and says so itself.
+    wanted = acting_step(run, newest_order(run.pk))
+    if oldest is None or oldest < -1 or oldest >= wanted:
+        return known
+    # A version that is pinned leaves nobody behind.
+    versions = versions.filter(step__lte=wanted)
+    lacked = versions.filter(step__gt=oldest).order_by("step").values_list("published_at").first()
+    return known | {
+        "versions_behind": versions.filter(step__gt=oldest)[:VERSIONS_AT_MOST].count(),
+        "behind_seconds": _seconds_since(lacked[0] if lacked else None, now=now),
+    }
+
+
+def _seconds_since(at: datetime | None, *, now: datetime) -> float | None:
+    return None if at is None else max(0.0, (now - at).total_seconds())
+
+
+def _mean(seconds: Sequence[float]) -> float | None:
+    return sum(seconds) / len(seconds) if seconds else None
+
+
+def _timing(seconds: Sequence[float]) -> StageTiming | None:
+    return timing_of(seconds) if seconds else None

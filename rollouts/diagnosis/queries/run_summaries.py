@@ -1,0 +1,80 @@
+"""Say of many runs at once how their fleets do, for lists of runs."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Case, F, FloatField, Q, When
+
+from rollouts.control.rules.proof import Heard
+from rollouts.metrics.models.metrics import MeasureCursor
+
+RECENT_RETURNS: Final = 20
+POINTS: Final = 40
+_HEARD: Final = ("observed", "has_manager", "reported_at", "heard_at", "launched_at")
+_FLEETS: Final = """
+    SELECT f.run_id, f.recent_returns[cardinality(f.recent_returns) - 19 :],
+        (SELECT COUNT(*) FROM rollouts_fleetworker w WHERE w.fleet_id = f.id), f.reason,
+        f.observed, f.incarnation <> '', f.observed_at, f.heard_at, f.launched_at
+    FROM rollouts_fleet f WHERE f.run_id = ANY(%s)"""
+_RETURNS: Final = """
+    SELECT r.id, ARRAY(
+        SELECT e.recent_return_mean FROM rollouts_episodewindow e
+        WHERE e.run_id = r.id AND e.recent_return_mean IS NOT NULL
+        ORDER BY e.id DESC LIMIT %s
+    ) FROM unnest(%s::bigint[]) AS r(id)"""
+
+FRESH: Final = timedelta(minutes=1)
+"""How long a rate is believed when no further one comes."""
+
+
+def figure_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
+    """Return how fast data comes into each run, how far what it serves is behind, and as of when.
+
+    A run at rest is measured no more, and its last rate is 0; one whose last rate is another, and
+    old, is not measured as it should be, so nobody knows.
+    """
+    rows = MeasureCursor.objects.filter(run_id__in=run_ids, measured_at__isnull=False)
+    columns = ("run_id", "measured_at", "accepted_per_second", "staleness_p50")
+    found: dict[int, dict[str, Any]] = {}
+    for run_id, at, rate, staleness in rows.values_list(*columns):
+        told = found[run_id] = {"measured_at": at, "staleness_p50": staleness}
+        if rate == 0 or at > now - FRESH:
+            told["accepted_per_second"] = rate
+    return found
+
+
+def rate_for_lists(now: datetime) -> Case:
+    """Return what a list of runs sorts by for the rate that it shows."""
+    is_known = Q(measure_cursor__accepted_per_second=0) | Q(
+        measure_cursor__measured_at__gt=now - FRESH
+    )
+    return Case(
+        When(is_known, then=F("measure_cursor__accepted_per_second")), output_field=FloatField()
+    )
+
+
+def staleness_for_lists(now: datetime) -> F:  # noqa: ARG001 does not grow old: it is of what was served last
+    """Return what a list of runs sorts by for the staleness that it shows."""
+    return F("measure_cursor__staleness_p50")
+
+
+def fleet_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
+    """Return workers, the last proof of life and returns of each run that has a fleet."""
+    found: dict[int, dict[str, Any]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_FLEETS, [list(run_ids)])
+        for run_id, returns, workers, reason, *told in cursor.fetchall():
+            heard = Heard(**dict(zip(_HEARD, told, strict=True)))
+            last = (returns or [])[-RECENT_RETURNS:]
+            found[run_id] = {
+                "workers": workers,
+                "observed_at": heard.proven_at,
+                "fleet_reason": heard.doubt(now=now) or reason,
+                "return_mean": sum(last) / len(last) if last else None,
+            }
+        cursor.execute(_RETURNS, [POINTS, list(found)])
+        for run_id, values in cursor.fetchall():
+            found[run_id]["returns"] = values[::-1]
+    return found

@@ -1,0 +1,18 @@
+"""Admin of denied environments."""
+
+from django.contrib import admin
+
+from rollouts.environments.models import DeniedEnvironment
+from runs.admin.read_only import ReadOnlyAdmin
+
+
+@admin.register(DeniedEnvironment)
+class DeniedEnvironmentAdmin(ReadOnlyAdmin):
+    """Specs that no new run may ask for."""
+
+    dashboard = "/environments"
+    list_display = ("spec", "reason", "denied_by", "denied_at")
+    list_filter = ("denied_at",)
+    search_fields: tuple[str, ...] = ("spec", "denied_by")
+    search_help_text = "A part of a spec, or of who denied it"
+    ordering = ("spec",)

@@ -1,0 +1,35 @@
+"""Look a run over before it is launched."""
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.environments.schemas.checks import CheckRun, RunCheck
+from rollouts.environments.services.run_checks import check_run
+from runs.api import bodies
+from runs.api.identity import person_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators
+
+
+class RunChecksView(APIView):
+    """Dry runs."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_check",
+        request=CheckRun,
+        responses={200: RunCheck, **problems(429)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Check a run configuration.
+
+        Validates fields, environment, batch size, memory and disk before a launch.
+
+        Environments are created once, in a separate process without secrets.
+        """
+        wanted = bodies.read(request, CheckRun)
+        return bodies.answer(check_run(wanted, asked_by=person_of(request)))

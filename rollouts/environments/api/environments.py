@@ -1,0 +1,142 @@
+"""Show every environment that the deck knows, try one, and decide who may ask for it."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.environments import queries as registry
+from rollouts.environments.schemas.environments import (
+    EnvironmentVerdict,
+    KnownEnvironmentDetail,
+    KnownEnvironments,
+    TriedEnvironment,
+    TryEnvironment,
+)
+from rollouts.environments.services.check_results import judge_environment, try_environment
+from runs.api.bodies import InvalidBody, answer, read, whole_number
+from runs.api.identity import identity_of
+from runs.api.openapi import between, problems
+from runs.api.permissions import Admins, Operators, Readers
+
+LONGEST_NAME: Final = 220
+ROWS_AT_MOST: Final = 100
+
+
+class KnownEnvironmentsView(APIView):
+    """Environments over all runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="environments_known",
+        parameters=[
+            OpenApiParameter("q", description="Part of the name."),
+            OpenApiParameter("kind", enum=list(registry.KINDS)),
+            OpenApiParameter("after", description="`next` of the page before."),
+            OpenApiParameter(
+                "limit", between(1, ROWS_AT_MOST), description=f"1 to {ROWS_AT_MOST}; 50 if absent."
+            ),
+        ],
+        responses={200: KnownEnvironments},
+        tags=["environments"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List environments.
+
+        By name: environments used by runs and environments available to new runs.
+        """
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=ROWS_AT_MOST)
+        return answer(
+            registry.known_environments(
+                registry.Asked(part=_text(request, "q"), kind=_kind(request, needed=False)),
+                after=request.query_params.get("after", ""),
+                limit=limit or 50,
+                now=timezone.now(),
+            )
+        )
+
+
+class KnownEnvironmentView(APIView):
+    """One environment over all runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="environments_known_one",
+        parameters=[
+            OpenApiParameter("kind", required=True, enum=list(registry.KINDS)),
+            OpenApiParameter("name", required=True, description="Its whole name."),
+        ],
+        responses={200: KnownEnvironmentDetail, **problems(404)},
+        tags=["environments"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get an environment.
+
+        With the newest runs that use it and its launch settings.
+        """
+        name = _text(request, "name")
+        if not name:
+            raise InvalidBody("name", "says which environment")
+        kind = _kind(request, needed=True)
+        return answer(registry.environment_detail(kind=kind, name=name, now=timezone.now()))
+
+
+class TryEnvironmentView(APIView):
+    """One episode of an environment, to see what it does."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="environments_try",
+        request=TryEnvironment,
+        responses={200: TriedEnvironment, **problems(404, 429)},
+        tags=["environments"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Run one episode in an environment.
+
+        Creates the environment and plays one episode of random actions. Stores nothing.
+
+        It runs in a separate process without secrets, on the machine of the server.
+        """
+        return answer(try_environment(read(request, TryEnvironment)))
+
+
+class EnvironmentVerdictView(APIView):
+    """Whether new runs may ask for an environment."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="environments_judge",
+        request=EnvironmentVerdict,
+        responses={204: None, **problems(404)},
+        tags=["environments"],
+    )
+    def put(self, request: Request) -> HttpResponse:
+        """Allow or deny an environment.
+
+        A denied spec is refused for new runs with the given reason.
+        """
+        verdict = read(request, EnvironmentVerdict)
+        judge_environment(verdict=verdict, actor=identity_of(request), now=timezone.now())
+        return HttpResponse(status=204)
+
+
+def _text(request: Request, name: str) -> str:
+    text = request.query_params.get(name, "")
+    if "\x00" in text or len(text) > LONGEST_NAME:
+        raise InvalidBody(name, f"must have no NUL and at most {LONGEST_NAME} characters")
+    return text
+
+
+def _kind(request: Request, *, needed: bool) -> str:
+    kind = request.query_params.get("kind", "")
+    if kind not in registry.KINDS and (needed or kind):
+        raise InvalidBody("kind", f"must be one of {', '.join(registry.KINDS)}")
+    return kind

@@ -1,0 +1,351 @@
+"""List every environment that runs name or may name, with how each does lately.
+
+However many runs and groups there are, a page looks at the newest :data:`RUNS_AT_MOST` runs, and
+for its figures at the newest data of the newest few runs of each environment on it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from django.conf import settings
+from django.db import connection
+
+from rollouts.environments.models import DeniedEnvironment
+from rollouts.environments.rules.figures import Figures, Sample, figures_of
+from rollouts.environments.rules.task_specs import KIND as TASK
+from rollouts.environments.rules.task_specs import TASKS
+from rollouts.environments.schemas.environments import (
+    EnvironmentDenial,
+    EnvironmentKind,
+    EnvironmentRun,
+    KnownEnvironment,
+    KnownEnvironmentDetail,
+    KnownEnvironments,
+)
+from runs.core import environment_specs
+from runs.core.environment_words import specs_in
+from runs.core.lifecycle import ACTIVE
+from runs.core.places import place_of, value_at
+from runs.core.run_config import PRESETS, to_builtins
+from runs.selectors.watching import shown_name, token_names
+
+KINDS: Final = ("outside", "steps", "tokens")
+RUNS_AT_MOST: Final = 10_000
+RUNS_EACH: Final = 3
+GROUPS_EACH: Final = 300
+WINDOWS_EACH: Final = 200
+RUNS_SHOWN: Final = 50
+
+_LOOKED: Final = """
+    looked AS MATERIALIZED (
+        SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.created_at, r.config,
+            f.heard_at
+        FROM (
+            SELECT * FROM runs_run WHERE archived_at IS NULL
+            ORDER BY created_at DESC LIMIT %(most)s
+        ) r LEFT JOIN rollouts_fleet f ON f.run_id = r.id
+    ),
+    named AS (
+        SELECT 'steps' AS kind, config #>> '{environment,spec}' AS name, id, heard_at AS seen_at,
+            NULL::int AS env_id, NULL::text AS lesson
+        FROM looked WHERE kind = 'fleet'
+        UNION ALL
+        SELECT 'tokens', l.value ->> 'spec', r.id, r.heard_at, NULL, l.key
+        FROM looked r CROSS JOIN LATERAL jsonb_each(r.config #> '{language,lessons}') l
+        WHERE r.kind = 'language'
+        UNION ALL
+        SELECT 'outside', e.desired_name, r.id, e.last_seen_at, e.env_id, NULL
+        FROM looked r JOIN runs_environment e ON e.run_id = r.id WHERE r.kind = 'outside'
+    )"""
+_PAGE: Final = f"""
+    WITH {_LOOKED},
+    used AS (
+        SELECT n.kind, n.name, r.id, r.name AS run, r.status,
+            max(n.seen_at) AS seen_at, array_agg(n.env_id) AS env_ids,
+            array_agg(n.lesson) AS lessons,
+            row_number() OVER (PARTITION BY n.kind, n.name ORDER BY r.created_at DESC, r.id DESC)
+                AS place
+        FROM named n JOIN looked r ON r.id = n.id
+        WHERE n.name <> '' GROUP BY n.kind, n.name, r.id, r.name, r.status, r.created_at
+    ),
+    counted AS (
+        SELECT kind, name, count(*) AS runs,
+            count(*) FILTER (WHERE status = ANY(%(active)s)) AS active_runs,
+            max(seen_at) AS last_seen_at, max(run) FILTER (WHERE place = 1) AS newest_run,
+            jsonb_agg(jsonb_build_array(id, env_ids, lessons)) FILTER (WHERE place <= %(each)s)
+                AS members
+        FROM used GROUP BY kind, name
+        UNION ALL
+        SELECT k.kind, k.name, 0, 0, NULL, NULL, '[]'
+        FROM unnest(%(known_kinds)s::text[], %(known_names)s::text[]) AS k(kind, name)
+        WHERE NOT EXISTS (
+            SELECT FROM used u WHERE u.name = k.name AND u.kind <> 'outside')
+    )
+    SELECT kind, name, runs, active_runs, last_seen_at, newest_run, members
+    FROM counted
+    WHERE (%(part)s = '' OR strpos(lower(name), lower(%(part)s)) > 0)
+        AND (%(kind)s = '' OR kind = %(kind)s) AND (%(only)s = '' OR name = %(only)s)
+        AND (name COLLATE "C", kind COLLATE "C") > (%(name)s COLLATE "C", %(behind)s COLLATE "C")
+    ORDER BY name COLLATE "C", kind COLLATE "C" LIMIT %(limit)s"""  # noqa: S608 texts of our own
+_RUNS: Final = f"""
+    WITH {_LOOKED}
+    SELECT r.name, r.status, r.status_changed_at, r.created_at, max(n.seen_at),
+        array_remove(array_agg(n.lesson ORDER BY n.lesson), NULL), count(n.env_id),
+        CASE WHEN %(kind)s = 'outside' THEN NULL ELSE r.config END
+    FROM named n JOIN looked r ON r.id = n.id WHERE n.kind = %(kind)s AND n.name = %(only)s
+    GROUP BY r.id, r.name, r.status, r.status_changed_at, r.created_at, r.config
+    ORDER BY r.created_at DESC, r.id DESC LIMIT %(limit)s"""  # noqa: S608
+_COUNT: Final = """
+    SELECT count(*) FROM (SELECT FROM runs_run WHERE archived_at IS NULL LIMIT %s) AS counted"""
+_GROUPS: Final = """
+    SELECT r.id, s.env_id, s.lesson, count(*),
+        count(*) FILTER (WHERE s.received_at > %(since)s), min(s.received_at),
+        sum(s.score_mean) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
+        count(*) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
+        count(*) FILTER (WHERE s.sequences > 1),
+        count(*) FILTER (WHERE s.sequences > 1 AND s.score_std = 0)
+    FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
+        SELECT g.*, d.lesson FROM (
+            SELECT id, env_id, received_at, score_mean, score_std, sequences
+            FROM buffer_trajectorygroup WHERE run_id = r.id AND segment IS NOT NULL
+            ORDER BY run_id, id DESC LIMIT %(each)s
+        ) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
+    ) s GROUP BY r.id, s.env_id, s.lesson"""
+_EPISODES: Final = """
+    SELECT r.id, NULL, NULL, sum(e.count),
+        sum(e.count) FILTER (WHERE e.at > %(since)s AND e.mode = 'train'), min(e.at),
+        sum(e.return_sum) FILTER (WHERE e.mode = 'train'),
+        sum(e.count) FILTER (WHERE e.mode = 'train'), 0, 0, count(*)
+    FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
+        SELECT at, mode, count, return_sum FROM rollouts_episodewindow
+        WHERE run_id = r.id ORDER BY id DESC LIMIT %(each)s
+    ) e GROUP BY r.id"""
+
+
+class EnvironmentUnknown(LookupError):
+    """No run names such an environment, and none may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which environments a page is of."""
+
+    part: str = ""
+    """Part of the name, in any case; empty for all."""
+    kind: str = ""
+    """One of :data:`KINDS`; empty for all."""
+    only: str = ""
+    """The whole name; empty for all."""
+
+
+class _Known(NamedTuple):
+    kind: str
+    name: str
+
+
+class _Row(NamedTuple):
+    kind: EnvironmentKind
+    name: str
+    runs: int
+    active_runs: int
+    last_seen_at: datetime | None
+    newest_run: str | None
+    members: list[tuple[int, list[int | None], list[str | None]]]
+
+
+def known_environments(asked: Asked, *, after: str, limit: int, now: datetime) -> KnownEnvironments:
+    """Return one page of environments, by name.
+
+    Args:
+        asked: Which.
+        after: Place at which the page before ended; empty for the first page.
+        limit: Rows at most.
+        now: What rates are counted back from.
+
+    Raises:
+        InvalidPlace: If `after` is no place in this list.
+    """
+    rows, looked_at = _page(asked, after=after, limit=limit + 1)
+    rest, rows = rows[limit:], rows[:limit]
+    figures = _figures(rows, now=now)
+    denials = _denials([row.name for row in rows])
+    place = place_of(rows[-1].name, KINDS.index(rows[-1].kind)) if rest else None
+    return KnownEnvironments(
+        results=[_known(row, found, denials) for row, found in zip(rows, figures, strict=True)],
+        next=place,
+        looked_at_runs=min(looked_at, RUNS_AT_MOST),
+        has_older_runs=looked_at > RUNS_AT_MOST,
+        runs_each=RUNS_EACH,
+        groups_each=GROUPS_EACH,
+        windows_each=WINDOWS_EACH,
+    )
+
+
+def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironmentDetail:
+    """Return an environment, the newest runs that use it, and what to launch it with.
+
+    Raises:
+        EnvironmentUnknown: If no run names it, and none may.
+    """
+    rows, _ = _page(Asked(kind=kind, only=name), after="", limit=1)
+    if not rows:
+        raise EnvironmentUnknown(f"there is no environment {name!r} of the kind {kind}")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RUNS, {"most": RUNS_AT_MOST, "kind": kind, "only": name, "limit": RUNS_SHOWN}
+        )
+        found = cursor.fetchall()
+    config = _config(found[0][7]) if found else {}
+    return KnownEnvironmentDetail(
+        environment=_known(rows[0], _figures(rows, now=now)[0], _denials([name])),
+        runs=[
+            EnvironmentRun(
+                **dict(zip(EnvironmentRun.__struct_fields__, row[:7], strict=True)),
+            )
+            for row in found
+        ],
+        config=least_config(kind, name, config),
+    )
+
+
+def least_config(kind: str, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run of an environment needs at least; arguments are those of `config`."""
+    if kind == "steps":
+        given = config.get("environment", {}).get("kwargs", {})
+        return {"environment": {"spec": name, **({"kwargs": given} if given else {})}}
+    if kind == "tokens":
+        lessons = config.get("language", {}).get("lessons", {})
+        mine = {key: lesson for key, lesson in lessons.items() if lesson.get("spec") == name}
+        lesson = next(iter(mine), name.rpartition(":")[2].split("/")[-1])
+        kwargs = mine[lesson].get("kwargs", {}) if mine else {}
+        one = {"spec": name, **({"kwargs": kwargs} if kwargs else {})}
+        return {"language": {"lessons": {lesson: one}}}
+    return {}
+
+
+def _config(raw: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(raw) if isinstance(raw, str) else raw or {}
+    return found
+
+
+def _page(asked: Asked, *, after: str, limit: int) -> tuple[list[_Row], int]:
+    """Return rows behind a place, and how many runs there are, counted to one over the bound."""
+    name, place = value_at(after, str) if after else ("", -1)
+    known = _offered()
+    asks: dict[str, Any] = {
+        "most": RUNS_AT_MOST,
+        "active": [str(status) for status in ACTIVE],
+        "each": RUNS_EACH,
+        "known_kinds": [each.kind for each in known],
+        "known_names": [each.name for each in known],
+        "part": asked.part,
+        "kind": asked.kind,
+        "only": asked.only,
+        "name": name,
+        "behind": KINDS[place] if 0 <= place < len(KINDS) else "",
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_PAGE, asks)
+        rows = [_Row._make((*row[:6], _members(row[6]))) for row in cursor.fetchall()]
+        cursor.execute(_COUNT, [RUNS_AT_MOST + 1])
+        (runs,) = cursor.fetchone()
+    return rows, runs
+
+
+def _members(raw: Any) -> Any:
+    return msgspec.json.decode(raw) if isinstance(raw, str) else raw or []
+
+
+def _offered() -> list[_Known]:
+    """Return what runs may name without anybody having done so."""
+    steps = [f"{kind}:{name}" for kind, names in environment_specs.KNOWN.items() for name in names]
+    return [
+        *(_Known("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
+        *(_Known("tokens", TASK + name) for name in TASKS),
+    ]
+
+
+def may_be_named(spec: str) -> bool:
+    """Return whether this deck could make a run of an environment, denied or not."""
+    return any(each.name == spec for each in _offered())
+
+
+def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
+    rows = list(DeniedEnvironment.objects.filter(spec__in=names))
+    people = token_names(row.denied_by for row in rows)
+    return {
+        row.spec: EnvironmentDenial(
+            reason=row.reason,
+            denied_at=row.denied_at,
+            denied_by=shown_name(row.denied_by, people),
+        )
+        for row in rows
+    }
+
+
+def _figures(rows: Sequence[_Row], *, now: datetime) -> list[Figures]:
+    """Return how each environment does, from one look at all runs that matter on the page."""
+    stepped = {member[0] for row in rows if row.kind == "steps" for member in row.members}
+    pushed = {member[0] for row in rows if row.kind != "steps" for member in row.members}
+    samples = [
+        *_samples(_GROUPS, pushed, each=GROUPS_EACH, now=now),
+        *_samples(_EPISODES, stepped, each=WINDOWS_EACH, now=now),
+    ]
+    return [figures_of(samples, members=row.members, now=now) for row in rows]
+
+
+def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> list[Sample]:
+    asks: dict[str, Any] = {"runs": sorted(runs), "each": each, "since": now - Figures.WINDOW}
+    if not asks["runs"]:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(query, asks)
+        found = cursor.fetchall()
+    read: dict[int, int] = {}
+    for row in found:
+        read[row[0]] = read.get(row[0], 0) + int(row[10] if len(row) > 10 else row[3])
+    return [
+        Sample(
+            run_id=row[0],
+            env_id=row[1],
+            lesson=row[2],
+            recent=int(row[4] or 0),
+            oldest_at=row[5],
+            reward_sum=float(row[6] or 0.0),
+            rewarded=int(row[7] or 0),
+            compared=int(row[8]),
+            equal=int(row[9]),
+            is_cut=read[row[0]] >= each,
+        )
+        for row in found
+    ]
+
+
+def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) -> KnownEnvironment:
+    offered = {each.name for each in _offered()}
+    return KnownEnvironment(
+        name=row.name,
+        kind=row.kind,
+        runs=row.runs,
+        active_runs=row.active_runs,
+        last_seen_at=row.last_seen_at,
+        newest_run=row.newest_run,
+        registered=row.kind != "outside" and row.name in offered,
+        presets=[preset for preset, specs in _presets() if row.name in specs],
+        per_hour=found.per_hour,
+        reward_mean=found.reward_mean,
+        zero_variance_share=found.zero_variance_share,
+        looked_at=found.looked_at,
+        denied=None if row.kind == "outside" else denials.get(row.name),
+    )
+
+
+@cache
+def _presets() -> list[tuple[str, list[str]]]:
+    """Return the environments of each preset."""
+    return [(name, specs_in(to_builtins(config))) for name, (_, config) in PRESETS.items()]

@@ -1,0 +1,224 @@
+"""Look a run's configuration over before it is launched, and say what would go wrong.
+
+Every rule returns findings in words; what had to be measured (an environment's spaces, the room
+on the cluster, free bytes) is handed in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from rollouts.fleet.manager.placement import NodeRoom, group_obstacle, obstacle
+from runs.core.language_config import LanguageConfig
+from runs.core.run_config import RunConfig
+
+Level = Literal["ok", "info", "warning", "error"]
+
+BYTES_PER_STEP: Final = 27
+"""Of a fragment beside observation and action: reward, three flags, log-probability, value,
+version and episode."""
+BYTES_PER_TOKEN: Final = 14
+"""Of a group, about: token, mask, log-probability and what msgpack adds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Level
+    subject: str
+    """What was looked at, in a word or two."""
+    field: str
+    """Dotted path in the configuration that it is about; empty for the run as a whole."""
+    message: str
+    remedy: str = ""
+    """What to do about it; empty where nothing needs doing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRoom:
+    """Bytes that there are, and that may be kept."""
+
+    free_bytes: int
+    kept_free_bytes: int
+    """Below this nothing is taken in."""
+    retention_bytes: int
+    """Of payloads that are kept; 0 for no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What answers where the fleet is to run."""
+
+    nodes: Sequence[NodeRoom] = ()
+    trouble: str = ""
+    """Why nothing is known of it."""
+
+
+def batches(config: RunConfig) -> list[Finding]:
+    """Say what a train step is made of, and whether a batch can be filled exactly."""
+    size = config.buffer.batch_size
+    if config.language is not None:
+        return [_whole_groups(size, config.language.group_size)]
+    fleet = config.fleet
+    slots = fleet.num_workers * fleet.envs_per_worker
+    steps = size * fleet.fragment_length
+    share = f"{size / slots:.3g} fragments of each of {slots:,} slots"
+    return [
+        Finding(
+            level="ok",
+            subject="Batch",
+            field="buffer.batch_size",
+            message=f"A train step takes {size:,} fragments, {steps:,} env steps: {share}.",
+        )
+    ]
+
+
+def _whole_groups(size: int, group_size: int) -> Finding:
+    groups, rest = divmod(size, group_size)
+    if not rest:
+        return Finding(
+            level="ok",
+            subject="Batch",
+            field="buffer.batch_size",
+            message=f"A train step takes {size:,} sequences: {groups:,} groups of {group_size}.",
+        )
+    fitting = [n for n in (groups * group_size, (groups + 1) * group_size) if n]
+    return Finding(
+        level="error",
+        subject="Batch",
+        field="buffer.batch_size",
+        message=f"{size:,} sequences are no whole number of groups of {group_size}: "
+        "no batch could ever be filled exactly.",
+        remedy="Take " + " or ".join(f"{n:,}" for n in fitting) + ", or another group size.",
+    )
+
+
+def tokens(config: RunConfig) -> list[Finding]:
+    """Say how many tokens a language run takes, and which lessons do not fit its context."""
+    language = config.language
+    if language is None:
+        return []
+    context = language.model.max_position_embeddings
+    tight = [_tight(name, language, context) for name in language.lessons]
+    found = [finding for finding in tight if finding is not None]
+    most = config.buffer.batch_size * context
+    return [
+        *found,
+        Finding(
+            level="info",
+            subject="Tokens",
+            field="language.model.max_position_embeddings",
+            message=f"At most {most:,} tokens a train step ({config.buffer.batch_size:,} × "
+            f"{context:,}), {most * config.num_steps:,} in {config.num_steps:,}.",
+        ),
+    ]
+
+
+def _tight(name: str, language: LanguageConfig, context: int) -> Finding | None:
+    longest = language.lessons[name].sampling.max_tokens
+    if longest < context:
+        return None
+    return Finding(
+        level="error",
+        subject="Tokens",
+        field=f"language.lessons.{name}.sampling.max_tokens",
+        message=f"Answers of {longest:,} tokens leave a context of {context:,} no room for the "
+        "prompt.",
+        remedy="Take shorter answers, or a longer context.",
+    )
+
+
+def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> list[Finding]:
+    """Say what the run's payloads take, and whether the disk has room for them.
+
+    Args:
+        config: Of the run.
+        room: Bytes that there are.
+        bytes_per_step: Of observation and action; None where no environment could say.
+    """
+    item = _item_bytes(config, bytes_per_step)
+    if item is None:
+        return []
+    total = item * config.buffer.batch_size * config.num_steps
+    kept = min(total, room.retention_bytes) if room.retention_bytes else total
+    usable = max(0, room.free_bytes - room.kept_free_bytes)
+    unit = "sequence" if config.language else "fragment"
+    message = (
+        f"About {_bytes(item)} a {unit}, {_bytes(total)} in {config.num_steps:,} train steps; "
+        f"retention keeps {_bytes(kept)} of it, and {_bytes(usable)} of disk may be used."
+    )
+    if kept <= usable:
+        return [Finding(level="ok", subject="Disk", field="num_steps", message=message)]
+    remedy = "Free some disk, or keep less: ROLLDECK_RETENTION_BYTES."
+    return [
+        Finding(level="warning", subject="Disk", field="num_steps", message=message, remedy=remedy)
+    ]
+
+
+def _item_bytes(config: RunConfig, bytes_per_step: int | None) -> int | None:
+    if config.language is not None:
+        return config.language.model.max_position_embeddings * BYTES_PER_TOKEN
+    if bytes_per_step is None:
+        return None
+    return config.fleet.fragment_length * (bytes_per_step + BYTES_PER_STEP)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
+
+
+def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
+    """Say whether the cluster has seats for the fleet's workers, now and at all."""
+    fleet = config.fleet
+    if cluster.trouble:
+        return [
+            Finding(
+                level="warning",
+                subject="Cluster",
+                field="fleet.num_workers",
+                message=f"The cluster was not asked: {cluster.trouble}.",
+                remedy="A run that is launched now waits until one answers.",
+            )
+        ]
+    wanted, workers = fleet.worker_resources, fleet.num_workers
+    never = group_obstacle(wanted, _emptied(cluster.nodes), workers=workers)
+    if never:
+        some_run = fleet.placement == "auto" and _one_fits(config, cluster)
+        return [_no_seat("warning" if some_run else "error", never, config)]
+    busy = group_obstacle(wanted, cluster.nodes, workers=workers)
+    if busy:
+        return [_no_seat("warning", f"{busy}; others have to end first", config)]
+    has = f"{len(cluster.nodes)} {'node' if len(cluster.nodes) == 1 else 'nodes'}"
+    return [
+        Finding(
+            level="ok",
+            subject="Cluster",
+            field="fleet.num_workers",
+            message=f"There is room for all {workers:,} workers on {has} now.",
+        )
+    ]
+
+
+def _emptied(nodes: Sequence[NodeRoom]) -> list[NodeRoom]:
+    """Return the nodes as they are when nothing else runs."""
+    return [NodeRoom(total=node.total, free=node.total) for node in nodes]
+
+
+def _one_fits(config: RunConfig, cluster: Cluster) -> bool:
+    return not obstacle(config.fleet.worker_resources, _emptied(cluster.nodes))
+
+
+def _no_seat(level: Level, why: str, config: RunConfig) -> Finding:
+    gpus = config.fleet.num_gpus_per_worker
+    return Finding(
+        level=level,
+        subject="Cluster",
+        field="fleet.num_gpus_per_worker" if gpus and "GPU" in why else "fleet.num_workers",
+        message=f"{why[:1].upper()}{why[1:]}.",
+        remedy="Have fewer workers, let each reserve less, or add nodes to the cluster.",
+    )

@@ -1,0 +1,125 @@
+"""Tasks that are answered in one turn: reverse, sort, add."""
+
+import random
+import string
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import ClassVar
+
+from rollouts.environments.rules.task import Example, Reply, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reverse:
+    """Write a word backwards: ``abc>`` is answered by ``cba``."""
+
+    length: int = 3
+    """Letters; the difficulty."""
+    letters: int = 26
+    """How many different ones there are."""
+    most_turns: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        """Kind and difficulty."""
+        return f"reverse-{self.length}"
+
+    @property
+    def alphabet(self) -> str:
+        """Every character of prompts and answers."""
+        return string.ascii_lowercase[: self.letters] + ">"
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return a word of random letters."""
+        word = "".join(random.choices(string.ascii_lowercase[: self.letters], k=self.length))
+        return Example(key=key, prompt=f"{word}>", answer=word[::-1])
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Judge the answer; letters in the right order count in part."""
+        return judged(example.answer, turns[-1])
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the answer."""
+        return (example.answer,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """Write digits in order: ``3142:`` is answered by ``1234``."""
+
+    length: int = 4
+    """Digits; the difficulty."""
+    most_turns: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        """Kind and difficulty."""
+        return f"sort-{self.length}"
+
+    @property
+    def alphabet(self) -> str:
+        """Every character of prompts and answers."""
+        return string.digits + ":"
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return random digits."""
+        drawn = random.choices(string.digits, k=self.length)
+        return Example(key=key, prompt=f"{''.join(drawn)}:", answer="".join(sorted(drawn)))
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Judge the answer; digits in the right order count in part."""
+        return judged(example.answer, turns[-1])
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the answer."""
+        return (example.answer,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """Add two numbers: ``12+34=`` is answered by ``46``."""
+
+    digits: int = 2
+    """Of each number at most; the difficulty."""
+    most_turns: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        """Kind and difficulty."""
+        return f"addition-{self.digits}"
+
+    @property
+    def alphabet(self) -> str:
+        """Every character of prompts and answers."""
+        return string.digits + "+="
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return two random numbers."""
+        first, second = (random.randrange(10**self.digits) for _ in range(2))
+        return Example(key=key, prompt=f"{first}+{second}=", answer=str(first + second))
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Judge the answer: right or wrong."""
+        is_correct = _said(turns[-1]) == example.answer
+        return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the answer."""
+        return (example.answer,)
+
+
+def judged(answer: str, turn: Turn) -> Reply:
+    """Return 1 for the answer itself, else up to 0.5 for what it has in common with it.
+
+    The part is twice the characters in matching blocks over all characters of both (Ratcliff and
+    Obershelp, Dr. Dobb's Journal 1988): a policy that is near gets to know it.
+    """
+    said = _said(turn)
+    is_correct = said == answer
+    near = SequenceMatcher(None, said, answer, autojunk=False).ratio()
+    return Reply("", is_over=True, reward=1.0 if is_correct else 0.5 * near, is_correct=is_correct)
+
+
+def _said(turn: Turn) -> str:
+    """Return a turn without the space around it; one that was cut short answers nothing."""
+    return "" if turn.is_truncated else turn.text.strip()

@@ -1,0 +1,129 @@
+"""Try an environment, deny it to new runs, or allow it again."""
+
+from datetime import datetime
+
+import msgspec
+from django.db import transaction
+
+from rollouts.environments.models import DeniedEnvironment
+from rollouts.environments.queries import EnvironmentUnknown, may_be_named
+from rollouts.environments.rules.task_specs import KIND as TASK
+from rollouts.environments.schemas.environments import (
+    EnvironmentVerdict,
+    TriedEnvironment,
+    TriedEpisode,
+    TryEnvironment,
+)
+from rollouts.environments.services import probes as trials
+from rollouts.fleet.environments.probe import Wanted
+from runs.core.environment_words import specs_in
+from runs.core.run_config import InvalidRunConfig, RunConfig, to_builtins
+from runs.services import record_event
+from runs.services.events import ACTOR_LENGTH
+
+
+class InvalidVerdict(ValueError):
+    """It cannot be decided so; `field` says which part."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+def try_environment(wanted: TryEnvironment) -> TriedEnvironment:
+    """Make an environment and play one episode of random actions in it.
+
+    Raises:
+        EnvironmentUnknown: If no fleet of this deck could step it.
+        TooManyTrials: If too many are being tried.
+    """
+    if not may_be_named(wanted.spec) or wanted.spec.startswith(TASK):
+        raise EnvironmentUnknown(f"this deck offers no {wanted.spec!r} that a fleet steps")
+    outcome = trials.attempt(
+        Wanted(
+            kind="environment",
+            spec=wanted.spec,
+            kwargs=wanted.kwargs,
+            episode_steps=wanted.steps,
+        )
+    )
+    return TriedEnvironment(
+        spec=wanted.spec,
+        trouble=outcome.trouble,
+        is_missing=outcome.is_missing,
+        seconds=outcome.seconds,
+        observation=outcome.observation,
+        action=outcome.action,
+        episode=None
+        if outcome.episode is None
+        else TriedEpisode(**msgspec.structs.asdict(outcome.episode)),
+    )
+
+
+@transaction.atomic
+def judge_environment(*, verdict: EnvironmentVerdict, actor: str, now: datetime) -> None:
+    """Deny a spec to new runs, or allow it again; runs that have it go on.
+
+    Raises:
+        EnvironmentUnknown: If this deck offers no such spec: only its settings can register one.
+        InvalidVerdict: If it is denied without a reason.
+    """
+    if not may_be_named(verdict.spec):
+        raise EnvironmentUnknown(
+            f"this deck offers no {verdict.spec!r}: ROLLDECK_ENVIRONMENTS registers specs"
+        )
+    if verdict.is_allowed:
+        changed = bool(DeniedEnvironment.objects.filter(spec=verdict.spec).delete()[0])
+    else:
+        if not verdict.reason.strip():
+            raise InvalidVerdict("reason", "must say why: whoever asks for it is told")
+        _, changed = DeniedEnvironment.objects.get_or_create(
+            spec=verdict.spec,
+            defaults={
+                "reason": verdict.reason.strip(),
+                "denied_at": now,
+                "denied_by": actor[:ACTOR_LENGTH],
+            },
+        )
+    if changed:
+        _audit(verdict, actor=actor, now=now)
+
+
+def _audit(verdict: EnvironmentVerdict, *, actor: str, now: datetime) -> None:
+    word = "allowed" if verdict.is_allowed else "denied"
+    record_event(
+        run_id=None,
+        kind=f"environment_{word}",
+        message=f"{word} the environment {verdict.spec} to new runs",
+        actor=actor,
+        reason=verdict.reason,
+        details={"spec": verdict.spec},
+        now=now,
+    )
+
+
+def refuse_denied(config: RunConfig) -> None:
+    """Refuse a configuration that names an environment which an administrator has denied.
+
+    Raises:
+        InvalidRunConfig: If it does; `field` is its dotted path.
+    """
+    denied = dict(
+        DeniedEnvironment.objects.filter(spec__in=specs_in(to_builtins(config))).values_list(
+            "spec", "reason"
+        )
+    )
+    if not denied:
+        return
+    if config.language is None:
+        spec = config.environment.spec
+        raise InvalidRunConfig("environment.spec", _refusal(spec, denied[spec]))
+    for name, lesson in config.language.lessons.items():
+        if lesson.spec in denied:
+            field = f"language.lessons.{name}.spec"
+            raise InvalidRunConfig(field, _refusal(lesson.spec, denied[lesson.spec]))
+
+
+def _refusal(spec: str, reason: str) -> str:
+    return f"an administrator has denied {spec!r} to new runs: {reason}"

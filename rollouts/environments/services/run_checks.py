@@ -1,0 +1,184 @@
+"""Look a run over before it is launched; store nothing."""
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any, Final, Literal
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from buffer.ingest.services.backpressure import free_disk_bytes
+from rollouts.environments.rules import findings as rules
+from rollouts.environments.rules.findings import Cluster, DiskRoom, Finding
+from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
+from rollouts.environments.services import probes as trials
+from rollouts.fleet.environments.probe import Outcome, Wanted
+from rollouts.fleet.manager.placement import NodeRoom
+from runs import services as run_services
+from runs.core import run_config, simulated_fleet
+from runs.core.run_config import InvalidRunConfig, RunConfig
+from runs.models import Run
+from runs.services.lifecycle import InvalidRunName, UnknownPreset
+
+_REGISTER: Final = (
+    "It was tried on the web side's machine. If the fleet's machines have it, launch; else "
+    "install or register it there."
+)
+
+
+def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
+    """Return what launching `wanted` would meet, presets being those that `asked_by` may see.
+
+    Raises:
+        TooManyTrials: If too many checks are under way.
+    """
+    began = time.monotonic()
+    found = _name(wanted.name)
+    config: RunConfig | None = None
+    try:
+        config = run_services.configured(
+            preset=wanted.preset, config=wanted.config, asked_by=asked_by
+        )
+    except (InvalidRunConfig, UnknownPreset) as error:
+        found.append(_refusal(error))
+    if config is not None:
+        found += _looked_over(config)
+    return RunCheck(
+        verdict=_verdict(found),
+        config=None if config is None else run_config.to_builtins(config),
+        findings=[FindingRow(**asdict(finding)) for finding in found],
+        seconds=round(time.monotonic() - began, 2),
+    )
+
+
+def _name(name: str) -> list[Finding]:
+    if not name:
+        return []
+    message = ""
+    try:
+        run_services.check_name(name)
+    except InvalidRunName as error:
+        message = str(error)
+    if not message and Run.objects.current().filter(name=name).exists():
+        message = f"there is a run {name!r} already"
+    if not message:
+        return []
+    return [
+        Finding(
+            level="error", subject="Name", field="name", message=message, remedy="Take another one."
+        )
+    ]
+
+
+def _refusal(error: Exception) -> Finding:
+    return Finding(
+        level="error",
+        subject="Configuration",
+        field=str(getattr(error, "field", "")),
+        message=str(getattr(error, "message", error)),
+        remedy="Change the field; the server would refuse the run.",
+    )
+
+
+def _looked_over(config: RunConfig) -> list[Finding]:
+    asked = [*_environments(config), *_cluster(config)]
+    # Each waits for a process of its own: side by side they take as long as the slowest.
+    with ThreadPoolExecutor(max_workers=max(1, len(asked))) as threads:
+        outcomes = list(threads.map(lambda pair: trials.attempt(pair[1]), asked))
+    tried = [(field, one, outcome) for (field, one), outcome in zip(asked, outcomes, strict=True)]
+    environments = [each for each in tried if each[1].kind != "cluster"]
+    nodes = [outcome for _, one, outcome in tried if one.kind == "cluster"]
+    measured = [outcome.bytes_per_step for _, _, outcome in environments if not outcome.trouble]
+    room = DiskRoom(
+        free_bytes=free_disk_bytes(),
+        kept_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
+        retention_bytes=settings.ROLLDECK_RETENTION_BYTES,
+    )
+    return [
+        *_of_environments(environments, config),
+        *rules.batches(config),
+        *rules.tokens(config),
+        *rules.room(config, _answered(nodes)),
+        *rules.disk(config, room, bytes_per_step=measured[0] if measured else None),
+    ]
+
+
+def _environments(config: RunConfig) -> list[tuple[str, Wanted]]:
+    """Return what is to be made, by the field that names it; every different thing once."""
+    if config.language is None:
+        one = config.environment
+        if one.spec in simulated_fleet.PROFILES:
+            return []
+        asked = Wanted(kind="environment", spec=one.spec, kwargs=one.kwargs)
+        return [("environment.spec", asked)]
+    # The deck's own tasks were made when the configuration was checked.
+    foreign = {
+        (lesson.spec, repr(sorted(lesson.kwargs.items()))): (
+            f"language.lessons.{name}.spec",
+            Wanted(kind="lesson", spec=lesson.spec, kwargs=lesson.kwargs),
+        )
+        for name, lesson in config.language.lessons.items()
+        if not lesson.spec.startswith("task:")
+    }
+    return list(foreign.values())[: trials.TRIALS_AT_ONCE - 1]
+
+
+def _cluster(config: RunConfig) -> list[tuple[str, Wanted]]:
+    if not settings.RAY_ADDRESS or config.environment.spec in simulated_fleet.PROFILES:
+        return []
+    return [("fleet", Wanted(kind="cluster", address=settings.RAY_ADDRESS))]
+
+
+def _answered(outcomes: Iterable[Outcome]) -> Cluster:
+    for outcome in outcomes:
+        nodes = [NodeRoom(total=node.total, free=node.free) for node in outcome.nodes]
+        return Cluster(nodes=nodes, trouble=outcome.trouble)
+    return Cluster(trouble="this deck names none (RAY_ADDRESS)")
+
+
+def _of_environments(
+    tried: Iterable[tuple[str, Wanted, Outcome]], config: RunConfig
+) -> list[Finding]:
+    found = []
+    for field, wanted, outcome in tried:
+        found.append(_of_environment(field, wanted.spec, outcome))
+        if outcome.shows_images and config.policy.kind == "mlp":
+            found.append(
+                Finding(
+                    level="warning",
+                    subject="Policy",
+                    field="policy.kind",
+                    message=f"{wanted.spec} shows images ({outcome.observation}), and an mlp sees "
+                    "them as a row of numbers.",
+                    remedy="Take a cnn, or a gru, which has convolutions for images.",
+                )
+            )
+    return found
+
+
+def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
+    if not outcome.trouble:
+        spaces = f": shows {outcome.observation}; takes {outcome.action}"
+        return Finding(
+            level="ok",
+            subject="Environment",
+            field=field,
+            message=f"{spec} was made and reset in {outcome.seconds:g} s"
+            f"{spaces if outcome.observation else ''}.",
+        )
+    return Finding(
+        level="warning" if outcome.is_missing else "error",
+        subject="Environment",
+        field=field,
+        message=f"{spec} could not be made: {outcome.trouble}.",
+        remedy=_REGISTER if outcome.is_missing else "Look at its name and arguments.",
+    )
+
+
+def _verdict(found: Iterable[Finding]) -> Literal["ready", "risky", "refused"]:
+    levels: set[Any] = {finding.level for finding in found}
+    if "error" in levels:
+        return "refused"
+    return "risky" if "warning" in levels else "ready"

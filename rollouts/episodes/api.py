@@ -1,0 +1,215 @@
+"""Show how episodes are spread, and what stands out among them."""
+
+import math
+from typing import Final, cast
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter as Parameter
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.control.api.queries import AFTER, LIMIT, page_of
+from rollouts.control.schemas.fleets import Episodes, EpisodeSummary
+from rollouts.episodes.queries import episode_spread as selectors
+from rollouts.episodes.queries.episode_fragments import fragments_of_episode
+from rollouts.episodes.queries.episode_spread import Measure
+from rollouts.episodes.queries.episode_windows import episode_summary, episodes
+from rollouts.episodes.schemas import (
+    EpisodeFragments,
+    EpisodeMatches,
+    EpisodeOutliers,
+    EpisodeSpread,
+)
+from runs.api import bodies
+from runs.api.openapi import between
+from runs.api.permissions import Readers
+from runs.selectors import readable_run
+
+_OF: Final = Parameter("of", enum=["return", "length"], description="`return` if absent.")
+_MODES: Final = ("", "train", "eval")
+
+
+def _measure(request: Request) -> Measure:
+    of = request.query_params.get("of", "return")
+    if of not in ("return", "length"):
+        raise bodies.InvalidBody("of", "must be return or length")
+    return cast("Measure", of)
+
+
+def _end(request: Request, name: str) -> float:
+    """Return one end of a range.
+
+    Raises:
+        InvalidBody: If it is no finite number.
+    """
+    try:
+        value = float(request.query_params.get(name, ""))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise bodies.InvalidBody(name, "must be a finite number")
+    return value
+
+
+class EpisodeSpreadView(APIView):
+    """How episodes are spread."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_spread",
+        parameters=[
+            _OF,
+            Parameter("task", description="Only this environment or lesson."),
+            Parameter("mode", enum=["train", "eval"], description="Only training, or evaluation."),
+        ],
+        responses={200: EpisodeSpread},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the distribution of episodes.
+
+        Returns or lengths over the life of the run.
+        """
+        mode = request.query_params.get("mode", "")
+        if mode not in _MODES:
+            raise bodies.InvalidBody("mode", "must be train or eval")
+        found = selectors.episode_spread(
+            readable_run(run),
+            of=_measure(request),
+            task=request.query_params.get("task", ""),
+            mode=mode,
+        )
+        return bodies.answer(found)
+
+
+class EpisodeOutliersView(APIView):
+    """What stands out among recent episodes."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_outliers",
+        parameters=[
+            Parameter(
+                "seconds",
+                between(1, 86_400),
+                description="How far back; 1 to 86400, 300 if absent.",
+            )
+        ],
+        responses={200: EpisodeOutliers},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get episode outliers.
+
+        Recent episodes by worker, workers that deviate from the others, and extreme
+        episodes.
+        """
+        seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
+        found = selectors.episode_outliers(
+            readable_run(run).pk, seconds=seconds or 1, now=timezone.now()
+        )
+        return bodies.answer(found)
+
+
+class EpisodeMatchesView(APIView):
+    """Episodes in a range."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_matches",
+        parameters=[
+            _OF,
+            Parameter("least", float, required=True),
+            Parameter("most", float, required=True),
+        ],
+        responses={200: EpisodeMatches},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Find reports by return or length.
+
+        The newest reports with an episode in the range.
+        """
+        least, most = _end(request, "least"), _end(request, "most")
+        if least > most:
+            raise bodies.InvalidBody("least", "must not be above most")
+        found = selectors.episodes_between(
+            readable_run(run).pk, of=_measure(request), least=least, most=most
+        )
+        return bodies.answer(EpisodeMatches(results=found))
+
+
+class EpisodeFragmentsView(APIView):
+    """The stored fragments of one episode."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_fragments",
+        parameters=[
+            _OF,
+            Parameter("value", float, required=True, description="Its return, or its length."),
+        ],
+        responses={200: EpisodeFragments},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str, report: int) -> HttpResponse:
+        """List an episode's fragments.
+
+        The stored fragments of the reported episode with a return or length.
+        """
+        of, value = _measure(request), _end(request, "value")
+        return bodies.answer(fragments_of_episode(readable_run(run).pk, report, of=of, value=value))
+
+
+class EpisodesView(APIView):
+    """Statistics of ended episodes."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes",
+        parameters=[AFTER, LIMIT],
+        responses={200: Episodes},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List episode windows.
+
+        Oldest first; without `after` the newest ones.
+        """
+        after, limit = page_of(request)
+        rows = episodes(readable_run(run).pk, after=after, limit=limit)
+        return bodies.answer(Episodes(results=rows))
+
+
+class EpisodeSummaryView(APIView):
+    """Statistics of recent episodes over environments."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_summary",
+        parameters=[
+            OpenApiParameter(
+                "seconds",
+                between(1, 86_400),
+                description="How far back; 1 to 86400, 300 if absent.",
+            )
+        ],
+        responses={200: EpisodeSummary},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get episode statistics.
+
+        Recent episodes by environment and mode, and means over environments.
+        """
+        seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
+        summary = episode_summary(readable_run(run).pk, seconds=seconds or 1, now=timezone.now())
+        return bodies.answer(summary)

@@ -1,0 +1,189 @@
+"""Read how episodes are spread, which workers' are unlike the others', and which stand out."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from django.db import connection
+
+from buffer.inspect.queries.group_spread import sampled_groups
+from buffer.inspect.rules.id_ranges import stretches
+from rollouts.control.models.fleets import EpisodeWindow
+from rollouts.episodes.rules import episode_spread as rules
+from rollouts.episodes.rules.episode_spread import Sample
+from rollouts.episodes.rules.episode_workers import WorkerEpisodes, deviations
+from rollouts.episodes.schemas import (
+    EpisodeFind,
+    EpisodeOutliers,
+    EpisodesOfWorker,
+    EpisodeSpread,
+    SpreadColumn,
+    TaskSpread,
+    WorkerDeviation,
+)
+from runs.models import Run
+
+WINDOWS_EACH: Final = 8
+LOOKED_AT: Final = 20_000
+"""Newest reports that are looked through for workers and for what stands out."""
+FOUND: Final = 20
+EXTREMES: Final = 3
+Measure = Literal["return", "length"]
+_KEPT: Final[dict[Measure, str]] = {"return": "returns", "length": "lengths"}
+_WINDOWS: Final = """
+    SELECT w.at, w.environment, w.mode, w.{kept}
+    FROM generate_series(%(first)s::bigint, %(last)s::bigint, %(step)s::bigint) AS s(low)
+    CROSS JOIN LATERAL (
+        SELECT at, environment, mode, {kept} FROM rollouts_episodewindow
+        WHERE run_id = %(run)s AND id >= s.low AND id < s.low + %(step)s::bigint
+        ORDER BY id LIMIT %(each)s
+    ) w"""
+_NEWEST: Final = """
+    WITH newest AS (
+        SELECT id, at, worker, environment, mode, policy_step, count, aborted, return_mean,
+            length_mean, return_min, return_max, length_max
+        FROM rollouts_episodewindow
+        WHERE run_id = %(run)s AND at > %(since)s ORDER BY id DESC LIMIT %(rows)s
+    )"""
+# A mean is of episodes that were not aborted, unless all were.
+_WORKERS: Final = f"""{_NEWEST}
+    SELECT worker, SUM(count)::bigint,
+        SUM(return_mean * described) / SUM(described),
+        SUM(length_mean * described) / SUM(described),
+        SUM(aborted)::float8 / SUM(count)
+    FROM (SELECT *, COALESCE(NULLIF(count - aborted, 0), count) AS described FROM newest) n
+    WHERE mode = 'train' GROUP BY worker ORDER BY worker"""  # noqa: S608
+_FIND: Final = "id, at, worker, environment, mode, policy_step"
+_EXTREMES: Final = _NEWEST + " UNION ALL ".join(
+    f"""(SELECT '{kind}', {column}, {_FIND} FROM newest
+        ORDER BY {column} {order}, id DESC LIMIT %(most)s)"""  # noqa: S608 made of constants
+    for kind, column, order in (
+        ("highest", "return_max", "DESC"),
+        ("lowest", "return_min", "ASC"),
+        ("longest", "length_max", "DESC"),
+    )
+)
+# Least and greatest are in the row; the numbers themselves are only looked into where they fit.
+_MAY_MATCH: Final[dict[Measure, str]] = {
+    "return": "return_max >= %(least)s AND return_min <= %(most)s",
+    "length": "length_max >= %(least)s",
+}
+_MATCHES: Final = """
+    SELECT (SELECT v FROM unnest({kept}) v WHERE v >= %(least)s AND v <= %(most)s LIMIT 1), {find}
+    FROM (
+        SELECT * FROM rollouts_episodewindow WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
+    ) newest
+    WHERE {may_match}
+    AND EXISTS (SELECT 1 FROM unnest({kept}) v WHERE v >= %(least)s AND v <= %(most)s)
+    ORDER BY id DESC LIMIT %(found)s"""
+
+
+def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> EpisodeSpread:
+    """Return how returns or lengths are spread over the life of a run, from a bounded sample.
+
+    Of a run that takes groups: the mean scores of groups, or the tokens of their longest sequence,
+    by which lists of groups are filtered too.
+    """
+    samples, is_whole = _groups(run, of) if run.takes_groups else _windows(run.pk, of)
+    found = rules.spread_of(samples, task=task, mode=mode)
+    return EpisodeSpread(
+        unit="groups" if run.takes_groups else "episodes",
+        of=of,
+        least=found.least,
+        most=found.most,
+        columns=[SpreadColumn(at=one.at, counts=one.counts) for one in found.columns],
+        tasks=[TaskSpread(**{n: getattr(one, n) for n in one.__slots__}) for one in found.tasks],
+        counted=found.counted,
+        is_sampled=not is_whole,
+    )
+
+
+def _groups(run: Run, of: Measure) -> tuple[list[Sample], bool]:
+    groups, is_whole = sampled_groups(run.pk)
+    return [
+        Sample(one.received_at, one.task, "train", [_number(one, of)]) for one in groups
+    ], is_whole
+
+
+def _number(group: Any, of: Measure) -> float:
+    return float(group.score_mean if of == "return" else group.longest_tokens)
+
+
+def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
+    mine = EpisodeWindow.objects.filter(run_id=run_id)
+    first = mine.order_by("id").values_list("id", flat=True).first()
+    last = mine.order_by("-id").values_list("id", flat=True).first()
+    if first is None or last is None:
+        return [], True
+    bounds, is_whole = stretches(first, last, each=WINDOWS_EACH)
+    with connection.cursor() as cursor:
+        cursor.execute(_WINDOWS.format(kept=_KEPT[of]), bounds | {"run": run_id})
+        return [Sample(*row) for row in cursor.fetchall()], is_whole
+
+
+def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutliers:
+    """Return what each worker's episodes came to lately, who is unlike the others, and extremes."""
+    asked: dict[str, Any] = {
+        "run": run_id,
+        "since": now - timedelta(seconds=seconds),
+        "rows": LOOKED_AT,
+        "most": EXTREMES,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WORKERS, asked)
+        workers = [
+            WorkerEpisodes(
+                worker=worker,
+                episodes=int(episodes),
+                return_mean=float(mean),
+                length_mean=float(length),
+                aborted_share=float(aborted),
+            )
+            for worker, episodes, mean, length, aborted in cursor.fetchall()
+        ]
+        cursor.execute(_EXTREMES, asked)
+        extremes = [_find(kind, value, row) for kind, value, *row in cursor.fetchall()]
+    far = deviations(workers)
+    return EpisodeOutliers(
+        seconds=seconds,
+        workers=[
+            EpisodesOfWorker(
+                **{name: getattr(one, name) for name in one.__slots__},
+                deviations=[
+                    WorkerDeviation(measure=each.measure, median=each.median, score=each.score)
+                    for each in far.get(one.worker, [])
+                ],
+            )
+            for one in workers
+        ],
+        extremes=extremes,
+    )
+
+
+def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> list[EpisodeFind]:
+    """Return the newest reports that have an episode in a range, of the newest looked through."""
+    asked: dict[str, Any] = {
+        "run": run_id,
+        "least": least,
+        "most": most,
+        "rows": LOOKED_AT,
+        "found": FOUND,
+    }
+    with connection.cursor() as cursor:
+        query = _MATCHES.format(kept=_KEPT[of], find=_FIND, may_match=_MAY_MATCH[of])
+        cursor.execute(query, asked)
+        return [_find("match", value, row) for value, *row in cursor.fetchall()]
+
+
+def _find(kind: Any, value: float, row: Sequence[Any]) -> EpisodeFind:
+    report, at, worker, environment, mode, policy_step = row
+    return EpisodeFind(
+        kind=kind,
+        value=float(value),
+        report=report,
+        at=at,
+        worker=worker,
+        environment=environment,
+        mode=mode,
+        policy_step=policy_step,
+    )

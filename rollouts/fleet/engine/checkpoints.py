@@ -1,0 +1,206 @@
+"""Load and save transformers as safetensors, under the names that Hugging Face uses.
+
+A folder holds ``config.json`` and ``model.safetensors``, or several files that
+``model.safetensors.index.json`` lists. Llama, Qwen 2 and Qwen 3 checkpoints are read as they are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rollouts.fleet.engine.transformer import Transformer, TransformerConfig, rotations
+
+ARCHITECTURES: Final = {
+    "LlamaForCausalLM": {},
+    "Qwen2ForCausalLM": {"attention_bias": True},
+    "Qwen3ForCausalLM": {"qk_norm": True},
+}
+_PER_LAYER: Final[dict[str, tuple[str, ...]]] = {
+    "attention_norm.weight": ("input_layernorm.weight",),
+    "attention.qkv.weight": tuple(f"self_attn.{part}_proj.weight" for part in "qkv"),
+    "attention.qkv.bias": tuple(f"self_attn.{part}_proj.bias" for part in "qkv"),
+    "attention.query_norm.weight": ("self_attn.q_norm.weight",),
+    "attention.key_norm.weight": ("self_attn.k_norm.weight",),
+    "attention.out.weight": ("self_attn.o_proj.weight",),
+    "feed_norm.weight": ("post_attention_layernorm.weight",),
+    "feed.gate_up.weight": ("mlp.gate_proj.weight", "mlp.up_proj.weight"),
+    "feed.down.weight": ("mlp.down_proj.weight",),
+}
+_OUTSIDE: Final[dict[str, tuple[str, ...]]] = {
+    "embed.weight": ("model.embed_tokens.weight",),
+    "norm.weight": ("model.norm.weight",),
+    "head.weight": ("lm_head.weight",),
+}
+
+
+class CheckpointUnreadable(ValueError):
+    """A checkpoint is not one of a transformer that is known here; the text names what is wrong."""
+
+
+def load(folder: Path, *, device: str = "cpu", dtype: torch.dtype | None = None) -> Transformer:
+    """Return the transformer in `folder`.
+
+    Args:
+        folder: With ``config.json`` and safetensors files.
+        device: Where it goes.
+        dtype: Of its weights; None for the checkpoint's own.
+
+    Raises:
+        CheckpointUnreadable: If a file or a tensor is missing, or has another shape.
+    """
+    config = read_config(folder / "config.json")
+    tensors = _read_tensors(folder)
+    with torch.device("meta"):
+        model = Transformer(config)
+    assign(model, tensors, device=device, dtype=dtype)
+    return model.eval()
+
+
+def save(model: Transformer, folder: Path) -> None:
+    """Write a transformer into `folder`, each file whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / "model.safetensors.part"
+    save_file(dict(named_tensors(model)), part, metadata={"format": "pt"})
+    part.replace(folder / "model.safetensors")
+    part = folder / "config.json.part"
+    part.write_text(json.dumps(described(model.config), indent=2))
+    part.replace(folder / "config.json")
+
+
+def named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Return the weights under Hugging Face's names, as a trainer publishes them."""
+    state = model.state_dict()
+    for ours, theirs in _names(model):
+        for name, piece in zip(theirs, _split(model.config, ours, state[ours]), strict=True):
+            yield name, piece.contiguous()
+
+
+def assign(
+    model: Transformer,
+    tensors: Mapping[str, Tensor],
+    *,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Give `model` the weights in `tensors` (Hugging Face's names); the rest of it stays.
+
+    Raises:
+        CheckpointUnreadable: If a tensor is missing or has another shape; nothing is assigned.
+    """
+    wanted = model.state_dict()
+    missing = [name for _, theirs in _names(model) for name in theirs if name not in tensors]
+    if missing:
+        raise CheckpointUnreadable(f"tensors are missing: {', '.join(missing[:8])}")
+    state: dict[str, Tensor] = {}
+    for ours, theirs in _names(model):
+        pieces = [tensors[name] for name in theirs]
+        _check_shapes(model.config, ours, theirs, pieces, wanted[ours])
+        joined = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
+        state[ours] = joined.to(device=device, dtype=dtype or joined.dtype, copy=True)
+    if model.config.tie_word_embeddings:
+        state["head.weight"] = state["embed.weight"]
+    model.load_state_dict(state, assign=True)
+    if model.config.tie_word_embeddings:
+        model.head.weight = model.embed.weight
+    if model.cosines.is_meta or str(model.cosines.device) != str(torch.device(device)):
+        model.cosines, model.sines = (part.to(device) for part in rotations(model.config))
+
+
+def read_config(path: Path) -> TransformerConfig:
+    """Return the shapes that a ``config.json`` describes.
+
+    Raises:
+        CheckpointUnreadable: If the architecture is another, or a field is missing.
+    """
+    try:
+        raw: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointUnreadable(f"{path.name}: {error}") from error
+    architecture = (raw.get("architectures") or ["LlamaForCausalLM"])[0]
+    if architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise CheckpointUnreadable(f"architectures: {architecture} is none of {known}")
+    scaling = raw.get("rope_scaling")
+    if scaling:
+        raise CheckpointUnreadable(f"rope_scaling: {scaling} is not supported")
+    if "num_attention_heads" in raw:
+        raw.setdefault("num_key_value_heads", raw["num_attention_heads"])
+        raw["head_dim"] = raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]
+    raw["rope_theta"] = (raw.get("rope_parameters") or raw).get("rope_theta", 10_000.0)
+    raw.setdefault("tie_word_embeddings", False)
+    try:
+        return msgspec.convert(raw | ARCHITECTURES[architecture], TransformerConfig)
+    except msgspec.ValidationError as error:
+        raise CheckpointUnreadable(f"{path.name}: {error}") from error
+
+
+def described(config: TransformerConfig) -> dict[str, Any]:
+    """Return the ``config.json`` of a transformer."""
+    architecture = "Qwen2ForCausalLM" if config.attention_bias else "LlamaForCausalLM"
+    architecture = "Qwen3ForCausalLM" if config.qk_norm else architecture
+    kind = architecture.removesuffix("ForCausalLM").lower()
+    shapes = msgspec.to_builtins(config)
+    return {"architectures": [architecture], "model_type": kind, "hidden_act": "silu"} | shapes
+
+
+def _names(model: Transformer) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return our name of each weight and the names of its pieces in a checkpoint."""
+    config = model.config
+    for ours, theirs in _OUTSIDE.items():
+        if not (ours == "head.weight" and config.tie_word_embeddings):
+            yield ours, theirs
+    for index in range(config.num_hidden_layers):
+        for ours, theirs in _PER_LAYER.items():
+            if ours.endswith("qkv.bias") and not config.attention_bias:
+                continue
+            if ours.endswith(("query_norm.weight", "key_norm.weight")) and not config.qk_norm:
+                continue
+            yield f"layers.{index}.{ours}", tuple(f"model.layers.{index}.{one}" for one in theirs)
+
+
+def _sizes(config: TransformerConfig, ours: str, rows: int) -> list[int]:
+    if ".qkv." in ours:
+        kv = config.num_key_value_heads * config.head_dim
+        return [config.num_attention_heads * config.head_dim, kv, kv]
+    return [rows // 2] * 2 if ".gate_up." in ours else [rows]
+
+
+def _split(config: TransformerConfig, ours: str, weight: Tensor) -> tuple[Tensor, ...]:
+    return weight.split(_sizes(config, ours, weight.shape[0]))
+
+
+def _check_shapes(
+    config: TransformerConfig,
+    ours: str,
+    theirs: tuple[str, ...],
+    pieces: list[Tensor],
+    wanted: Tensor,
+) -> None:
+    for name, piece, rows in zip(
+        theirs, pieces, _sizes(config, ours, wanted.shape[0]), strict=True
+    ):
+        shape = (rows, *wanted.shape[1:])
+        if tuple(piece.shape) != shape:
+            raise CheckpointUnreadable(f"{name}: shape {tuple(piece.shape)}, expected {shape}")
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    index = folder / "model.safetensors.index.json"
+    names = {"model.safetensors"}
+    try:
+        if index.exists():
+            names = set(json.loads(index.read_text())["weight_map"].values())
+        found: dict[str, Tensor] = {}
+        for name in sorted(names):
+            # An index may only name files beside it.
+            found |= load_file(folder / Path(name).name)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise CheckpointUnreadable(f"{folder.name}: {error}") from error
+    return found

@@ -1,0 +1,297 @@
+"""Generate for many prompts at once: continuous batching over a key-value cache.
+
+One thread owns an engine and calls `step` again and again. A step first lets waiting prompts in,
+as far as there are free rows, then adds one token to every sequence; whoever has finished leaves
+at once. Answers to the same prompt share the work of reading it. New weights are swapped in
+between two steps, and every token knows the version that drew it.
+
+Rows of the cache that are in use are kept together at its front, so that a step works on one
+slice of it.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
+from rollouts.fleet.engine.transformer import CacheView, KvCache, Transformer
+
+REACH_STEP: Final = 16
+"""Positions by which the part of the cache that is looked at grows."""
+Version = tuple[int, int]
+"""Epoch and step of the weights."""
+
+
+class PromptTooLong(ValueError):
+    """The prompt leaves no room for an answer."""
+
+
+class TokenUnknown(ValueError):
+    """The prompt has a token that the model lacks."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """One sequence that is being generated, or is done."""
+
+    request: int
+    index: int
+    """Among the answers to its prompt."""
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    """Of the weights that drew each token."""
+    finish: Literal["", "stop", "length", "cancelled"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What is asked for."""
+
+    tokens: tuple[int, ...]
+    sampling: SamplingParams
+    answers: int = 1
+
+
+@dataclass(slots=True)
+class _Row:
+    """A sequence in the cache."""
+
+    answer: Answer
+    sampling: SamplingParams
+    length: int
+    """Tokens in the cache."""
+    most: int
+    """Tokens that the answer may have."""
+
+
+class Engine:
+    """See the module; no method but `submit` and `cancel` may overlap with `step`."""
+
+    def __init__(self, model: Transformer, *, rows: int, version: Version = (0, 0)) -> None:
+        """Hold no sequence yet.
+
+        Args:
+            model: Whose weights are used as they are.
+            rows: Sequences that are generated at a time.
+            version: Of these weights.
+        """
+        self.version = version
+        self.drawn = 0
+        """Tokens ever."""
+        self._model = model.eval()
+        weight = model.embed.weight
+        self._device = weight.device
+        self._cache = KvCache(
+            model.config,
+            sequences=rows,
+            capacity=model.config.max_position_embeddings,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+        self._free = rows
+        self._rows: list[_Row] = []
+        self._waiting: deque[tuple[int, int, Prompt]] = deque()
+        """Request, answers that are still to begin, prompt."""
+        self._cancelled: set[int] = set()
+        self._next_request = 0
+        self._rules: Rules | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that the model knows: 0 and those below this number."""
+        return self._model.config.vocab_size
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being generated or waits for it."""
+        return not self._rows and not self._waiting
+
+    @property
+    def running(self) -> int:
+        """Sequences that are being generated."""
+        return len(self._rows)
+
+    @property
+    def waiting(self) -> int:
+        """Sequences that wait for a row."""
+        # Other threads ask: a deque must not be walked while the engine changes it.
+        return sum(answers for _, answers, _ in self._waiting.copy())
+
+    def submit(self, prompt: Prompt) -> int:
+        """Let a prompt wait for its turn; return the number of the request.
+
+        Raises:
+            PromptTooLong: If it is empty, or fills the model's whole context.
+        """
+        context = self._model.config.max_position_embeddings
+        if not 0 < len(prompt.tokens) < context:
+            raise PromptTooLong(
+                f"the prompt has {len(prompt.tokens)} tokens; 1 to {context - 1} fit the context"
+            )
+        self._next_request += 1
+        self._waiting.append((self._next_request, prompt.answers, prompt))
+        return self._next_request
+
+    def cancel(self, request: int) -> None:
+        """Let a request end with the next step."""
+        self._cancelled.add(request)
+
+    def adopt(self, model: Transformer, version: Version) -> None:
+        """Go on with other weights of the same shapes; what is under way goes on as well.
+
+        Keys and values that the old weights left in the cache stay, as in every engine that
+        updates in flight: the versions of an answer's tokens tell where the change was.
+        """
+        self._model, self.version = model.eval(), version
+
+    def step(self) -> list[Answer]:
+        """Add one token to every sequence; return those that got one, finished ones included."""
+        gone = self._drop_cancelled()
+        with torch.inference_mode():
+            self._admit()
+            self._extend()
+        touched = [row.answer for row in self._rows]
+        self._leave()
+        return gone + touched
+
+    def _drop_cancelled(self) -> list[Answer]:
+        if not self._cancelled:
+            return []
+        asked, self._cancelled = self._cancelled, set()
+        self._waiting = deque(one for one in self._waiting if one[0] not in asked)
+        gone = [row.answer for row in self._rows if row.answer.request in asked]
+        for answer in gone:
+            answer.finish = "cancelled"
+        self._leave()
+        return gone
+
+    def _admit(self) -> None:
+        """Read waiting prompts, as many as rows are free; each answer gets its first token."""
+        while self._waiting and len(self._rows) < self._free:
+            request, answers, prompt = self._waiting.popleft()
+            count = min(answers, self._free - len(self._rows))
+            if count < answers:
+                self._waiting.appendleft((request, answers - count, prompt))
+            first = prompt.answers - answers
+            self._begin(request, prompt, range(first, first + count))
+
+    def _begin(self, request: int, prompt: Prompt, indices: range) -> None:
+        at, length = len(self._rows), len(prompt.tokens)
+        tokens = torch.tensor([prompt.tokens], device=self._device)
+        positions = torch.arange(length, device=self._device)[None]
+        view = CacheView(
+            self._cache, rows=slice(at, at + 1), positions=positions, reach=length, mask=None
+        )
+        hidden = self._model.hidden(tokens, positions, view)[:, -1]
+        logits = self._model.logits(hidden).expand(len(indices), -1)
+        if len(indices) > 1:
+            others = torch.arange(at + 1, at + len(indices), device=self._device)
+            self._cache.copy(at, others, length)
+        room = self._model.config.max_position_embeddings - length
+        rows = [
+            _Row(
+                answer=Answer(request=request, index=index),
+                sampling=prompt.sampling,
+                length=length,
+                most=min(room, prompt.sampling.max_tokens),
+            )
+            for index in indices
+        ]
+        self._rows += rows
+        self._rules = None
+        rules = Rules.of(
+            [prompt.sampling] * len(rows),
+            vocab_size=self._model.config.vocab_size,
+            device=self._device,
+        )
+        self._take(rows, logits, rules)
+
+    def _extend(self) -> None:
+        """Add a token to every row that has not ended with its first."""
+        rows = self._rows
+        if all(row.answer.finish for row in rows):
+            return
+        last = torch.tensor([[row.answer.tokens[-1]] for row in rows], device=self._device)
+        positions = torch.tensor([[row.length] for row in rows], device=self._device)
+        reach = self._reach(max(row.length for row in rows) + 1)
+        places = torch.arange(reach, device=self._device)
+        view = CacheView(
+            self._cache,
+            rows=slice(0, len(rows)),
+            positions=positions,
+            reach=reach,
+            mask=_bias(places <= positions, dtype=self._cache.keys.dtype)[:, None, None, :],
+        )
+        logits = self._model.logits(self._model.hidden(last, positions, view)[:, -1])
+        for row in rows:
+            row.length += 1
+        if self._rules is None:
+            self._rules = Rules.of(
+                [row.sampling for row in rows],
+                vocab_size=self._model.config.vocab_size,
+                device=self._device,
+            )
+        self._take(rows, logits, self._rules)
+
+    def _reach(self, length: int) -> int:
+        """Return how much of the cache to look at: few different shapes, little too much."""
+        rounded = -(-length // REACH_STEP) * REACH_STEP
+        return min(rounded, self._model.config.max_position_embeddings)
+
+    def _take(self, rows: Sequence[_Row], logits: Tensor, rules: Rules) -> None:
+        """Draw a token for each of `rows` by ``logits [rows, vocab]``."""
+        seeds = np.array(
+            [(row.sampling.seed << 20) + row.answer.index for row in rows], dtype=np.uint64
+        )
+        places = np.array([len(row.answer.tokens) for row in rows], dtype=np.uint64)
+        points = torch.from_numpy(uniforms(seeds, places)).to(self._device)
+        tokens, logprobs = draw(logits, rules, points)
+        for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True):
+            answer = row.answer
+            if answer.finish:
+                continue
+            self.drawn += 1
+            answer.tokens.append(token)
+            answer.logprobs.append(logprob)
+            answer.versions.append(self.version)
+            if token in row.sampling.stop_tokens:
+                answer.finish = "stop"
+            elif len(answer.tokens) >= row.most:
+                answer.finish = "length"
+
+    def _leave(self) -> None:
+        """Let finished sequences go; the last rows move into their places."""
+        place = 0
+        while place < len(self._rows):
+            if not self._rows[place].answer.finish:
+                place += 1
+                continue
+            last = self._rows.pop()
+            if place < len(self._rows):
+                targets = torch.tensor([place], device=self._device)
+                if not last.answer.finish:
+                    self._cache.copy(len(self._rows), targets, last.length)
+                self._rows[place] = last
+            self._rules = None
+
+
+def _bias(seen: Tensor, *, dtype: torch.dtype) -> Tensor:
+    """Return what to add to scores: 0 where something is seen, else minus infinity."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+
+
+def generate(engine: Engine, prompts: Sequence[Prompt]) -> Mapping[int, list[Answer]]:
+    """Return the answers to `prompts`, by the position of the prompt; waits for all of them."""
+    numbers = {engine.submit(prompt): place for place, prompt in enumerate(prompts)}
+    found: dict[int, list[Answer]] = {place: [] for place in range(len(prompts))}
+    while not engine.is_idle:
+        for answer in engine.step():
+            if answer.finish and answer.request in numbers:
+                found[numbers[answer.request]].append(answer)
+    return {place: sorted(answers, key=lambda one: one.index) for place, answers in found.items()}

@@ -1,0 +1,131 @@
+"""Bring the answers to a request from an engine's thread into an event loop, and let go of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from starlette.requests import ClientDisconnect, Request
+
+from rollouts.fleet.engine.answers import Choice
+from rollouts.fleet.engine.engine import Answer, Prompt
+from rollouts.fleet.engine.openai_messages import Refused
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread, Ticket
+from rollouts.fleet.engine.text_stream import TextStream
+from rollouts.fleet.engine.tokenizers import Tokenizer
+
+
+class Generation:
+    """The answers to the prompts of one request.
+
+    ``with Generation(…) as generation: await generation.finished(request)``: whatever is not
+    answered when the block is left is cancelled, and its rows are free with the next step.
+    """
+
+    def __init__(
+        self,
+        engine: EngineThread,
+        prompts: Sequence[Prompt],
+        *,
+        tokenizer: Tokenizer,
+        stop: Sequence[str],
+        hears_each_token: bool,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            engine: Generates.
+            prompts: What is asked for.
+            tokenizer: Of the tokens.
+            stop: Texts before which an answer ends.
+            hears_each_token: Whether to wake for each token, or only when an answer ends.
+        """
+        self.choices = [
+            Choice(index=index, stream=TextStream(tokenizer, stop))
+            for index in range(sum(prompt.answers for prompt in prompts))
+        ]
+        self._engine, self._prompts = engine, prompts
+        self._hears_each_token = hears_each_token or bool(stop)
+        self._loop = asyncio.get_running_loop()
+        self._news: asyncio.Queue[tuple[Choice, Answer]] = asyncio.Queue()
+        self._tickets: list[Ticket] = []
+
+    def __enter__(self) -> "Generation":
+        """Ask.
+
+        Raises:
+            PromptTooLong: If a prompt does not fit the context.
+            Refused: If the engine has ended.
+        """
+        first = 0
+        try:
+            for prompt in self._prompts:
+                choices = self.choices[first : first + prompt.answers]
+                self._tickets.append(self._submit(prompt, choices))
+                first += prompt.answers
+        except EngineFailed as error:
+            self.__exit__()
+            raise Refused(str(error), status=503) from error
+        except ValueError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for ticket in self._tickets:
+            if ticket.ended < ticket.prompt.answers:
+                self._engine.cancel(ticket)
+
+    async def finished(self, request: Request) -> list[Choice]:
+        """Wait for all answers.
+
+        Raises:
+            ClientDisconnect: As soon as the client has hung up.
+            Refused: If the engine ends.
+        """
+        leaving = asyncio.create_task(_left(request))
+        answering = asyncio.create_task(self._drain())
+        try:
+            await asyncio.wait({leaving, answering}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                raise ClientDisconnect
+            await answering
+        finally:
+            leaving.cancel()
+            answering.cancel()
+        return self.choices
+
+    async def news(self) -> AsyncIterator[tuple[Choice, str]]:
+        """Yield each choice that has gone on, with its new text, until all have ended.
+
+        Raises:
+            Refused: If the engine ends.
+        """
+        missing = len(self.choices)
+        while missing:
+            choice, answer = await self._news.get()
+            if choice.finish:
+                continue
+            new = choice.take(answer)
+            if choice.is_cancelled:
+                raise Refused(self._engine.error or "the request was cancelled", status=503)
+            missing -= bool(choice.finish)
+            yield choice, new
+
+    async def _drain(self) -> None:
+        async for _ in self.news():
+            pass
+
+    def _submit(self, prompt: Prompt, choices: Sequence[Choice]) -> Ticket:
+        def hear(answer: Answer) -> None:
+            if answer.finish or self._hears_each_token:
+                with suppress(RuntimeError):  # the server has stopped: nobody listens
+                    self._loop.call_soon_threadsafe(
+                        self._news.put_nowait, (choices[answer.index], answer)
+                    )
+
+        return self._engine.submit(prompt, hear)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

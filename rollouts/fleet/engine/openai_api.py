@@ -1,0 +1,302 @@
+"""Serve an engine under OpenAI's HTTP API: models, completions, chat completions, health."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from rollouts.fleet.engine.answers import Choice, Shape
+from rollouts.fleet.engine.engine import Prompt
+from rollouts.fleet.engine.generations import Generation
+from rollouts.fleet.engine.openai_messages import (
+    UNSUPPORTED,
+    Asked,
+    AskedChat,
+    AskedCompletion,
+    Refused,
+    TokenIds,
+)
+from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
+
+DEFAULT_TOKENS = 16
+"""OpenAI's, for completions; a chat goes on to the end of the context."""
+MOST_SEED = 1 << 40
+MOST_PENDING = 4096
+MOST_BODY_BYTES = 32 << 20
+RETRY_SECONDS = 1
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class OpenAiApi:
+    """An ASGI application, `app`, in front of an engine's thread."""
+
+    def __init__(
+        self,
+        engine: EngineThread,
+        *,
+        tokenizer: Tokenizer,
+        model: str,
+        context: int,
+        most_pending: int = MOST_PENDING,
+    ) -> None:
+        """Serve.
+
+        Args:
+            engine: Generates.
+            tokenizer: Of its model.
+            model: Name by which clients ask for it.
+            context: Tokens that a prompt and its answer may have together.
+            most_pending: Answers under way and waiting; who asks for more is told to come again.
+        """
+        self._pending, self._most_pending = 0, most_pending
+        self._engine, self._tokenizer = engine, tokenizer
+        self._model, self._context = model, context
+        self.app = Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/v1/models", self._models),
+                Route("/v1/completions", self._complete, methods=["POST"]),
+                Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            ],
+            exception_handlers={Refused: _refuse, ClientDisconnect: _gone},
+        )
+
+    async def _health(self, request: Request) -> Response:  # noqa: ARG002 the framework's
+        progress = self._engine.progress
+        status = 503 if self._engine.error else 200
+        said = {
+            "status": "failed" if self._engine.error else "ready",
+            "error": self._engine.error,
+            "running": progress.running,
+            "waiting": progress.waiting,
+            "tokens": progress.tokens,
+            "policy_version": list(progress.version),
+        }
+        return JSONResponse(said, status)
+
+    async def _models(self, request: Request) -> Response:  # noqa: ARG002 the framework's
+        one = {"id": self._model, "object": "model", "created": 0, "owned_by": "rolldeck"}
+        shown = one | {"max_model_len": self._context}
+        return JSONResponse({"object": "list", "data": [shown]})
+
+    async def _complete(self, request: Request) -> Response:
+        asked = await read_body(request, AskedCompletion)
+        prompts = [self.tokens(prompt) for prompt in _prompts(asked.prompt)]
+        most = asked.max_tokens or DEFAULT_TOKENS
+        return await self._answer(
+            request, asked, prompts, most=most, with_logprobs=asked.logprobs is not None
+        )
+
+    async def _chat(self, request: Request) -> Response:
+        asked = await read_body(request, AskedChat)
+        try:
+            text = self._tokenizer.render([_flat(message) for message in asked.messages])
+        except TokenizerUnusable as error:
+            raise Refused(str(error), param="messages") from error
+        most = asked.max_completion_tokens or asked.max_tokens or self._context
+        return await self._answer(
+            request, asked, [self.tokens(text)], most=most, with_logprobs=bool(asked.logprobs)
+        )
+
+    async def _answer(
+        self,
+        request: Request,
+        asked: Asked,
+        prompts: list[list[int]],
+        *,
+        most: int,
+        with_logprobs: bool,
+    ) -> Response:
+        if asked.model and asked.model != self._model:
+            raise Refused(f"there is no model {asked.model!r}", param="model", status=404)
+        shape = Shape(
+            is_chat=isinstance(asked, AskedChat),
+            identity=f"cmpl-{secrets.token_hex(12)}",
+            model=self._model,
+            with_logprobs=with_logprobs,
+            with_token_ids=asked.return_token_ids,
+            prompts=prompts,
+            answers_each=asked.n or 1,
+            tokenizer=self._tokenizer,
+        )
+        if asked.stream:
+            self._check_room(shape)
+            counts = bool((asked.stream_options or {}).get("include_usage"))
+            generation = self._generation(shape, asked, most)
+            return StreamingResponse(
+                self._stream(generation, shape, counts=counts), media_type="text/event-stream"
+            )
+        return JSONResponse(shape.response(await self.choices(request, shape, asked, most)))
+
+    async def choices(
+        self, request: Request, shape: Shape, asked: Asked, most: int
+    ) -> list[Choice]:
+        """Return the answers to the prompts of `shape`, each of at most `most` tokens.
+
+        Raises:
+            Refused: If they cannot be had.
+            ClientDisconnect: If the client hung up.
+        """
+        self._check_room(shape)
+        with self._counted(shape), self._generation(shape, asked, most) as generation:
+            return await generation.finished(request)
+
+    def _generation(self, shape: Shape, asked: Asked, most: int) -> Generation:
+        stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+        end = [] if asked.ignore_eos else [self._tokenizer.end]
+        seed = secrets.randbelow(MOST_SEED) if asked.seed is None else asked.seed % MOST_SEED
+        sampling = SamplingParams(
+            max_tokens=most,
+            temperature=1.0 if asked.temperature is None else asked.temperature,
+            top_p=asked.top_p or 1.0,
+            top_k=max(0, asked.top_k or 0),
+            stop_tokens=frozenset([*end, *(asked.stop_token_ids or [])]),
+        )
+        prompts = [
+            Prompt(
+                tokens=self._fitting(tokens, shape),
+                sampling=replace(sampling, seed=seed + place),
+                answers=shape.answers_each,
+            )
+            for place, tokens in enumerate(shape.prompts)
+        ]
+        return Generation(
+            self._engine,
+            prompts,
+            tokenizer=self._tokenizer,
+            stop=stop,
+            hears_each_token=bool(asked.stream),
+        )
+
+    async def _stream(
+        self, generation: Generation, shape: Shape, *, counts: bool
+    ) -> AsyncIterator[bytes]:
+        sent = dict.fromkeys(range(len(generation.choices)), 0)
+        try:
+            with self._counted(shape), generation:
+                async for choice, new in generation.news():
+                    if new or choice.finish or shape.with_token_ids:
+                        yield _event(shape.chunk(choice, new, sent[choice.index]))
+                        sent[choice.index] = len(choice.tokens)
+                if counts:
+                    yield _event(shape.usage_chunk(generation.choices))
+        except Refused as failure:
+            yield _event(failure.body())
+        yield b"data: [DONE]\n\n"
+
+    def _check_room(self, shape: Shape) -> None:
+        """Refuse a request with too many answers before it; a lone one is never too large."""
+        answers = len(shape.prompts) * shape.answers_each
+        if self._pending and self._pending + answers > self._most_pending:
+            raise Refused(f"{self._pending} answers are pending already", status=503)
+
+    @contextmanager
+    def _counted(self, shape: Shape) -> Iterator[None]:
+        """Count the answers of a request as pending."""
+        answers = len(shape.prompts) * shape.answers_each
+        self._pending += answers
+        try:
+            yield
+        finally:
+            self._pending -= answers
+
+    def _fitting(self, tokens: Sequence[int], shape: Shape) -> tuple[int, ...]:
+        if 0 < len(tokens) < self._context:
+            return tuple(tokens)
+        has, most = len(tokens), self._context - 1
+        raise Refused(
+            f"the prompt has {has} tokens; 1 to {most} fit the context",
+            param="messages" if shape.is_chat else "prompt",
+        )
+
+    def tokens(self, prompt: str | list[int]) -> list[int]:
+        """Return a prompt's tokens.
+
+        Raises:
+            Refused: If there are none for it.
+        """
+        if isinstance(prompt, list):
+            if any(token >= self._tokenizer.vocab_size for token in prompt):
+                raise Refused("a token is beyond the vocabulary", param="prompt")
+            return prompt
+        try:
+            return self._tokenizer.encode(prompt)
+        except TokenizerUnusable as error:
+            raise Refused(str(error), param="prompt") from error
+
+
+async def read_body(request: Request, kind: type[A]) -> A:
+    """Return what a request asks for.
+
+    Raises:
+        Refused: If it is not of that kind, naming the field.
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise Refused(f"the body has more than {MOST_BODY_BYTES} bytes", status=413)
+    try:
+        raw = msgspec.json.decode(body)
+        asked = msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at ")
+        raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
+    except msgspec.DecodeError as error:
+        raise Refused(f"the body is no JSON: {error}") from error
+    for name in UNSUPPORTED:
+        if raw.get(name):
+            raise Refused("is not supported here", param=name)
+    return asked
+
+
+def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
+    """Return the prompts of a request: one or several, as text or as tokens."""
+    if isinstance(prompt, str) or isinstance(prompt[0], int):
+        return [_prompt(prompt)]
+    return [_prompt(one) for one in prompt]
+
+
+def _prompt(prompt: Any) -> str | list[int]:
+    if isinstance(prompt, str):
+        return prompt
+    try:
+        return msgspec.convert(prompt, TokenIds)
+    except msgspec.ValidationError as error:
+        said = f"must be text, tokens or a list of either: {error}"
+        raise Refused(said, param="prompt") from error
+
+
+def _flat(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose content is text: parts of text are joined, others refused."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    if any(not isinstance(part, dict) or part.get("type") != "text" for part in content):
+        raise Refused("only parts of text are supported", param="messages")
+    return message | {"content": "".join(str(part.get("text", "")) for part in content)}
+
+
+def _event(content: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(content) + b"\n\n"
+
+
+async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 the framework's
+    assert isinstance(refusal, Refused)  # noqa: S101 registered for these
+    headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
+    return JSONResponse(refusal.body(), refusal.status, headers)
+
+
+async def _gone(request: Request, hung_up: Exception) -> Response:  # noqa: ARG001 the framework's
+    """Answer nobody: 499, as proxies write down who did not wait."""
+    return Response(status_code=499)

@@ -1,0 +1,202 @@
+"""`rolldeck serve`: our inference server as a process, which may follow the weights of a run."""
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+DESCRIPTION: Final = (
+    "Serve a checkpoint under OpenAI's HTTP API; with --run, follow the weights of that run."
+)
+DTYPES: Final = ("float32", "bfloat16", "float16")
+EXIT_TAKEN, EXIT_MISUSED = 1, 2
+ANSWER_SECONDS: Final = 1
+"""How long clients may take to read the last they get, once the server is told to stop."""
+STOP_SECONDS: Final = 1.7
+"""How long all of its end may take."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM; return 0, 1 if the address is taken, 2 for what cannot be served."""
+    args = _parser().parse_args(argv)
+    # Until requests are answered there is nobody to be told.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        code = _serve(args)
+    except KeyboardInterrupt:
+        code = 0
+    if threading.active_count() > 1:
+        # A step, a download or a copy of weights is under way: Python would wait for some of
+        # them, and pull the ground from under the others.
+        _end_process(code)
+    return code
+
+
+def _serve(args: argparse.Namespace) -> int:
+    # Torch takes seconds: a mistaken argument is answered before.
+    from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+    from rollouts.fleet.engine.tokenizers import TokenizerUnusable
+
+    try:
+        model, tokenizer = _load(args)
+    except (CheckpointUnreadable, TokenizerUnusable) as error:
+        print(f"rolldeck serve: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_MISUSED
+    try:
+        listener = socket.create_server((args.host, args.port))
+    except OSError as error:
+        print(f"rolldeck serve: {args.host}:{args.port}: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_TAKEN
+    with listener, ExitStack() as parts:
+        _run(args, model, tokenizer, listener, parts)
+    return 0
+
+
+def _load(args: argparse.Namespace) -> tuple[Any, Any]:
+    import torch
+
+    from rollouts.fleet.engine import checkpoints
+    from rollouts.fleet.engine.tokenizers import check_fit, load_tokenizer
+
+    torch.set_num_threads(args.threads)
+    dtype = getattr(torch, args.dtype) if args.dtype else None
+    tokenizer = load_tokenizer(args.checkpoint)
+    check_fit(
+        tokenizer, vocab_size=checkpoints.read_config(args.checkpoint / "config.json").vocab_size
+    )
+    return checkpoints.load(args.checkpoint, device=_device(args.device), dtype=dtype), tokenizer
+
+
+def _run(
+    args: argparse.Namespace, model: Any, tokenizer: Any, listener: socket.socket, parts: ExitStack
+) -> None:
+    from rollouts.fleet.engine.engine import Engine
+    from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
+    from rollouts.fleet.engine.openai_api import OpenAiApi
+    from rollouts.fleet.engine.serving import EngineThread
+    from rollouts.fleet.engine.sglang_api import SglangApi
+    from rollouts.fleet.engine.weights_api import WeightsApi
+
+    context = model.config.max_position_embeddings
+    weight = model.embed.weight
+    thread = EngineThread(Engine(model, rows=args.rows, version=BOOTSTRAP), context=context)
+    parts.callback(thread.close)
+    swap = WeightsSwap(thread, model.config, device=str(weight.device), dtype=weight.dtype)
+    if args.run:
+        source, close_source = _source(args)
+        follower = WeightsFollower(thread, swap, source, close_source=close_source)
+        parts.callback(follower.close)
+    name = args.model_name or args.checkpoint.resolve().name
+    api = OpenAiApi(thread, tokenizer=tokenizer, model=name, context=context)
+    api.app.routes.extend(SglangApi(api, tokenizer).routes)
+    if args.accept_weights:
+        api.app.routes.extend(WeightsApi(thread, swap).routes)
+    host, port = listener.getsockname()[:2]
+    print(f"serving {name} at http://{host}:{port}/v1", flush=True)  # noqa: T201
+    _until_told_to_stop(api.app, listener, thread)
+
+
+def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
+    """Return where versions come from, and what closes it."""
+    from rollouts.fleet.spool.platform_api import PlatformApi
+    from rollouts.fleet.weights.sources import source_for
+    from rollouts.fleet.worker.settings import FleetSettings
+
+    settings = FleetSettings(
+        platform_url=args.platform,
+        token=args.token,
+        run=args.run,
+        run_config={},
+        incarnation="serve",
+    )
+    platform = PlatformApi(settings)
+    return source_for(platform, directory=args.weights_directory), platform.close
+
+
+def _until_told_to_stop(app: Any, listener: socket.socket, thread: Any) -> None:
+    """Serve until a signal comes; then whoever waits is told at once, and nobody is waited for."""
+    import uvicorn
+
+    from rollouts.fleet.engine.serving import STOPPING
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Whatever hangs, a client that does not read or a disk that does not answer.
+            last = threading.Timer(STOP_SECONDS, _end_process, [0])
+            last.daemon = True
+            last.start()
+            thread.give_up(STOPPING)
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        timeout_graceful_shutdown=ANSWER_SECONDS,
+        server_header=False,
+    )
+    server = Server(config)
+    # Uvicorn takes signals over a moment later, and raises them once more when it is done.
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    server.run(sockets=[listener])
+
+
+def _end_process(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _device(asked: str) -> str:
+    import torch
+
+    if asked != "auto":
+        return asked
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rolldeck serve", description=DESCRIPTION)
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, help="folder in Hugging Face's layout"
+    )
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8001, help="0 for any that is free")
+    parser.add_argument("--rows", type=int, default=64, help="answers generated at a time")
+    parser.add_argument(
+        "--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU if any)"
+    )
+    parser.add_argument("--dtype", choices=DTYPES, help="of the weights (default: as stored)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="on a CPU")
+    parser.add_argument("--model-name", default="", help="default: the folder's name")
+    parser.add_argument("--run", default="", help="follow the weights of this run")
+    parser.add_argument(
+        "--platform",
+        default=os.environ.get("ROLLDECK_URL", "http://127.0.0.1:8000"),
+        help="URL of the platform (ROLLDECK_URL)",
+    )
+    parser.add_argument(
+        "--token", default=os.environ.get("ROLLDECK_TOKEN", ""), help="ROLLDECK_TOKEN"
+    )
+    parser.add_argument(
+        "--weights-directory", default="", help="the run's shared folder, if it uses one"
+    )
+    parser.add_argument(
+        "--accept-weights",
+        action="store_true",
+        help="let whoever reaches this server replace its weights: PUT /v1/weights/<epoch>/<step>",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Answer SGLang's native ``POST /generate``: tokens in, tokens and log probabilities out.
+
+What trains on sampled tokens asks this way, stock Atropos environments among them
+(``server_type: sglang``). Source: https://docs.sglang.io/basic_usage/native_api.html.
+"""
+
+import secrets
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from rollouts.fleet.engine.answers import Choice, Shape
+from rollouts.fleet.engine.openai_api import OpenAiApi, read_body
+from rollouts.fleet.engine.openai_messages import (
+    AskedCompletion,
+    Refused,
+    Share,
+    Stops,
+    Temperature,
+    TokenIds,
+)
+from rollouts.fleet.engine.tokenizers import Tokenizer
+
+DEFAULT_TOKENS: Final = 128
+"""SGLang's."""
+UNSUPPORTED: Final = ("stream", "return_hidden_states", "image_data", "lora_path", "input_embeds")
+
+
+class AskedSampling(Struct, frozen=True, kw_only=True):
+    """SGLang's ``sampling_params``, as far as they can be obeyed here."""
+
+    max_new_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: Temperature = 1.0
+    top_p: Share = 1.0
+    top_k: Annotated[int, Meta(ge=-1)] = -1
+    n: Annotated[int, Meta(ge=1, le=1024)] = 1
+    stop: str | Stops | None = None
+    stop_token_ids: TokenIds | None = None
+    ignore_eos: bool = False
+    sampling_seed: int | None = None
+
+
+class AskedGenerate(Struct, kw_only=True):
+    """Body of ``POST /generate``."""
+
+    text: str | Annotated[list[str], Meta(min_length=1)] | None = None
+    input_ids: Annotated[list[Any], Meta(min_length=1)] | None = None
+    """Tokens of one prompt, or of several."""
+    sampling_params: AskedSampling = AskedSampling()
+    return_logprob: bool = False
+    stream: bool = False
+    return_hidden_states: bool = False
+    image_data: Any = None
+    lora_path: Any = None
+    input_embeds: Any = None
+
+
+class SglangApi:
+    """One route beside the OpenAI-compatible ones, in front of the same engine."""
+
+    def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
+        """Serve.
+
+        Args:
+            api: Generates.
+            tokenizer: Of its model.
+        """
+        self._api, self._tokenizer = api, tokenizer
+
+    @property
+    def routes(self) -> list[Route]:
+        """What to serve."""
+        return [Route("/generate", self._generate, methods=["POST"])]
+
+    async def _generate(self, request: Request) -> Response:
+        asked = await read_body(request, AskedGenerate)
+        for name in UNSUPPORTED:
+            if getattr(asked, name):
+                raise Refused("is not supported here", param=name)
+        prompts, is_single = self._prompts(asked)
+        params = asked.sampling_params
+        shape = Shape(
+            is_chat=False,
+            identity=secrets.token_hex(16),
+            model="",
+            with_logprobs=asked.return_logprob,
+            with_token_ids=True,
+            prompts=prompts,
+            answers_each=params.n,
+            tokenizer=self._tokenizer,
+        )
+        completion = AskedCompletion(
+            prompt="",
+            temperature=params.temperature,
+            top_p=params.top_p,
+            top_k=params.top_k,
+            n=params.n,
+            stop=params.stop,
+            stop_token_ids=params.stop_token_ids,
+            seed=params.sampling_seed,
+            ignore_eos=params.ignore_eos,
+        )
+        most = params.max_new_tokens or DEFAULT_TOKENS
+        choices = await self._api.choices(request, shape, completion, most)
+        answers = [_answer(choice, shape) for choice in choices]
+        return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
+
+    def _prompts(self, asked: AskedGenerate) -> tuple[list[list[int]], bool]:
+        """Return the prompts, and whether there is one that was not in a list."""
+        given: Any = asked.text if asked.input_ids is None else asked.input_ids
+        if given is None:
+            raise Refused("give text or input_ids", param="input_ids")
+        is_single = isinstance(given, str) or isinstance(given[0], int)
+        prompts = [given] if is_single else given
+        for prompt in prompts:
+            is_tokens = isinstance(prompt, list) and all(type(one) is int for one in prompt)
+            if not (isinstance(prompt, str) or (is_tokens and min(prompt, default=-1) >= 0)):
+                raise Refused("must be tokens, or a list of such", param="input_ids")
+        return [self._api.tokens(prompt) for prompt in prompts], is_single
+
+
+def _answer(choice: Choice, shape: Shape) -> dict[str, Any]:
+    last = choice.tokens[-1] if choice.tokens else None
+    reason: dict[str, Any] = {"type": choice.finish}
+    reason |= {"matched": last} if choice.finish == "stop" else {"length": len(choice.tokens)}
+    prompt = shape.prompts[choice.index // shape.answers_each]
+    epoch, step, _ = choice.policy_versions[-1]
+    about: dict[str, Any] = {
+        "id": f"{shape.identity}-{choice.index}",
+        "finish_reason": reason,
+        "prompt_tokens": len(prompt),
+        "completion_tokens": len(choice.tokens),
+        "weight_version": f"{epoch}/{step}",
+        "policy_versions": choice.policy_versions,
+    }
+    if shape.with_logprobs:
+        pairs = zip(choice.logprobs, choice.tokens, strict=True)
+        about["output_token_logprobs"] = [[logprob, token, None] for logprob, token in pairs]
+    return {"text": choice.stream.text, "output_ids": choice.tokens, "meta_info": about}

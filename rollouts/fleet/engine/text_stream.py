@@ -1,0 +1,71 @@
+"""Turn the tokens of an answer into text as they come, and see where it shall end."""
+
+from collections.abc import Sequence
+
+from rollouts.fleet.engine.tokenizers import Tokenizer
+
+INCOMPLETE = "\ufffd"
+
+
+class TextStream:
+    """The text of one answer; nothing is handed out that later tokens could take back.
+
+    Held back are bytes that are no whole character yet, and the beginning of a stop text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+        """Begin empty.
+
+        Args:
+            tokenizer: Of the tokens.
+            stop: Texts, none of them empty, before which the answer ends.
+        """
+        self.text = ""
+        """All so far that is certain."""
+        self.is_stopped = False
+        self._tokenizer = tokenizer
+        self._stop = tuple(stop)
+        self._decoded = ""
+        self._taken = 0
+        self._settled = 0
+        """Tokens whose text no later token changes."""
+
+    def add(self, tokens: Sequence[int], *, is_last: bool = False) -> str:
+        """Return what is new.
+
+        Args:
+            tokens: All of the answer so far.
+            is_last: No further ones come, so nothing is held back.
+        """
+        if self.is_stopped:
+            return ""
+        self._decode(tokens, is_last=is_last)
+        before = len(self.text)
+        end = self._end_of(self._decoded)
+        if end is not None:
+            self.text, self.is_stopped = self._decoded[:end], True
+        else:
+            held = 0 if is_last else self._held(self._decoded)
+            self.text = self._decoded[: len(self._decoded) - held]
+        return self.text[before:]
+
+    def _decode(self, tokens: Sequence[int], *, is_last: bool) -> None:
+        """Decode what came since; some tokens before it, as their texts may join."""
+        known = self._tokenizer.decode(tokens[self._settled : self._taken])
+        whole = self._tokenizer.decode(tokens[self._settled :])
+        if whole.endswith(INCOMPLETE) and not is_last:
+            return
+        self._decoded += whole[len(known) :]
+        self._settled, self._taken = self._taken, len(tokens)
+
+    def _end_of(self, text: str) -> int | None:
+        places = [place for stop in self._stop if (place := text.find(stop)) >= 0]
+        return min(places, default=None)
+
+    def _held(self, text: str) -> int:
+        """Return how many characters at the end may be the beginning of a stop text."""
+        longest = max((len(stop) for stop in self._stop), default=1) - 1
+        for length in range(min(longest, len(text)), 0, -1):
+            if any(stop.startswith(text[-length:]) for stop in self._stop):
+                return length
+        return 0

@@ -1,0 +1,66 @@
+"""Take weights over HTTP: for trainers that use no platform."""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+from rollouts.fleet.engine.following import WeightsSwap
+from rollouts.fleet.engine.openai_messages import Refused
+from rollouts.fleet.engine.serving import EngineThread
+
+HEADER_BYTES: Final = 8 << 20
+"""Room for names beside the weights."""
+ADOPT_SECONDS: Final = 60.0
+
+
+class WeightsApi:
+    """``PUT /v1/weights/<epoch>/<step>``, a safetensors file under Hugging Face's names.
+
+    It is answered once tokens are drawn by that version or a later one.
+    """
+
+    def __init__(self, thread: EngineThread, weights: WeightsSwap) -> None:
+        self._thread, self._weights = thread, weights
+        self._most_bytes = weights.size_bytes + HEADER_BYTES
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def routes(self) -> list[Route]:
+        """What to serve beside the OpenAI-compatible routes."""
+        return [Route("/v1/weights/{epoch:int}/{step:int}", self._put, methods=["PUT"])]
+
+    async def _put(self, request: Request) -> Response:
+        version = request.path_params["epoch"], request.path_params["step"]
+        async with self._one_at_a_time:
+            current = self._thread.progress.version
+            if version <= current:
+                said = f"version {list(version)} is not later than {list(current)}"
+                raise Refused(said, param="step", status=409)
+            content = await self._read(request)
+            await asyncio.to_thread(self._take, content, version)
+        return JSONResponse({"policy_version": list(self._thread.progress.version)})
+
+    async def _read(self, request: Request) -> bytes:
+        content = bytearray()
+        async for piece in request.stream():
+            content += piece
+            if len(content) > self._most_bytes:
+                said = f"the weights have at most {self._most_bytes} bytes"
+                raise Refused(said, param="body", status=413)
+        return bytes(content)
+
+    def _take(self, content: bytes, version: tuple[int, int]) -> None:
+        try:
+            tensors: dict[str, Any] = load_tensors(content)
+            self._weights.swap(tensors, version)
+        except (SafetensorError, CheckpointUnreadable, msgspec.DecodeError, ValueError) as error:
+            raise Refused(str(error), param="body") from error
+        if not self._thread.wait_for_version(version, timeout_seconds=ADOPT_SECONDS):
+            raise Refused(self._thread.error or "the engine did not take them", status=503)

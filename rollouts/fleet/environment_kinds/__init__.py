@@ -1,1 +1,0 @@
-"""Make environments of one kind each: what a spec says before its first colon."""

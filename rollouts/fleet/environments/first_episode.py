@@ -1,0 +1,80 @@
+"""Play one episode with actions drawn at random, to see what an environment does."""
+
+import math
+import time
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.environments.loader import Environment
+from rollouts.fleet.environments.probe import Episode
+from rollouts.fleet.policies.spaces import Space
+
+SHOWN_REWARDS = 100
+_WIDE = 1.0
+"""Where a box has no bound: actions are drawn from −1 to 1."""
+
+
+def play(environment: Environment, shown: Space, taken: Space, *, steps: int) -> Episode:
+    """Play until the episode ends, or for so many steps.
+
+    Args:
+        environment: Was reset already, and is again.
+        shown: Form of its observations.
+        taken: Form of its actions.
+        steps: At most.
+    """
+    rng = np.random.default_rng(0)
+    obs, _ = environment.reset(seed=0)
+    outside = _oddity(obs, shown)
+    rewards: list[float] = []
+    ended: Literal["terminated", "truncated", "cut"] = "cut"
+    began = time.perf_counter()
+    while len(rewards) < steps and ended == "cut":
+        obs, reward, terminated, truncated, _ = environment.step(drawn(taken, rng))
+        rewards.append(float(reward))
+        outside = outside or _oddity(obs, shown)
+        if terminated or truncated:
+            ended = "terminated" if terminated else "truncated"
+    total = math.fsum(rewards) if all(map(math.isfinite, rewards)) else None
+    return Episode(
+        steps=len(rewards),
+        ended=ended,
+        total_return=total,
+        rewards=[one if math.isfinite(one) else None for one in rewards[:SHOWN_REWARDS]],
+        steps_per_second=round(len(rewards) / max(time.perf_counter() - began, 1e-9), 1),
+        outside=outside,
+    )
+
+
+def drawn(space: Space, rng: np.random.Generator) -> Any:
+    """Return a random action, as a fleet hands it to the environment."""
+    if space.kind == "discrete":
+        return int(space.start + rng.integers(space.choices))
+    if space.kind == "multi_discrete":
+        return rng.integers(space.each_choices).astype(space.array_dtype)
+    return _in_box(space, rng)
+
+
+def _in_box(space: Space, rng: np.random.Generator) -> NDArray[Any]:
+    size = math.prod(space.shape)
+    low = np.asarray(space.low or [-_WIDE] * size)
+    high = np.asarray(space.high or [_WIDE] * size)
+    low = np.where(np.isfinite(low), low, -_WIDE)
+    high = np.where(np.isfinite(high), high, _WIDE)
+    row = rng.uniform(low, np.maximum(low, high))
+    return row.reshape(space.shape).astype(space.array_dtype)
+
+
+def _oddity(obs: Any, space: Space) -> str:
+    """Return in words how an observation differs from the form of its space; empty if it fits."""
+    if space.parts:
+        return ""  # its encoder has put it together
+    shape = np.shape(obs)
+    if tuple(shape) != tuple(space.shape):
+        return f"an observation had the shape {list(shape)}, its space says {list(space.shape)}"
+    array = np.asarray(obs)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return "an observation was not finite"
+    return ""

@@ -1,0 +1,93 @@
+"""Adapt MineStudio's simulator: ``minestudio:<class>``, such as ``minestudio:MinecraftSim``.
+
+The interface is that of ``minestudio.simulator.MinecraftSim`` 1.1: ``reset()`` without a seed,
+``step(action)`` with a Dict of ``buttons`` and ``camera`` which it may change, observations as a
+Dict with ``image``, and both ends of an episode told by one flag.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.fleet.environments.loader import Environment, UnknownEnvironment, require_registered
+
+SIZES = ("obs_size", "render_size")
+BUILT_IN = "MinecraftSim"
+
+
+class MissingMineStudio(UnknownEnvironment):
+    """The simulator is not installed on this machine."""
+
+
+class MineStudioEnvironment:
+    """A simulator with the interface of a Gymnasium environment."""
+
+    def __init__(self, simulator: Any) -> None:
+        self._simulator = simulator
+        self.observation_space = simulator.observation_space
+        self.action_space = simulator.action_space
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; a seed chooses the world of this and all later ones."""
+        if seed is not None:
+            # The simulator takes a seed when it is made, and hands it on in just this way.
+            self._simulator.seed = seed
+            self._simulator.env.seed(seed)
+        obs, extras = self._simulator.reset()
+        return self._shown(obs), extras
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras.
+
+        The simulator's own end sets both flags; that is a death or a lost world: terminated.
+        """
+        obs, reward, terminated, truncated, extras = self._simulator.step(dict(action))
+        ended = bool(terminated)
+        return self._shown(obs), float(reward), ended, bool(truncated) and not ended, extras
+
+    def render(self) -> Any:
+        """Return the last picture, with what callbacks drew into it."""
+        return self._simulator.render()
+
+    def close(self) -> None:
+        """End the game."""
+        self._simulator.close()
+
+    def _shown(self, obs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the space promises; callbacks put more into observations."""
+        return {name: obs[name] for name in self.observation_space.spaces}
+
+
+def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
+    """Return the simulator class `name` of MineStudio, adapted.
+
+    Args:
+        name: A class in ``minestudio.simulator``.
+        kwargs: Its arguments; `callbacks` is a configuration for MineStudio's
+            ``load_callbacks_from_config``, which makes rewards, commands and limits of it.
+
+    Raises:
+        MissingMineStudio: If the package is not installed here.
+        UnknownEnvironment: If it has no such class, or another class than `BUILT_IN` is not
+            registered on this machine.
+    """
+    if name != BUILT_IN:
+        require_registered(f"minestudio:{name}")
+    try:
+        module = importlib.import_module("minestudio.simulator")
+    except ModuleNotFoundError as error:
+        raise MissingMineStudio(
+            f"minestudio:{name} needs MineStudio ({error}): pip install minestudio, a JDK 8 and "
+            "the simulator's engine, on every machine that steps environments"
+        ) from error
+    simulator = getattr(module, name, None)
+    if simulator is None:
+        raise UnknownEnvironment(f"minestudio.simulator has no {name}")
+    given = dict(kwargs)
+    for size in SIZES:
+        if size in given:
+            given[size] = tuple(given[size])
+    if "callbacks" in given:
+        callbacks = importlib.import_module("minestudio.simulator.callbacks")
+        given["callbacks"] = callbacks.load_callbacks_from_config(given["callbacks"])
+    return MineStudioEnvironment(simulator(**given))

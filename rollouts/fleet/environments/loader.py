@@ -1,0 +1,260 @@
+"""Build environments from their specs, inside env processes only.
+
+Building one imports the code behind it, so a run's configuration can only choose among what an
+administrator allows. ``ROLLDECK_ENVIRONMENTS`` (comma-separated) registers further specs, such as
+``module:my_lab.mazes:Maze``. Whole kinds come from modules named in
+``ROLLDECK_ENVIRONMENT_MODULES``, each of which calls :func:`register` when it is imported.
+"""
+
+import importlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
+
+__all__ = [
+    "Adapted",
+    "Environment",
+    "RowOfVector",
+    "Space",
+    "UnknownEnvironment",
+    "UnsupportedSpace",
+    "VectorEnvironment",
+    "describe",
+    "import_registered_modules",
+    "make",
+    "make_vector",
+    "register",
+    "register_vector",
+    "require_registered",
+]
+
+MODULES_VARIABLE: Final = "ROLLDECK_ENVIRONMENT_MODULES"
+SPECS_VARIABLE: Final = "ROLLDECK_ENVIRONMENTS"
+
+
+class UnknownEnvironment(LookupError):
+    """No registered kind of environment answers to the spec."""
+
+
+class Environment(Protocol):
+    """What the fleet uses of a Gymnasium environment."""
+
+    observation_space: Any
+    action_space: Any
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class VectorEnvironment(Protocol):
+    """R environments of one kind in one object, any of which can be stepped together.
+
+    Each row behaves as the environment of the same spec would alone: whoever runs it cannot tell.
+    """
+
+    observation_space: Any
+    """Of one row, as the next."""
+    action_space: Any
+
+    def reset(self, row: int, *, seed: int | None = None) -> Any:
+        """Begin an episode of one row; return its first observation."""
+
+    def step(
+        self, rows: NDArray[np.intp], actions: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Step different ``rows [N]`` with ``actions [N, …]``; begin no episode.
+
+        Returns:
+            Observations ``[N, …]``; rewards, terminated and truncated, ``[N]`` each.
+        """
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class RowOfVector:
+    """One row of a vector environment, as an environment."""
+
+    def __init__(self, vector: VectorEnvironment, row: int) -> None:
+        self._vector = vector
+        self._row = row
+        self.observation_space = vector.observation_space
+        self.action_space = vector.action_space
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation."""
+        return self._vector.reset(self._row, seed=seed), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras."""
+        obs, reward, terminated, truncated = self._vector.step(
+            np.array([self._row]), np.asarray(action)[None]
+        )
+        return obs[0], reward[0], bool(terminated[0]), bool(truncated[0]), {}
+
+    def close(self) -> None:
+        """Leave the other rows as they are."""
+
+
+class Adapted:
+    """An environment whose observations or actions travel in another form than it has.
+
+    Its spaces are :class:`Space` already.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        """Wrap `environment`.
+
+        Raises:
+            UnsupportedSpace: If it shows or takes what no policy here can.
+        """
+        self._environment = environment
+        self.observation_space, self._encode = observations(environment.observation_space)
+        self.action_space, self._decode = actions(environment.action_space)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything differs."""
+        return self._encode is not None or self._decode is not None
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation."""
+        obs, extras = self._environment.reset(seed=seed)
+        return self._shown(obs), extras
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras."""
+        taken = action if self._decode is None else self._decode(action)
+        obs, *rest = self._environment.step(taken)
+        return self._shown(obs), *rest
+
+    def render(self) -> Any:
+        """Return the environment's picture, where it draws one."""
+        return self._environment.render()  # type: ignore[attr-defined]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the environment says of itself."""
+        return getattr(self._environment, "metadata", None) or {}
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._environment.close()
+
+    def _shown(self, obs: Any) -> Any:
+        return obs if self._encode is None else self._encode(obs)
+
+
+Factory = Callable[[str, Mapping[str, Any]], Environment]
+_factories: dict[str, Factory] = {}
+VectorFactory = Callable[[Mapping[str, Any], int], VectorEnvironment | None]
+_vector_factories: dict[str, VectorFactory] = {}
+
+
+def register(kind: str, factory: Factory) -> None:
+    """Let `factory` build every spec that reads ``<kind>:<id>``; it gets the id and kwargs."""
+    _factories[kind] = factory
+
+
+def make(spec: str, kwargs: Mapping[str, Any]) -> Environment:
+    """Return a new environment.
+
+    Args:
+        spec: ``<kind>:<id>``, such as ``gymnasium:CartPole-v1``.
+        kwargs: Keyword arguments for its constructor.
+
+    Raises:
+        UnknownEnvironment: If the kind is not registered.
+        UnsupportedSpace: If it shows or takes what no policy here can.
+    """
+    kind, _, name = spec.partition(":")
+    if kind not in _factories:
+        raise UnknownEnvironment(f"{spec}: no environments of kind {kind!r} are registered")
+    environment = _factories[kind](name, kwargs)
+    adapted = Adapted(environment)
+    return adapted if adapted.is_needed else environment
+
+
+def register_vector(spec: str, factory: VectorFactory) -> None:
+    """Let `factory` build all rows of `spec` at once; it gets the kwargs and how many rows.
+
+    It returns None for kwargs with which its rows would not be what `make` returns.
+    """
+    _vector_factories[spec] = factory
+
+
+def make_vector(spec: str, kwargs: Mapping[str, Any], *, rows: int) -> VectorEnvironment | None:
+    """Return `rows` environments that step together; None where `spec` has no such form."""
+    factory = _vector_factories.get(spec)
+    return None if factory is None else factory(kwargs, rows)
+
+
+def import_registered_modules() -> None:
+    """Import what the administrator of this node has named."""
+    for name in os.environ.get(MODULES_VARIABLE, "").split(","):
+        if name.strip():
+            importlib.import_module(name.strip())
+
+
+def describe(environment: Environment) -> tuple[Space, Space]:
+    """Return the forms of an environment's observations and actions.
+
+    Raises:
+        UnsupportedSpace: If no policy here can take them.
+    """
+    shown, taken = environment.observation_space, environment.action_space
+    if isinstance(shown, Space) and isinstance(taken, Space):
+        return shown, taken
+    return observations(shown)[0], actions(taken)[0]
+
+
+def require_registered(spec: str) -> None:
+    """Accept a spec that leads to a module only where an administrator has registered it.
+
+    Raises:
+        UnknownEnvironment: If this machine's ``ROLLDECK_ENVIRONMENTS`` does not name it.
+    """
+    named = os.environ.get(SPECS_VARIABLE, "").split(",")
+    if spec not in {name.strip() for name in named}:
+        raise UnknownEnvironment(
+            f"{spec} is not registered on {socket.gethostname()}: "
+            f"its administrator must add it to {SPECS_VARIABLE}"
+        )
+
+
+def _kind(module: str) -> Factory:
+    """Return a factory whose module is imported when it is needed first."""
+
+    def make_one(name: str, kwargs: Mapping[str, Any]) -> Environment:
+        kind = importlib.import_module(f"rollouts.fleet.environment_kinds.{module}")
+        environment: Environment = kind.make(name, kwargs)
+        return environment
+
+    return make_one
+
+
+def _cartpoles(kwargs: Mapping[str, Any], rows: int) -> VectorEnvironment | None:
+    if kwargs:
+        return None
+    from rollouts.fleet.environments.kinds.cartpoles import CartPoles
+
+    return CartPoles(rows)
+
+
+register_vector("gymnasium:CartPole-v1", _cartpoles)
+register("gymnasium", _kind("gymnasium_ids"))
+register("rolldeck", _kind("rolldeck_ids"))
+register("module", _kind("registered_classes"))
+register("minestudio", _kind("minestudio_simulators"))

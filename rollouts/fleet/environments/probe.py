@@ -1,0 +1,178 @@
+"""Make what a configuration names once, in a process that may fail, and say what it is.
+
+``python -m rollouts.fleet.environments.probe`` reads a :class:`Wanted` from its standard input and
+writes an :class:`Outcome`. Whoever starts it gives it a folder of its own, no secrets in its
+environment, and a time after which it is ended: what it imports is not ours.
+"""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+CPU_SECONDS: Final = 60
+MEMORY_BYTES: Final = 16 * 1024**3
+FILE_BYTES: Final = 64 * 1024**2
+LONGEST_MESSAGE: Final = 500
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is to be tried."""
+
+    kind: Literal["environment", "lesson", "cluster"]
+    spec: str = ""
+    kwargs: dict[str, Any] = {}
+    episode_steps: int = 0
+    """Of an environment: how many to play at most, drawn at random; 0: none."""
+    address: str = ""
+    """Of the cluster."""
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    """What a living node of the cluster has, and what of it is free, by Ray's names."""
+
+    total: dict[str, float]
+    free: dict[str, float]
+
+
+class Episode(Struct, frozen=True, kw_only=True):
+    """What came of an episode of actions drawn at random."""
+
+    steps: int
+    ended: Literal["terminated", "truncated", "cut"]
+    """`cut`: it was still going on when the steps were used up."""
+    total_return: float | None
+    """Null where a reward was not finite."""
+    rewards: list[float | None]
+    """Of the first steps."""
+    steps_per_second: float
+    outside: str = ""
+    """What of an observation was not of the form that the environment says; empty: nothing."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What came of it; `trouble` is empty where all went well."""
+
+    trouble: str = ""
+    is_missing: bool = False
+    """This machine lacks what others may have: a package, a registration."""
+    seconds: float = 0.0
+    observation: str = ""
+    action: str = ""
+    shows_images: bool = False
+    bytes_per_step: int = 0
+    """Of one observation and one action."""
+    episode: Episode | None = None
+    nodes: list[Room] = []
+
+
+def main() -> None:
+    """Try what the standard input asks for; what the code prints meanwhile goes nowhere."""
+    answer = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
+    if wanted.kind != "cluster":
+        _bound()
+    began = time.monotonic()
+    outcome = attempt(wanted)
+    seconds = round(time.monotonic() - began, 2)
+    answer.write(msgspec.json.encode(msgspec.structs.replace(outcome, seconds=seconds)))
+    answer.flush()
+    # Threads and exit handlers of what was imported must not keep the process.
+    os._exit(0)
+
+
+def _bound() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+
+
+def attempt(wanted: Wanted) -> Outcome:
+    """Return what came of making what is wanted; whatever it raises becomes its trouble."""
+    tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
+    try:
+        return tries[wanted.kind](wanted)
+    except ModuleNotFoundError as error:
+        return Outcome(trouble=f"there is no module {error.name!r}", is_missing=True)
+    except BaseException as error:  # noqa: BLE001 foreign code may raise anything
+        return Outcome(trouble=_words(error), is_missing=_is_missing(error))
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:LONGEST_MESSAGE]
+
+
+def _is_missing(error: BaseException) -> bool:
+    from rollouts.fleet.environments.loader import UnknownEnvironment
+
+    return (
+        isinstance(error, UnknownEnvironment)
+        or getattr(error, "kind", "") == "dependency_missing"
+        or type(error).__name__ == "DependencyNotInstalled"
+    )
+
+
+def _environment(wanted: Wanted) -> Outcome:
+    from rollouts.fleet.environments import first_episode
+    from rollouts.fleet.environments import loader as environments
+
+    environments.import_registered_modules()
+    made = environments.make(wanted.spec, wanted.kwargs)
+    shown, taken = environments.describe(made)
+    made.reset(seed=0)
+    steps = wanted.episode_steps
+    episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
+    made.close()
+    return Outcome(
+        episode=episode,
+        observation=str(shown),
+        action=str(taken),
+        shows_images=shown.is_image or any(part.is_image for part in shown.parts.values()),
+        bytes_per_step=_bytes(shown) + _bytes(taken),
+    )
+
+
+def _bytes(space: Any) -> int:
+    values = 1
+    for length in space.shape:
+        values *= length
+    return int(values * space.array_dtype.itemsize)
+
+
+def _lesson(wanted: Wanted) -> Outcome:
+    from rollouts.fleet.environments.loader import import_registered_modules
+    from rollouts.fleet.groups.environments import load_environment
+
+    import_registered_modules()
+    load_environment(wanted.spec, wanted.kwargs)
+    return Outcome()
+
+
+def _cluster(wanted: Wanted) -> Outcome:
+    import ray
+
+    from rollouts.fleet.manager.worker_placement import rooms
+
+    ray.init(address=wanted.address, log_to_driver=False, configure_logging=False)
+    found = [Room(total=_numbers(node.total), free=_numbers(node.free)) for node in rooms()]
+    ray.shutdown()
+    return Outcome(nodes=found)
+
+
+def _numbers(amounts: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(amount) for name, amount in amounts.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Say to each kind of inference server, in its own words, what a group rollout asks for.
+
+All of them are asked by tokens and answer with tokens: text that is encoded again may come out as
+other tokens than those that were sampled. Stop tokens are always said explicitly, with the
+server's own idea of an end switched off, so that an answer ends where the prompt says.
+
+Sources: https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html and
+https://docs.sglang.io/basic_usage/native_api.html.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from rollouts.fleet.engine.engine import Answer, Prompt, Version
+
+
+class BadAnswer(ValueError):
+    """A server answered something else than what it was asked for."""
+
+
+class Dialect(Protocol):
+    """How one kind of server is asked to generate."""
+
+    path: str
+    """Of the route that generates."""
+    reports_versions: bool
+    """Whether answers say which version drew each token."""
+
+    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
+        """Return what to send for one prompt."""
+
+    def answers(self, said: Any, *, version: Version) -> list[Answer]:
+        """Return the answers in the order of their indices.
+
+        Args:
+            said: The decoded JSON.
+            version: Of tokens whose version the server does not tell.
+
+        Raises:
+            BadAnswer: If something is missing.
+        """
+
+
+class VllmDialect:
+    """vLLM's completions: prompts as tokens, ``return_token_ids`` (since 0.10.2)."""
+
+    path: str = "/v1/completions"
+    reports_versions: bool = False
+
+    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
+        """Return what to send for one prompt."""
+        sampling = prompt.sampling
+        return {
+            "model": model,
+            "prompt": list(prompt.tokens),
+            "n": prompt.answers,
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            # 0 and -1 mean all tokens in one release or the other; -1 in each.
+            "top_k": sampling.top_k or -1,
+            "stop_token_ids": sorted(sampling.stop_tokens),
+            "ignore_eos": True,
+            "seed": sampling.seed,
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+
+    def answers(self, said: Any, *, version: Version) -> list[Answer]:
+        """Return the answers in the order of their indices; see :class:`Dialect`."""
+        try:
+            choices = sorted(said["choices"], key=lambda choice: choice["index"])
+            return [
+                _answer(
+                    index,
+                    tokens=choice["token_ids"],
+                    logprobs=choice["logprobs"]["token_logprobs"],
+                    finish=choice["finish_reason"],
+                    versions=choice.get("policy_versions"),
+                    version=version,
+                )
+                for index, choice in enumerate(choices)
+            ]
+        except (KeyError, TypeError) as error:
+            raise BadAnswer(f"a completion lacks {error}") from error
+
+
+class RolldeckDialect(VllmDialect):
+    """`rolldeck serve`: as vLLM, and each answer says which versions drew it."""
+
+    reports_versions: bool = True
+
+
+class SglangDialect:
+    """SGLang's native ``/generate``."""
+
+    path: str = "/generate"
+    reports_versions: bool = False
+
+    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:  # noqa: ARG002 it serves one
+        """Return what to send for one prompt."""
+        sampling = prompt.sampling
+        params: dict[str, Any] = {
+            "n": prompt.answers,
+            "max_new_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "stop_token_ids": sorted(sampling.stop_tokens),
+            "ignore_eos": True,
+        }
+        return {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
+
+    def answers(self, said: Any, *, version: Version) -> list[Answer]:
+        """Return the answers in the order of their indices; see :class:`Dialect`."""
+        given = said if isinstance(said, list) else [said]
+        try:
+            return [self._one(index, one["meta_info"], version) for index, one in enumerate(given)]
+        except (KeyError, TypeError, IndexError) as error:
+            raise BadAnswer(f"an answer of /generate lacks {error}") from error
+
+    def _one(self, index: int, about: dict[str, Any], version: Version) -> Answer:
+        pairs = about["output_token_logprobs"]
+        return _answer(
+            index,
+            tokens=[pair[1] for pair in pairs],
+            logprobs=[pair[0] for pair in pairs],
+            finish=about["finish_reason"]["type"],
+            versions=about.get("policy_versions"),
+            version=version,
+        )
+
+
+DIALECTS: Final[dict[str, Dialect]] = {
+    "rolldeck": RolldeckDialect(),
+    "vllm": VllmDialect(),
+    "sglang": SglangDialect(),
+}
+
+
+def _answer(
+    index: int,
+    *,
+    tokens: Sequence[int],
+    logprobs: Sequence[float],
+    finish: str,
+    versions: Sequence[Sequence[int]] | None,
+    version: Version,
+) -> Answer:
+    if len(tokens) != len(logprobs):
+        raise BadAnswer(f"{len(tokens)} tokens came with {len(logprobs)} log probabilities")
+    spans = versions or [[*version, len(tokens)]]
+    return Answer(
+        request=0,
+        index=index,
+        tokens=list(tokens),
+        logprobs=list(logprobs),
+        versions=[(epoch, step) for epoch, step, count in spans for _ in range(count)],
+        finish="stop" if finish == "stop" else "length" if finish == "length" else "cancelled",
+    )

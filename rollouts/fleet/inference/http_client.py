@@ -1,0 +1,218 @@
+"""Generate with an inference server that is a process of its own: ours, vLLM or SGLang."""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnknown, Version
+from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.dialects import DIALECTS
+from rollouts.fleet.inference.weights import (
+    UPDATE_SECONDS,
+    PutWeights,
+    SharedFolder,
+    WeightsRoute,
+    reload_sglang,
+    reload_vllm,
+)
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from runs.core.inference_servers import InferenceServerSettings
+
+REQUESTS_AT_A_TIME: Final = 64
+"""Prompts that are under way; a server queues more of them no better than we do."""
+LOOK_SECONDS: Final = 0.1
+CLOSE_SECONDS: Final = 0.5
+"""How long hanging up may take, and again the end of the event loop."""
+RETRIED: Final = frozenset({429, 502, 503, 504})
+FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
+
+
+class HttpInferenceServer:
+    """Inference server over HTTP (:mod:`rollouts.fleet.inference.contract`); workers may share one.
+
+    A token's version is what the server says of it. vLLM and SGLang do not: an answer of theirs
+    gets the version that drew when it was asked for, so a label is never newer than the weights.
+    """
+
+    def __init__(self, settings: InferenceServerSettings) -> None:
+        """Ask nothing yet.
+
+        Raises:
+            PolicyDoesNotFit: If vLLM or SGLang is given no `weights_directory`.
+        """
+        self._settings, self._dialect = settings, DIALECTS[settings.kind]
+        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        self._control = httpx.Client(base_url=settings.url, headers=headers, timeout=30.0)
+        self._weights = self._route()
+        self._loop = asyncio.new_event_loop()
+        self._runner = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._runner.start()
+        self._http = httpx.AsyncClient(
+            base_url=settings.url,
+            headers=headers,
+            timeout=httpx.Timeout(30.0, read=None),
+            limits=httpx.Limits(max_connections=REQUESTS_AT_A_TIME),
+        )
+
+    @property
+    def version(self) -> Version:
+        """Epoch and step of the weights that draw at present.
+
+        Raises:
+            InferenceFailed: If the server cannot be asked.
+        """
+        try:
+            return self._weights.current()
+        except (httpx.HTTPError, ValueError, KeyError) as error:
+            raise InferenceFailed(f"{self._settings.url} tells no version: {error}") from error
+
+    def generate(
+        self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
+    ) -> list[list[Answer]]:
+        """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
+        deadline = time.monotonic() + timeout_seconds
+        found: dict[int, list[Answer]] = {}
+        asked = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
+        try:
+            self._wait(asked, stop, deadline)
+        finally:
+            # Hanging up lets the server free its rows.
+            asked.cancel()
+        return [
+            found.get(place) or [_cancelled(index) for index in range(prompt.answers)]
+            for place, prompt in enumerate(prompts)
+        ]
+
+    def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
+        """Let the server draw with other weights; the first worker that has them does it.
+
+        Raises:
+            InferenceFailed: If it refuses or cannot be reached.
+            WeightsDoNotFit: If they are not its model's.
+        """
+        self._weights.update(tensors, version)
+
+    def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
+        """Return whether the server says that it is well, within the time."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                if self._control.get("/health", timeout=5.0).status_code == 200:
+                    return True
+            except httpx.HTTPError:
+                pass
+            if time.monotonic() > deadline or stop.wait(LOOK_SECONDS):
+                return False
+
+    def close(self) -> None:
+        """Hang up and close the sockets; the server goes on."""
+        hanging_up = asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop)
+        with suppress(TimeoutError):
+            hanging_up.result(CLOSE_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._runner.join(CLOSE_SECONDS)
+        if not self._runner.is_alive():
+            self._loop.close()
+        self._control.close()
+
+    async def _hang_up(self) -> None:
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        await self._http.aclose()
+
+    def _route(self) -> WeightsRoute:
+        kind, folder = self._settings.kind, self._settings.weights_directory
+        if kind == "rolldeck":
+            return PutWeights(self._control)
+        if not folder:
+            raise PolicyDoesNotFit(
+                "language.inference", f"{kind} reads weights from a folder: no weights_directory"
+            )
+        reload = reload_vllm if kind == "vllm" else reload_sglang
+        return SharedFolder(Path(folder), self._post, reload=reload)
+
+    def _post(self, path: str, body: dict[str, Any] | None) -> None:
+        try:
+            said = self._control.post(path, json=body, timeout=UPDATE_SECONDS)
+        except httpx.HTTPError as error:
+            raise InferenceFailed(f"POST {path}: {error}") from error
+        if said.status_code != 200 or b'"success":false' in said.content.replace(b" ", b""):
+            raise InferenceFailed(f"POST {path}: {said.status_code} {said.text[:500]}")
+
+    def _wait(self, asked: "Future[None]", stop: threading.Event, deadline: float) -> None:
+        while not stop.is_set():
+            try:
+                return asked.result(LOOK_SECONDS)
+            except TimeoutError:
+                if time.monotonic() > deadline:
+                    raise InferenceFailed("the server did not answer in time") from None
+        return None
+
+    async def _all(
+        self, prompts: Sequence[Prompt], found: dict[int, list[Answer]], deadline: float
+    ) -> None:
+        turns = asyncio.Semaphore(REQUESTS_AT_A_TIME)
+
+        async def one(place: int, prompt: Prompt) -> None:
+            async with turns:
+                found[place] = await self._ask(prompt, deadline)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for place, prompt in enumerate(prompts):
+                    tasks.create_task(one(place, prompt))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _ask(self, prompt: Prompt, deadline: float) -> list[Answer]:
+        """Return the answers to one prompt; a server that is busy or restarting is asked again."""
+        wait = FIRST_WAIT_SECONDS
+        body = self._dialect.body(prompt, model=self._settings.model)
+        while True:
+            version = (0, -2) if self._dialect.reports_versions else self._weights.current()
+            try:
+                said = await self._http.post(self._dialect.path, json=body)
+                failure = f"{said.status_code} {said.text[:500]}"
+            except httpx.TransportError as error:
+                said, failure = None, str(error) or type(error).__name__
+            if said is not None and said.status_code not in RETRIED:
+                return self._read(said, prompt, version)
+            wished = _wished_seconds(said)
+            if time.monotonic() + (wished or wait) > deadline:
+                raise InferenceFailed(f"{self._dialect.path}: {failure}")
+            await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
+            wait = min(2 * wait, MOST_WAIT_SECONDS)
+
+    def _read(self, said: httpx.Response, prompt: Prompt, version: Version) -> list[Answer]:
+        if said.status_code == 400 and "context" in said.text:
+            raise PromptTooLong(said.text[:500])
+        if said.status_code == 400 and "vocab" in said.text:
+            raise TokenUnknown(said.text[:500])
+        if said.status_code != 200:
+            raise InferenceFailed(f"{self._dialect.path}: {said.status_code} {said.text[:500]}")
+        try:
+            answers = self._dialect.answers(said.json(), version=version)
+        except ValueError as error:
+            raise InferenceFailed(f"{self._dialect.path}: {error}") from error
+        if len(answers) != prompt.answers:
+            raise InferenceFailed(f"{len(answers)} answers came, {prompt.answers} were asked for")
+        return answers
+
+
+def _wished_seconds(said: httpx.Response | None) -> float | None:
+    wished = said.headers.get("Retry-After", "") if said is not None else ""
+    return float(wished) if wished.isdigit() else None
+
+
+def _cancelled(index: int) -> Answer:
+    return Answer(request=0, index=index, finish="cancelled")

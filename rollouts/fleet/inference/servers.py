@@ -1,0 +1,38 @@
+"""Find the inference server that a run asks for."""
+
+import os
+from collections.abc import Mapping
+
+from rollouts.fleet.inference.contract import InferenceServer
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from runs.core.inference_servers import SETTING, InvalidInferenceServers, parse
+from runs.core.language_config import LanguageConfig
+
+
+def inference_server_for(
+    config: LanguageConfig, settings: Mapping[str, str] = os.environ
+) -> InferenceServer | None:
+    """Return the server that `config` names; None if workers shall generate themselves.
+
+    Args:
+        config: Of the run.
+        settings: This machine's environment variables.
+
+    Raises:
+        PolicyDoesNotFit: If this machine knows no such server.
+    """
+    if not config.inference:
+        return None
+    try:
+        known = parse(settings.get(SETTING, ""))
+        if config.inference not in known:
+            there_are = ", ".join(sorted(known)) or "none"
+            raise PolicyDoesNotFit(
+                "language.inference",
+                f"{config.inference!r} is not in this machine's {SETTING}; there are: {there_are}",
+            )
+        from rollouts.fleet.inference.http_client import HttpInferenceServer
+
+        return HttpInferenceServer(known[config.inference])
+    except InvalidInferenceServers as error:
+        raise PolicyDoesNotFit("language.inference", str(error)) from error

@@ -1,1 +1,0 @@
-"""Generate text with a small transformer: model, checkpoints, tokenizers, engine, server."""

@@ -1,0 +1,218 @@
+"""Put managers and workers into Ray actors; everything they do is in plain classes.
+
+Those classes are imported where they are built: whoever only launches actors needs no torch.
+"""
+
+import os
+from collections import defaultdict, deque
+from concurrent.futures import Future
+from typing import Any, Final
+
+import msgspec
+import ray
+from msgspec.structs import replace
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rolldeck.errands import LogLines, RecordingOrder
+from rollouts.fleet.manager.worker_placement import Seats, id_of, is_living, is_seated, node_of
+from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
+from rollouts.fleet.simulated.workers import SimulatedWorkers
+from rollouts.fleet.weights.object_references import RefWeights
+from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
+from rollouts.fleet.worker.log_capture import take_output
+from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from runs.core.simulated_fleet import simulation_of
+
+CONCURRENCY: Final = 8
+"""Calls that an actor answers at a time: a slow one must not hold up a ping."""
+
+
+@ray.remote
+class WorkerActor:
+    """Holds a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, supervised by its manager."""
+
+    def __init__(self, settings: bytes) -> None:
+        from rollouts.fleet.manager.worker_kinds import begin
+
+        decoded = msgspec.json.decode(settings, type=WorkerSettings)
+        decoded = replace(decoded, node_id=_own_node())
+        take_output(decoded.fleet, worker=decoded.index)
+        self._wrapper = begin(decoded, owns_process=True)
+
+    def exchange(self, orders: Orders) -> WorkerState:
+        """Take orders; return how the worker is."""
+        return self._wrapper.exchange(orders)
+
+    def update_weights(self, offer: WeightsOffer) -> Version:
+        """Hear of a version; return the newest one known."""
+        return self._wrapper.update_weights(offer)
+
+    def record(self, order: RecordingOrder) -> None:
+        """Have a slot film its next episode."""
+        self._wrapper.record(order)
+
+    def read_log(self, slot: int | None, lines: int) -> LogLines:
+        """Return the end of a log on this node."""
+        return self._wrapper.read_log(slot, lines)
+
+    def read_stacks(self) -> LogLines:
+        """Return what every thread of this process is at."""
+        return self._wrapper.read_stacks()
+
+    def stop(self) -> WorkerState:
+        """End loops and environments; return how the worker was in the end."""
+        return self._wrapper.stop()
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def read_log_there(settings: bytes, worker: int, slot: int | None, lines: int) -> LogLines:
+    """Return the end of a log on the node that this runs on."""
+    from rollouts.fleet.manager.operator_requests import read_log
+
+    decoded = msgspec.json.decode(settings, type=FleetSettings)
+    return read_log(decoded, worker=worker, slot=slot, lines=lines)
+
+
+class NodeGone(RuntimeError):
+    """The node where a worker was is no part of the cluster any more."""
+
+
+class RayHandle:
+    """A worker in an actor."""
+
+    def __init__(self, settings: WorkerSettings, seats: Seats) -> None:
+        fleet = settings.fleet.config.fleet
+        self._index = settings.index
+        self._seats = seats
+        self._actor = WorkerActor.options(  # type: ignore[attr-defined]
+            name=f"worker {settings.fleet.run} {settings.incarnation}",
+            num_cpus=fleet.num_cpus_per_worker,
+            num_gpus=fleet.num_gpus_per_worker,
+            resources=fleet.resources,
+            **seats.placement(settings.index),
+            max_restarts=0,
+            max_concurrency=CONCURRENCY,
+        ).remote(msgspec.json.encode(settings))
+
+    @property
+    def actor_id(self) -> str:
+        """The actor's id, good for questions when the actor is gone too."""
+        return id_of(self._actor)
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        """Call a method of the actor."""
+        future: Future[Any] = getattr(self._actor, method).remote(*arguments).future()
+        return future
+
+    def kill(self) -> None:
+        """End the actor's process at once."""
+        ray.kill(self._actor, no_restart=True)
+
+    def obstacle(self) -> str:
+        """Return what the cluster lacks for it, as long as it has no seat."""
+        return "" if self.is_seated() else self._seats.obstacle(self._index)
+
+    def is_seated(self) -> bool:
+        """Return whether some node has a process for it."""
+        return is_seated(self._actor)
+
+
+class RayWorkers:
+    """Starts workers on the cluster that this process is part of."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._settings = settings
+        self._seats = Seats(settings)
+        # The newest one may have no seat yet, and so no log.
+        self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
+
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
+        """Ask the cluster for a worker."""
+        handle = RayHandle(settings, self._seats)
+        self._actors[settings.index].appendleft(handle.actor_id)
+        return handle
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Place no worker on these nodes from now on."""
+        self._seats.stay_off(nodes)
+
+    def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
+        """Have the log of a worker that is gone read on its node, by a task pinned to it."""
+        nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
+        if not nodes or nodes[0] == _own_node():
+            return None
+        future: Future[Any] = Future()
+        if not is_living(nodes[0]):
+            future.set_exception(NodeGone("its node left the cluster, and the log with it"))
+            return future
+        pinned = read_log_there.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[0], soft=False)
+        )
+        settings = msgspec.json.encode(self._settings)
+        reading: Future[Any] = pinned.remote(settings, index, slot, lines).future()
+        return reading
+
+    def share(self, record: WeightsRecord) -> WeightsOffer:
+        """Put the record into the object store once; workers map the same memory."""
+        return RefWeights.put(record)
+
+    def close(self) -> None:
+        """Give the reserved seats back."""
+        self._seats.close()
+
+    def retire(self) -> None:
+        """End the manager's own actor, for good: nobody else would."""
+        _end_own_actor()
+
+
+def workers_for(settings: FleetSettings) -> WorkerSource:
+    """Return where the workers of a run come from: the cluster, or nowhere if it simulates them."""
+    environment = settings.config.environment
+    simulation = simulation_of(environment.spec, environment.kwargs)
+    if simulation is None:
+        return RayWorkers(settings)
+    return SimulatedWorkers(simulation, settings=settings, retire=_end_own_actor)
+
+
+def _own_node() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _end_own_actor() -> None:
+    ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+
+@ray.remote
+class ManagerActor:
+    """The :class:`RolloutManager` of one run: detached, named, restarted by the cluster."""
+
+    def __init__(self, settings: bytes) -> None:
+        from rollouts.fleet.manager.manager import RolloutManager
+
+        decoded = msgspec.json.decode(settings, type=FleetSettings)
+        self._platform_url = decoded.platform_url
+        take_output(decoded, worker=None)
+        self._manager = RolloutManager(
+            decoded, workers_for(decoded), owns_process=True, node_id=_own_node()
+        )
+
+    def ping(self) -> str:
+        """Return the fingerprint of the settings."""
+        return self._manager.ping()
+
+    def reports_to(self) -> str:
+        """Return the address of its platform."""
+        return self._platform_url
+
+    def pid(self) -> int:
+        """Return the id of the manager's process."""
+        return os.getpid()
+
+    def snapshot(self) -> bytes:
+        """Return how the fleet is, as a JSON :class:`rolldeck.wire.FleetReport`."""
+        return msgspec.json.encode(self._manager.snapshot())
+
+    def shutdown(self) -> None:
+        """End every worker."""
+        self._manager.shutdown()

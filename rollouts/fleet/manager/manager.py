@@ -1,0 +1,370 @@
+"""Conduct the fleet of one run: the platform's wishes in, its state out."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
+from rolldeck.wire import FleetControl, FleetReport, InvalidMessage
+from rollouts.fleet.manager import admission
+from rollouts.fleet.manager.operator_requests import Errands
+from rollouts.fleet.manager.reporter import FleetState, Reporter
+from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.workers import WorkerSource
+from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.weights.records import NO_STEP, Version, WeightsOffer, WeightsUnavailable
+from rollouts.fleet.weights.sources import source_for
+from rollouts.fleet.worker import log_files
+from rollouts.fleet.worker.backoff import RestartRule
+from rollouts.fleet.worker.log_capture import ActorLog
+from rollouts.fleet.worker.log_files import RingFile
+from rollouts.fleet.worker.loops import LOOP_RULE, EventLog, Loop
+from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.settings import FleetSettings
+
+TICK_SECONDS: Final = 0.1
+MEASURE_SECONDS: Final = 0.9
+"""How often workers are asked for statistics; just under the period of reports."""
+POLL_SECONDS: Final = 20.0
+RETRY_SECONDS: Final = 1.0
+PLENTY_SECONDS: Final = 0.25
+"""How long the platform is not asked again while there is far more room than the fleet can use."""
+RETIRE_AFTER_SECONDS: Final = 60.0
+"""How long the platform may refuse this manager before it ends its workers by itself."""
+
+
+class RolloutManager:
+    """Workers, the loops that keep them going, and what the platform last wanted.
+
+    Four loops: conduct (spawn, judge, order), control (long poll), weights (download), report.
+    None waits for another, and each survives the platform's absence.
+    """
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        source: WorkerSource,
+        *,
+        owns_process: bool = False,
+        node_id: str = "",
+        loop_rule: RestartRule = LOOP_RULE,
+    ) -> None:
+        """Start all loops.
+
+        Args:
+            settings: Of the fleet.
+            source: Where workers come from.
+            owns_process: Whether whatever the process logs belongs to this manager.
+            node_id: As Ray calls the node where this is.
+            loop_rule: How often a loop may crash before the fleet counts as failed.
+        """
+        self._settings = settings
+        self._source = source
+        self._api = PlatformApi(settings)
+        self._events = EventLog()
+        self._roster = Roster(settings=settings, source=source, events=self._events)
+        self._errands = Errands(settings, api=self._api, roster=self._roster, source=source)
+        self._control: FleetControl | None = None
+        self._accepted_at_control = 0
+        self._shared: WeightsOffer | None = None
+        self._source_of_weights = source_for(self._api, directory=settings.weights_directory)
+        self._told_of_weights: tuple[str, Version] | None = None
+        self._measured_at = 0.0
+        self._refused_since: float | None = None
+        self._is_stopped = False
+        self._reported_state = ""
+        self._obstacle = ""
+        self._wake_conduct = threading.Event()
+        self._wake_weights = threading.Event()
+        self._wake_report = threading.Event()
+        self._reporter = Reporter(settings.incarnation, node_id=node_id)
+        turns: dict[str, Callable[[], None]] = {
+            "conduct": self._conduct,
+            "control": self._listen,
+            "weights": self._fetch,
+            "report": self._report,
+            "errands": self._errands.turn,
+        }
+        log_files.forget_old_runs(settings)
+        self._log = ActorLog(
+            RingFile(log_files.log_of(settings, worker=None, slot=None)),
+            threads=("",) if owns_process else tuple(turns),
+        )
+        self._loops = {
+            name: Loop(name, turn, self._events, rule=loop_rule) for name, turn in turns.items()
+        }
+        for loop in self._loops.values():
+            loop.start()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its workers were ended, for good."""
+        return self._is_stopped
+
+    def ping(self) -> str:
+        """Return the fingerprint of the settings: the manager lives."""
+        return self._settings.fingerprint
+
+    def snapshot(self) -> FleetReport:
+        """Return how the fleet is, without statistics and events."""
+        state, reason = self._state()
+        return self._reporter.preview(state, reason, self._roster.reports(self._newest_step()))
+
+    def shutdown(self) -> None:
+        """End every loop and worker."""
+        for loop in self._loops.values():
+            loop.stop()
+        for event in (self._wake_conduct, self._wake_weights, self._wake_report):
+            event.set()
+        self._errands.wake()
+        self._loops["conduct"].join(5.0)
+        self._stop_members()
+        for name in ("weights", "report"):
+            self._loops[name].join(2.0)
+        self._api.close()
+        self._log.close()
+
+    def _conduct(self) -> None:
+        self._wake_conduct.wait(TICK_SECONDS)
+        self._wake_conduct.clear()
+        now = time.monotonic()
+        if self._is_stopped:
+            return
+        if self._control is not None and self._control.desired == "stopped":
+            self._stop_members()
+            return
+        if self._control is not None and self._control.num_workers:
+            self._roster.resize(self._control.num_workers, now)
+        if self._control is not None:
+            self._roster.cordon(self._control.cordons, now)
+            self._roster.vacate(self._control.machines, now)
+            self._roster.restart(self._control.restarts, now)
+        self._roster.tend(now)
+        self._order(now)
+        self._look_for_obstacles()
+        if self._state()[0] != self._reported_state:
+            self._wake_report.set()
+
+    def _order(self, now: float) -> None:
+        control = self._control
+        is_measuring = now - self._measured_at >= MEASURE_SECONDS
+        if is_measuring:
+            self._measured_at = now
+        members = self._roster.members
+        shares = [0] * len(members) if control is None else self._shares(control)
+        for member, share in zip(members, shares, strict=True):
+            if control is None:
+                orders = Orders(desired="paused", is_reporting=is_measuring)
+            else:
+                orders = Orders(
+                    desired=control.desired,
+                    epoch=control.epoch,
+                    policy_step=control.policy_step,
+                    credits=share,
+                    is_reporting=is_measuring,
+                )
+            member.give(orders, now)
+            if self._shared is not None:
+                member.give_weights(self._shared, now)
+
+    def _shares(self, control: FleetControl) -> list[int]:
+        members = self._roster.members
+        if control.desired != "running" or control.policy_step == NO_STEP:
+            return [0] * len(members)
+        free = admission.room(
+            admission_remaining=control.admission_remaining,
+            accepted_since=self._roster.accepted - self._accepted_at_control,
+            outstanding=self._roster.outstanding,
+        )
+        return admission.share_out(free, [member.wants(control.policy_step) for member in members])
+
+    def _look_for_obstacles(self) -> None:
+        waiting = [member for member in self._roster.staying if member.obstacle]
+        obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
+        # Amounts in the words change with whatever else runs; one event says that it began.
+        if obstacle and not self._obstacle:
+            self._events.add(
+                "fleet_unschedulable",
+                f"{len(waiting)} workers cannot start: {obstacle}",
+                level="warning",
+            )
+        if self._obstacle and not obstacle:
+            self._events.add("fleet_schedulable", "Every worker of the fleet has a seat")
+        self._obstacle = obstacle
+
+    def _stop_members(self) -> None:
+        members = self._roster.members
+        asked = [future for member in members if (future := member.stop(time.monotonic()))]
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline and not all(future.done() for future in asked):
+            time.sleep(0.05)
+        for member in members:
+            member.kill()
+        self._source.close()
+        self._is_stopped = True
+        self._wake_report.set()
+
+    def _listen(self) -> None:
+        after = self._control.fingerprint if self._control else ""
+        wait = POLL_SECONDS if self._control else 0.0
+        accepted = self._roster.accepted
+        try:
+            control = self._api.control(after=after, wait_seconds=wait)
+            if wait and control.fingerprint != after:
+                # Its room is of now, and `accepted` of when the wait began.
+                accepted = self._roster.accepted
+                control = self._api.control(after="", wait_seconds=0.0)
+        except RolldeckError as failure:
+            self._take_failure(failure)
+            self._loops["control"].pause(RETRY_SECONDS)
+            return
+        # A server that answers at once with nothing new must not be asked in a circle.
+        if control.fingerprint == after:
+            self._refused_since = None
+            self._loops["control"].pause(0.05)
+            return
+        self._take_control(control, accepted=accepted)
+        if self._has_plenty(control):
+            # Each batch that is confirmed makes room, which nobody waits for now.
+            self._loops["control"].pause(PLENTY_SECONDS)
+
+    def _has_plenty(self, control: FleetControl) -> bool:
+        """Return whether there is room for as much again as workers have begun or may begin."""
+        if control.desired != "running" or control.policy_step == NO_STEP:
+            return False
+        outstanding = self._roster.outstanding
+        wanted = sum(member.wants(control.policy_step) for member in self._roster.members)
+        return control.admission_remaining > 2 * (outstanding + wanted)
+
+    def _take_control(self, control: FleetControl, *, accepted: int) -> None:
+        """Go by what the platform says from now on.
+
+        Args:
+            control: What it says.
+            accepted: Fragments that were known to be accepted before it was asked: a later count
+                would miss some that its room does not allow for yet.
+        """
+        self._refused_since = None
+        before, self._control = self._control, control
+        self._accepted_at_control = accepted
+        self._errands.hear(control)
+        if before is None or before.fingerprint != control.fingerprint:
+            self._wake_conduct.set()
+            self._wake_weights.set()
+
+    def _take_failure(self, failure: RolldeckError) -> None:
+        """Retire when the platform keeps saying that this manager is not wanted."""
+        if not isinstance(failure, NotAuthenticated | NotAllowed | NotFound | Conflict):
+            self._refused_since = None
+            return
+        now = time.monotonic()
+        self._refused_since = self._refused_since or now
+        is_replaced = failure.code == "stale_incarnation"
+        is_over = is_replaced or now - self._refused_since > RETIRE_AFTER_SECONDS
+        if is_over and not self._is_stopped:
+            self._events.add("fleet_retired", f"The platform refuses the manager: {failure}")
+            self._stop_members()
+            self._source.retire()
+
+    def _fetch(self) -> None:
+        self._wake_weights.wait(1.0)
+        self._wake_weights.clear()
+        control, known = self._control, self._shared
+        if control is None or control.policy_step == NO_STEP:
+            return
+        wanted = (control.epoch, control.policy_step)
+        if known is not None and known.rank >= (control.weights_order, *wanted):
+            return
+        pause_seconds = RETRY_SECONDS
+        try:
+            newer = self._source_of_weights.receive(wanted)
+            pause_seconds = TICK_SECONDS
+        except InvalidMessage as flaw:
+            self._tell_of_weights("weights_torn", wanted, f"is not as announced: {flaw}")
+            newer = None
+        except WeightsUnavailable as failure:
+            self._tell_of_weights("weights_unavailable", wanted, f"cannot be had: {failure}")
+            newer = None
+        if newer is None:
+            self._loops["weights"].pause(pause_seconds)
+            return
+        self._shared = self._source.share(replace(newer, order=control.weights_order))
+        self._wake_conduct.set()
+
+    def _tell_of_weights(self, kind: str, wanted: Version, what: str) -> None:
+        """Say once for a version what is wrong with it; it is tried again all the same."""
+        if self._told_of_weights != (kind, wanted):
+            self._told_of_weights = (kind, wanted)
+            text = f"Version {wanted[1]} of epoch {wanted[0]} {what}; trying again"
+            self._events.add(kind, text, level="error" if kind == "weights_torn" else "warning")
+
+    def _report(self) -> None:
+        self._wake_report.wait(1.0)
+        self._wake_report.clear()
+        self._log.trim()
+        # The state first: a fleet that failed tells with it why, as nobody hears a later report.
+        state, reason = self._state()
+        self._reporter.episodes.extend(self._roster.take_episodes())
+        self._reporter.events.extend(self._events.take())
+        workers = self._roster.reports(self._newest_step())
+        for_good = state == "failed" and self._is_hopeless()
+        report = self._reporter.next(state, reason, workers, for_good=for_good)
+        accepted = self._roster.accepted
+        try:
+            control = self._api.report(report)
+        except RolldeckError as failure:
+            self._take_failure(failure)
+            self._loops["report"].pause(RETRY_SECONDS)
+            return
+        self._reported_state = state
+        self._reporter.delivered()
+        self._roster.told(workers)
+        self._take_control(control, accepted=accepted)
+
+    def _newest_step(self) -> int:
+        return self._control.policy_step if self._control else NO_STEP
+
+    def _state(self) -> tuple[FleetState, str]:
+        """Return the state of the fleet and the reason why it is not what is wanted."""
+        if self._is_stopped:
+            return "stopped", ""
+        broken = [loop for loop in self._loops.values() if loop.is_broken]
+        if broken:
+            return "failed", f"loop {broken[0].name} gave up: {broken[0].error}"
+        return self._state_of_workers()
+
+    def _state_of_workers(self) -> tuple[FleetState, str]:
+        conditions = [one.condition for one in self._roster.staying if not one.is_out]
+        failed = conditions.count("failed")
+        reason = self._obstacle
+        if failed:
+            reason = reason or self._why_given_up(failed, len(conditions))
+        reason = reason or self._why_refused()
+        desired = self._control.desired if self._control else "running"
+        if not conditions and desired != "draining":
+            return "paused", "every worker is cordoned"
+        if conditions and failed == len(conditions):
+            return "failed", reason
+        if desired == "draining":
+            is_over = all(member.is_idle for member in self._roster.members)
+            return ("drained" if is_over else "draining"), reason
+        if "running" in conditions:
+            return "running", reason
+        if desired == "paused" and "paused" in conditions:
+            return "paused", reason
+        return "starting", reason
+
+    def _is_hopeless(self) -> bool:
+        """Return whether another fleet of this configuration would fail alike."""
+        return any(member.is_hopeless for member in self._roster.staying)
+
+    def _why_given_up(self, failed: int, count: int) -> str:
+        causes = {member.report(0).reason for member in self._roster.staying if member.is_given_up}
+        return f"{failed} of {count} workers were given up: {min(causes, default='')}"
+
+    def _why_refused(self) -> str:
+        refusals = [one.refusal for one in self._roster.staying if one.refusal]
+        count = len(self._roster.staying)
+        return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""

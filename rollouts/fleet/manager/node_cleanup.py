@@ -1,0 +1,154 @@
+"""Clear a node of what an earlier worker left there, before a new one starts environments."""
+
+import hashlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from rollouts.fleet.manager.gpu_room import shortage
+from rollouts.fleet.manager.resources import gpu_memory
+from rollouts.fleet.worker.leftovers import VARIABLE, Mark, lives, read_mark, why_ended
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import WorkerSettings
+
+logger = logging.getLogger(__name__)
+
+GPU_PATIENCE_SECONDS: Final = 20.0
+"""How long a worker waits for a GPU's memory; a driver takes seconds to free a dead process'."""
+GPU_LOOK_SECONDS: Final = 0.5
+PROC: Final = Path("/proc")
+
+GpuMemory = Callable[[], tuple[int, int] | None]
+"""Returns (total, used) bytes of this process' GPU; None where nobody knows."""
+
+
+def mark_of(settings: WorkerSettings) -> Mark:
+    """Return what the processes of a worker in this process are marked with."""
+    fleet = settings.fleet
+    deck = f"{fleet.platform_url} {fleet.run_key or fleet.run}".encode()
+    return Mark(
+        fleet=hashlib.blake2s(deck, digest_size=6).hexdigest(),
+        worker=settings.index,
+        incarnation=settings.incarnation,
+        owner_pid=os.getpid(),
+        owner_started=psutil.Process().create_time(),
+    )
+
+
+def clean_start(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = gpu_memory) -> None:
+    """End what was left behind, then wait a while for the memory of the GPU."""
+    ended = end_leftovers(mark_of(settings))
+    if ended:
+        events.add(
+            "leftovers_ended",
+            f"Ended {len(ended)} processes that were left on the node: {'; '.join(ended[:20])}",
+            level="warning",
+        )
+    share = settings.fleet.config.fleet.num_gpus_per_worker
+    held = wait_for_gpu(share, gpu)
+    if held:
+        events.add(
+            "gpu_memory_held",
+            f"Starting after {GPU_PATIENCE_SECONDS:.0f} s all the same: {held}",
+            level="warning",
+        )
+
+
+def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
+    """End every process of this user on this machine that lost its worker; return which and why.
+
+    Args:
+        mine: Of the worker that starts.
+        proc: Where the kernel says in which namespace a process has its id.
+    """
+    return [
+        f"{process.pid} {_name(process)}: {reason}"
+        for process, reason in _leftovers(mine, proc)
+        if _end(process)
+    ]
+
+
+def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
+    """Wait until a worker's share of its GPU is free; return why it is not, if it never was."""
+    if not share:
+        logger.info("no look at the GPU's memory: the worker asks for no GPU")
+        return ""
+    deadline = time.monotonic() + GPU_PATIENCE_SECONDS
+    while True:
+        found = gpu()
+        if found is None:
+            logger.info("no look at the GPU's memory: its driver cannot be asked here")
+            return ""
+        lacking = shortage(share=share, total_bytes=found[0], used_bytes=found[1])
+        if not lacking or time.monotonic() >= deadline:
+            return lacking
+        time.sleep(GPU_LOOK_SECONDS)
+
+
+def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
+    owners: set[int] = set()
+    for process in psutil.process_iter():
+        try:
+            mark = read_mark(process.environ().get(VARIABLE, ""))
+        except (psutil.Error, OSError):
+            continue  # another user's, or gone
+        if mark is None or process.pid == mine.owner_pid:
+            continue
+        if not _counts_as_we_do(process.pid, proc):
+            continue
+        owner_lives = lives(mark, _started(mark.owner_pid))
+        reason = why_ended(mark, mine=mine, owner_lives=owner_lives)
+        if reason and owner_lives and mark.owner_pid not in owners:
+            # First: it would only start another one.
+            owners.add(mark.owner_pid)
+            yield psutil.Process(mark.owner_pid), reason
+        if reason:
+            yield process, reason
+
+
+def _counts_as_we_do(pid: int, proc: Path) -> bool:
+    """Return whether process ids mean the same to a process as to this one.
+
+    In a container of its own it was marked with an id that is somebody else's out here.
+    """
+    if not sys.platform.startswith("linux"):
+        return True
+    try:
+        mine = (proc / "self" / "ns" / "pid").readlink()
+        return (proc / str(pid) / "ns" / "pid").readlink() == mine
+    except OSError:
+        return False
+
+
+def _started(pid: int) -> float | None:
+    """Return when the living process of that id began; None if there is none."""
+    try:
+        process = psutil.Process(pid)
+        is_over = process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+        return None if is_over else float(process.create_time())
+    except psutil.Error:
+        return None
+
+
+def _end(process: psutil.Process) -> bool:
+    """End one process; psutil sees to it that it is still the one that was looked at."""
+    try:
+        process.kill()
+        process.wait(timeout=5)
+    except psutil.Error as error:
+        logger.warning("process %d could not be ended: %s", process.pid, error)
+        return False
+    return True
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return "?"

@@ -1,0 +1,206 @@
+"""Do what people asked for and only the fleet can: read a log, film an episode.
+
+Requests come with the platform's orders and are answered by a call of their own, so that no
+loop of the fleet waits for a slow node.
+"""
+
+import logging
+import socket
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rolldeck.errands import LogLines, LogRequest, RecordingOrder, StacksRequest
+from rolldeck.errors import RolldeckError
+from rolldeck.wire import FleetControl
+from rollouts.fleet.manager.stack_requests import StackErrands
+from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.workers import WorkerSource, cause_of
+from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.worker import log_files
+from rollouts.fleet.worker.settings import FleetSettings
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 3.0
+"""How long a worker may take to read its log before its node is asked without it."""
+ELSEWHERE_SECONDS: Final = 10.0
+"""How long that node may take, which has to start a process first."""
+LOOK_SECONDS: Final = 0.05
+REMEMBERED: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A log that somebody was asked to read."""
+
+    request: LogRequest
+    future: "Future[Any] | None"
+    until: float
+    is_elsewhere: bool = False
+    """Whether the worker could not be asked, and its node was."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.future is None or self.future.done() or time.monotonic() > self.until
+
+
+class Errands:
+    """The requests under way; `turn` belongs in a loop of its own."""
+
+    def __init__(
+        self, settings: FleetSettings, *, api: PlatformApi, roster: Roster, source: WorkerSource
+    ) -> None:
+        """Begin with nothing to do.
+
+        Args:
+            settings: Of the fleet.
+            api: Takes the answers.
+            roster: Who may be asked.
+            source: Knows where those were who may not be asked any more.
+        """
+        self._settings = settings
+        self._api = api
+        self._roster = roster
+        self._source = source
+        self._asked = threading.Event()
+        self._wanted: list[LogRequest] = []
+        self._to_film: list[RecordingOrder] = []
+        self._stacks_wanted: list[StacksRequest] = []
+        self._stacks = StackErrands(api=api, roster=roster)
+        self._filming: dict[str, tuple[int, str]] = {}
+        """Worker and incarnation by order."""
+        self._under_way: dict[str, _Reading] = {}
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def hear(self, control: FleetControl) -> None:
+        """Take the platform's orders; never waits."""
+        self._wanted, self._to_film = control.log_requests, control.recordings
+        self._stacks_wanted = control.stacks
+        if control.log_requests or control.recordings or control.stacks:
+            self._asked.set()
+
+    def wake(self) -> None:
+        """End the wait of the turn under way."""
+        self._asked.set()
+
+    def turn(self) -> None:
+        """Begin what is new, answer what is ready; wait while there is neither."""
+        is_busy = bool(self._under_way) or self._stacks.is_waiting
+        self._asked.wait(LOOK_SECONDS if is_busy else 1.0)
+        self._asked.clear()
+        self._assign_films(self._to_film)
+        self._stacks.turn(self._stacks_wanted)
+        for request in self._wanted:
+            if request.id not in self._seen:
+                self._remember(request.id)
+                self._under_way[request.id] = self._ask(request)
+        for reading in list(self._under_way.values()):
+            if reading.is_over:
+                self._conclude(reading)
+
+    def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
+        """Pass each order to a worker, again when that worker is lost."""
+        wanted = {order.id for order in orders}
+        there = {(member.index, member.incarnation) for member in self._roster.members}
+        self._filming = {
+            name: at for name, at in self._filming.items() if name in wanted and at in there
+        }
+        for order in orders:
+            if order.id in self._filming:
+                continue
+            for member in self._filmers(order):
+                if member.ask("record", order) is not None:
+                    self._filming[order.id] = (member.index, member.incarnation)
+                    break
+
+    def _filmers(self, order: RecordingOrder) -> list[Member]:
+        """Return the workers that may take an order, those with the fewest films first."""
+        members = self._roster.members
+        if order.worker is not None:
+            return [member for member in members if member.index == order.worker]
+        load = Counter(index for index, _ in self._filming.values())
+        running = [member for member in members if member.condition == "running"]
+        return sorted(running, key=lambda member: load[member.index])
+
+    def _remember(self, request_id: str) -> None:
+        self._seen[request_id] = None
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def _ask(self, request: LogRequest) -> _Reading:
+        asked = [
+            member.ask("read_log", request.slot, request.lines)
+            for member in self._roster.members
+            if member.index == request.worker
+        ]
+        until = time.monotonic() + ANSWER_SECONDS
+        return _Reading(request=request, future=asked[0] if asked else None, until=until)
+
+    def _conclude(self, reading: _Reading) -> None:
+        """Answer with what was read; if that is nothing, have it read elsewhere, or here."""
+        request = reading.request
+        read, failure = _outcome(reading.future)
+        if read is None and not reading.is_elsewhere and request.worker is not None:
+            future = self._source.read_log(request.worker, request.slot, request.lines)
+            if future is not None:
+                until = time.monotonic() + ELSEWHERE_SECONDS
+                self._under_way[request.id] = _Reading(
+                    request=request, future=future, until=until, is_elsewhere=True
+                )
+                return
+        del self._under_way[request.id]
+        if read is None:
+            read = self._read_here(request, failure=failure, is_elsewhere=reading.is_elsewhere)
+        self._answer(request, read)
+
+    def _answer(self, request: LogRequest, lines: LogLines) -> None:
+        try:
+            self._api.answer_log(request.id, lines)
+        except RolldeckError as failure:
+            # Whoever asked has gone, or asks again.
+            logger.info("log request %s not answered: %s", request.id, failure)
+
+    def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
+        """Read the log on the manager's node; a worker that is gone may have been here.
+
+        Args:
+            request: Whose log.
+            failure: Why it was not read where the worker was.
+            is_elsewhere: Whether that is another node: what lies here is older then.
+        """
+        read = read_log(
+            self._settings, worker=request.worker, slot=request.slot, lines=request.lines
+        )
+        if request.worker is None or (read.lines and not is_elsewhere):
+            return read
+        why = failure if is_elsewhere else "its log is not on the manager's node"
+        older = "; these lines are older, from the manager's node" if read.lines else ""
+        note = f"the worker does not answer: {why}{older}"
+        return LogLines(lines=read.lines, node=read.node, path=read.path, note=note)
+
+
+def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
+    """Return what was read, or why it was not."""
+    if future is None or not future.done():
+        return None, "its node did not answer in time"
+    try:
+        read: LogLines = future.result()
+    except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+        logger.info("a log was not read: %s", error)
+        return None, cause_of(error)
+    return read, ""
+
+
+def read_log(
+    settings: FleetSettings, *, worker: int | None, slot: int | None, lines: int
+) -> LogLines:
+    """Return the end of a log of this node."""
+    path = log_files.log_of(settings, worker=worker, slot=slot)
+    found = log_files.tail(path, lines=lines)
+    return LogLines(lines=found, node=socket.gethostname()[:200], path=str(path)[-500:])

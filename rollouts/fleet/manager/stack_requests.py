@@ -1,0 +1,89 @@
+"""Have workers say what their threads are at, and pass it on."""
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
+
+from rolldeck.errands import LogLines, StacksRequest
+from rolldeck.errors import RolldeckError
+from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.workers import cause_of
+from rollouts.fleet.spool.platform_api import PlatformApi
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 8.0
+"""How long a worker may take: one that runs native code without a break answers late, or never."""
+
+
+class _Asked(NamedTuple):
+    future: Future[Any] | None
+    until: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.future is None or self.future.done() or time.monotonic() > self.until
+
+
+class StackErrands:
+    """The questions under way; nothing here waits for a worker."""
+
+    def __init__(self, *, api: PlatformApi, roster: Roster) -> None:
+        """Ask nobody yet.
+
+        Args:
+            api: Takes the answers.
+            roster: Who may be asked.
+        """
+        self._api = api
+        self._roster = roster
+        self._under_way: dict[str, _Asked] = {}
+        self._done: dict[str, None] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._under_way)
+
+    def turn(self, wanted: Sequence[StacksRequest]) -> None:
+        """Ask what is new in `wanted`, pass on what has been answered."""
+        # What the platform asks for no more was answered or is too old: it needs no remembering.
+        ids = {request.id for request in wanted}
+        self._done = {request_id: None for request_id in self._done if request_id in ids}
+        for request in wanted:
+            if request.id not in self._done and request.id not in self._under_way:
+                until = time.monotonic() + ANSWER_SECONDS
+                self._under_way[request.id] = _Asked(self._ask(request), until)
+        for request_id, asked in list(self._under_way.items()):
+            if asked.is_over:
+                del self._under_way[request_id]
+                self._done[request_id] = None
+                self._answer(request_id, _outcome(asked.future))
+
+    def _ask(self, request: StacksRequest) -> Future[Any] | None:
+        for member in self._roster.members:
+            if (member.index, member.incarnation) == (request.worker, request.incarnation):
+                return member.ask("read_stacks", may_start=True)
+        return None
+
+    def _answer(self, request_id: str, read: LogLines) -> None:
+        try:
+            self._api.answer_log(request_id, read)
+        except RolldeckError as failure:
+            # Whoever asked has gone, or asks again.
+            logger.info("stacks %s not told: %s", request_id, failure)
+
+
+def _outcome(future: Future[Any] | None) -> LogLines:
+    if future is None:
+        return LogLines(lines=[], note="the worker is not there any more")
+    if not future.done():
+        note = f"the worker did not answer within {ANSWER_SECONDS:.0f} s: it hangs in native code"
+        return LogLines(lines=[], note=note)
+    try:
+        read: LogLines | None = future.result()
+    except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+        return LogLines(lines=[], note=f"the worker does not answer: {cause_of(error)}")
+    return read or LogLines(lines=[], note="a simulated worker has no threads")

@@ -1,0 +1,118 @@
+"""Hold the workers of a fleet: as many as are wanted, and those that are leaving."""
+
+from collections.abc import Iterable
+
+from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
+from rolldeck.wire import EpisodeWindow, WorkerReport
+from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.workers import WorkerSource
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.settings import FleetSettings
+
+
+class Roster:
+    """Workers by index.
+
+    One thread resizes and tends; others may read meanwhile, for lists here are replaced and
+    never changed. A worker that left is reported once more, and its index is free after that:
+    no report names two workers of one index.
+    """
+
+    def __init__(self, *, settings: FleetSettings, source: WorkerSource, events: EventLog) -> None:
+        """Take as many workers as the run's configuration says."""
+        self._settings = settings
+        self._source = source
+        self._events = events
+        self.members: list[Member] = []
+        """By index, those that are leaving included."""
+        self._left: list[WorkerReport] = []
+        self._closed = frozenset(settings.closed_nodes)
+        source.stay_off(self._closed)
+        self._accepted_of_the_left = 0
+        self._episodes_of_the_left: list[EpisodeWindow] = []
+        self.resize(settings.config.fleet.num_workers, 0.0)
+
+    @property
+    def staying(self) -> list[Member]:
+        """Workers that are not leaving."""
+        return [member for member in self.members if not member.is_leaving]
+
+    @property
+    def accepted(self) -> int:
+        """Fragments of all workers there ever were that the platform accepted."""
+        return self._accepted_of_the_left + sum(member.accepted for member in self.members)
+
+    @property
+    def outstanding(self) -> int:
+        """Credits that are out."""
+        return sum(member.outstanding for member in self.members)
+
+    def resize(self, wanted: int, now: float) -> None:
+        """Take workers in, or let those with the highest indexes leave, until `wanted` stay."""
+        staying = self.staying
+        for member in staying[wanted:]:
+            member.leave(now)
+        taken = {member.index for member in self.members} | {left.index for left in self._left}
+        missing = max(0, wanted - len(staying))
+        free = [index for index in range(len(taken) + missing) if index not in taken]
+        new = [self._member(index) for index in free[:missing]]
+        if new:
+            self.members = sorted([*self.members, *new], key=lambda member: member.index)
+
+    def restart(self, orders: Iterable[RestartOrder], now: float) -> None:
+        """Replace the workers that people want replaced."""
+        by_index = {order.worker: order for order in orders}
+        for member in self.members:
+            if member.index in by_index:
+                member.restart(by_index[member.index], now)
+
+    def cordon(self, orders: Iterable[CordonOrder], now: float) -> None:
+        """Keep out the workers that people want kept out, and let all others in."""
+        by_index = {order.worker: order for order in orders}
+        for member in self.members:
+            member.cordon(by_index.get(member.index), now)
+
+    def vacate(self, orders: Iterable[MachineOrder], now: float) -> None:
+        """Have workers leave the machines that people want empty, and seek seats on all others."""
+        by_node = {order.node: order for order in orders}
+        if by_node.keys() != self._closed:
+            self._closed = frozenset(by_node)
+            self._source.stay_off(self._closed)
+            for member in self.members:
+                member.seek_another_seat(now)
+        for member in self.members:
+            member.leave_machine(by_node, now)
+
+    def tend(self, now: float) -> None:
+        """Give every worker its turn, and part with those that have left."""
+        for member in self.members:
+            member.turn(now)
+            if member.is_gone:
+                self._part_with(member)
+
+    def take_episodes(self) -> list[EpisodeWindow]:
+        """Return statistics that came since the last call."""
+        windows, self._episodes_of_the_left = self._episodes_of_the_left, []
+        for member in self.members:
+            came, member.episodes = member.episodes, []
+            windows += came
+        return windows
+
+    def reports(self, announced_step: int) -> list[WorkerReport]:
+        """Return how every worker is, and how those that left were in the end."""
+        return [*(member.report(announced_step) for member in self.members), *self._left]
+
+    def told(self, reports: list[WorkerReport]) -> None:
+        """Speak no more of workers that left: `reports` were delivered."""
+        known = {report.incarnation for report in reports}
+        self._left = [report for report in self._left if report.incarnation not in known]
+
+    def _member(self, index: int) -> Member:
+        return Member(index, settings=self._settings, source=self._source, events=self._events)
+
+    def _part_with(self, member: Member) -> None:
+        self._accepted_of_the_left += member.accepted
+        self._episodes_of_the_left = [*self._episodes_of_the_left, *member.episodes]
+        # First there twice, then once: a report in between names it rather than not.
+        self._left = [*self._left, member.report(0)]
+        self.members = [other for other in self.members if other is not member]

@@ -1,0 +1,398 @@
+"""Keep one rollout worker of a fleet alive, and pass it orders and weights."""
+
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
+from rolldeck.wire import EpisodeWindow, WorkerReport
+from rollouts.fleet.manager import admission
+from rollouts.fleet.manager import exit_events as endings
+from rollouts.fleet.manager.cordon import Cordon
+from rollouts.fleet.manager.graceful_shutdown import Farewell
+from rollouts.fleet.manager.reports import NEVER_SPAWNED
+from rollouts.fleet.manager.response_timeout import Call, Patience
+from rollouts.fleet.manager.restart_policy import Succession
+from rollouts.fleet.manager.supervisor_reports import (
+    absent_report,
+    final_report,
+    with_losses,
+    with_measurements,
+)
+from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
+from rollouts.fleet.weights.distributor import WeightsDelivery
+from rollouts.fleet.weights.records import WeightsOffer
+from rollouts.fleet.worker import log_files
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.messages import Orders, WorkerState, ending_of
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+
+SMALLER: Final = "the fleet became smaller"
+LEAVE_SECONDS: Final = 60.0
+"""How long a worker that is leaving may take to send what it has; the rest is left to others."""
+
+
+class Member:
+    """The worker with a certain index, through all its incarnations.
+
+    Nothing here waits for the worker: a dead or hung one never holds up the others.
+    """
+
+    def __init__(
+        self, index: int, *, settings: FleetSettings, source: WorkerSource, events: EventLog
+    ) -> None:
+        """Spawn nothing yet; the first turn does."""
+        self.index = index
+        self.episodes: list[EpisodeWindow] = []
+        """Statistics that wait to be reported."""
+        self._settings = settings
+        self._items_at_once = settings.items_at_once
+        self._pace = admission.Pace()
+        self._source = source
+        self._events = events
+        self._succession = Succession()
+        self._cordon = Cordon(index, events)
+        self._handle: WorkerHandle | None = None
+        self._incarnation = NEVER_SPAWNED
+        self._spawned_at = 0.0
+        self._exchange: Call | None = None
+        self._delivery = WeightsDelivery(index, events)
+        self._leaving_since: float | None = None
+        self._restart_reason: str | None = None
+        """Why somebody wants another one in its place, if so."""
+        self._farewell = Farewell()
+        self._has_ended = False
+        self._state: WorkerState | None = None
+        self._measured: WorkerReport | None = None
+        self._accepted_before = 0
+        self._lost_steps = 0
+        self._reason = ""
+        self._patience = Patience()
+
+    @property
+    def obstacle(self) -> str:
+        """What keeps the cluster from starting it, if anything does."""
+        return self._patience.obstacle
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it sends what it has and then ends."""
+        return self._leaving_since is not None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has left."""
+        return self.is_leaving and self._has_ended
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it is cordoned, and nobody is there any more."""
+        return self._cordon.is_up and self._handle is None
+
+    @property
+    def is_winding_down(self) -> bool:
+        """Whether the worker that is there finishes what it has begun, and begins nothing."""
+        return self.is_leaving or self._cordon.is_draining
+
+    @property
+    def incarnation(self) -> str:
+        """Of the worker that is there now."""
+        return self._incarnation
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it crashed in a loop and is left alone."""
+        return self._succession.is_given_up
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it was given up for what no successor could do better."""
+        return self.is_given_up and self._succession.is_hopeless
+
+    @property
+    def refusal(self) -> str:
+        """Why the worker does not act with the newest weights that it got, if so."""
+        return self._state.refusal if self._state else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the worker remains to be waited for in a drain."""
+        return self.is_given_up or self.is_out or self._has_nothing_left
+
+    @property
+    def _has_nothing_left(self) -> bool:
+        state = self._state
+        return (
+            state is not None and state.is_drained and state.report.state in {"draining", "failed"}
+        )
+
+    @property
+    def condition(self) -> str:
+        """State for the report."""
+        return self.report(0).state
+
+    @property
+    def accepted(self) -> int:
+        """Fragments of all incarnations that the platform accepted."""
+        return self._accepted_before + (self._state.accepted if self._state else 0)
+
+    @property
+    def outstanding(self) -> int:
+        """Credits that are out, those under way included."""
+        known = self._state.outstanding if self._state else 0
+        return known + (self._exchange.credits if self._exchange else 0)
+
+    def wants(self, policy_step: int) -> int:
+        """Return how many credits it could use now.
+
+        A worker that does not act with version `policy_step` yet wants none: room that came with
+        a version is for what that version samples, anything older would be too old in the end.
+        """
+        if self._state is None or self._exchange is not None or self.is_winding_down:
+            return 0
+        report, unspent = self._state.report, self._state.unspent
+        pace = self._pace.per_second
+        if report.state != "running" or report.active_step < policy_step:
+            return 0
+        return admission.wanted(at_once=self._items_at_once, unspent=unspent, per_second=pace)
+
+    def turn(self, now: float) -> None:
+        """Spawn what is due and take what came back."""
+        if self._handle is None:
+            if self.is_leaving:
+                self._has_ended = True
+            elif self._succession.is_due(now) and not self._cordon.is_up:
+                self._spawn(now)
+            return
+        self._take_state(now)
+        if self._handle is not None:
+            self._delivery.take_answer(now, has_started=self._state is not None)
+        self._end_if_due(now)
+
+    def _end_if_due(self, now: float) -> None:
+        if self._leaving_since is not None:
+            if self._has_wound_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
+                self.kill()
+                ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
+                endings.tell_of_leaving(self._events, ending, waiting=self.outstanding)
+            return
+        reason = self._why_to_end(now)
+        if reason:
+            self._take_farewell()
+            self._bury(reason, now)
+
+    def _why_to_end(self, now: float) -> str:
+        """Return why people want the worker gone, once it has ended or had the time to."""
+        if self._restart_reason is not None:
+            return self._restart_reason if self._farewell.is_over(now) else ""
+        if self._cordon.is_draining:
+            is_overdue = self._cordon.is_overdue(now)
+            return self._cordon.why if self._has_wound_down(now, is_overdue=is_overdue) else ""
+        return ""
+
+    def restart(self, order: RestartOrder, now: float) -> None:
+        """Replace this very incarnation by another; it sends what it can first.
+
+        One that was given up gets another chance, and a new budget of crashes.
+        """
+        if order.incarnation != self._incarnation or self.is_winding_down or self.is_out:
+            return
+        if self._handle is None:
+            self._succession.another_chance(now)
+        elif self._restart_reason is None:
+            self._restart_reason = order.reason or "somebody asked for another one"
+            self._farewell.ask(self._handle, now)
+
+    def cordon(self, order: CordonOrder | None, now: float) -> None:
+        """Keep the worker out from now on, or (None) let one in again: with another chance."""
+        is_news = self._cordon.heed(order, now, has_worker=self._handle is not None)
+        if is_news and self._handle is None:
+            self._succession.another_chance(now)
+
+    def leave_machine(self, orders: Mapping[str, MachineOrder], now: float) -> None:
+        """Drain the worker if people want its machine empty; another one comes elsewhere then."""
+        is_ending = self.is_leaving or self._restart_reason is not None
+        if self._state is not None and self._handle is not None and not is_ending:
+            self._cordon.vacate(orders.get(self._state.report.node_id), now)
+
+    def seek_another_seat(self, now: float) -> None:
+        """Let go of a worker that waits for a seat, and ask for another one: the choice is new."""
+        if self._handle is None or self._state is not None or self._handle.is_seated():
+            return
+        self._handle.kill()
+        self._handle = self._exchange = None
+        self._succession.another_chance(now)
+
+    def leave(self, now: float) -> None:
+        """Send what the worker has, then end it; until then turns go on. There is no way back."""
+        self._leaving_since = now
+
+    def give(self, orders: Orders, now: float) -> None:
+        """Pass orders on, unless the last ones are still under way."""
+        if self.is_winding_down:
+            orders = replace(orders, desired="draining", credits=0)
+        is_ending = self._restart_reason is not None or self._farewell.is_asked
+        if self._handle is not None and self._exchange is None and not is_ending:
+            future = self._handle.submit("exchange", orders)
+            self._exchange = Call(future, now, credits=orders.credits)
+
+    def give_weights(self, offer: WeightsOffer, now: float) -> None:
+        """Pass a version on, unless the worker knows of it or it is under way."""
+        if self._handle is not None:
+            self._delivery.offer(offer, self._handle, now)
+
+    def ask(self, method: str, *arguments: object, may_start: bool = False) -> Future[Any] | None:
+        """Ask the worker aside; None if nobody is there who has answered or `may_start`."""
+        if self._handle is None or (self._state is None and not may_start):
+            return None
+        return self._handle.submit(method, *arguments)
+
+    def stop(self, now: float) -> Future[Any] | None:
+        """Ask the worker to end; it is not spawned again."""
+        self._succession.nobody()
+        if self._handle is None:
+            return None
+        return self._farewell.ask(self._handle, now)
+
+    def kill(self) -> None:
+        """End the worker at once; it is not spawned again."""
+        self._succession.nobody()
+        self._take_farewell()
+        self._has_ended = True
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.kill()
+
+    def report(self, announced_step: int) -> WorkerReport:
+        """Return how the worker is, and what its earlier incarnations had begun and lost."""
+        report = self._present(announced_step)
+        if self._has_ended:
+            last = self._state.report if self._state else None
+            report = final_report(
+                self.index, self._incarnation, last, restarts=self._succession.restarts
+            )
+        else:
+            report = self._cordon.on(report, has_worker=self._handle is not None)
+        return with_losses(report, self._lost_steps)
+
+    def _present(self, announced_step: int) -> WorkerReport:
+        if self._state is not None and self._handle is not None:
+            return replace(
+                self._state.report,
+                restarts=self._succession.restarts,
+                outstanding=max(0, self.outstanding),
+            )
+        return absent_report(
+            self.index,
+            self._incarnation,
+            is_given_up=self.is_given_up,
+            restarts=self._succession.restarts,
+            reason=self.obstacle or self._reason,
+            announced_step=announced_step,
+        )
+
+    def _has_wound_down(self, now: float, *, is_overdue: bool) -> bool:
+        """Ask a worker that has nothing left, or had the time, to end; return whether it has."""
+        # One that has never answered has nothing to send.
+        is_due = self._state is None or self._has_nothing_left or is_overdue
+        return self._handle is not None and self._farewell.has_come(
+            self._handle, now, is_due=is_due
+        )
+
+    def _take_farewell(self) -> None:
+        last = self._farewell.take()
+        if last is not None:
+            self._state = self._heard(last)
+
+    def _spawn(self, now: float) -> None:
+        self._succession.nobody()
+        # The manager itself may have been restarted: a counter could repeat.
+        self._incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
+        settings = WorkerSettings(
+            fleet=self._settings, index=self.index, incarnation=self._incarnation
+        )
+        self._spawned_at = now
+        self._exchange = None
+        self._delivery.begin_anew()
+        try:
+            self._handle = self._source.spawn(settings)
+        except Exception as error:  # noqa: BLE001 whatever a cluster may raise
+            self._bury(f"it did not start: {error}", now)
+
+    def _take_state(self, now: float) -> None:
+        call = self._exchange
+        if call is None:
+            return
+        if not call.future.done():
+            self._judge_silence(call, now)
+            return
+        self._exchange = None
+        try:
+            state: WorkerState = call.future.result()
+        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+            self._bury(cause_of(error), now)
+            return
+        state = self._heard(state)
+        if state.report.state == "failed":
+            self._succession.is_hopeless = state.is_hopeless
+            self._bury(state.report.reason, now, last=state)
+            return
+        self._pace.note(state.report.fragments_cut, now)
+        self._state = state
+
+    def _judge_silence(self, call: Call, now: float) -> None:
+        if self._handle is not None:
+            spawned_at = self._spawned_at if self._state is None else None
+            reason = self._patience.judge(call, self._handle, spawned_at=spawned_at, now=now)
+            if reason:
+                self._bury(reason, now)
+
+    def _heard(self, state: WorkerState) -> WorkerState:
+        """Pass on what an answer tells; return it with what was last measured."""
+        if state.report.stages or state.episodes or state.report.memory_bytes is not None:
+            self._measured = state.report
+        self.episodes += state.episodes
+        for event in state.events:
+            details = {**event.details, "worker": self.index}
+            self._events.pass_on(replace(event, details=details))
+        self._patience.obstacle = ""
+        if self._measured is not None:
+            state = replace(state, report=with_measurements(state.report, self._measured))
+        return state
+
+    def _bury(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
+        """Let go of the worker; `last` is how it was where that is newer than what is known.
+
+        Reports are made meanwhile: a worker that will have a successor is at no moment given up,
+        and one that is has been told of.
+        """
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.kill()
+        last = last or self._state
+        self._accepted_before += last.accepted if last else 0
+        ending = ending_of(self.index, self._incarnation, last, reason[:2000])
+        self._lost_steps += ending.lost_steps
+        self._state = self._measured = self._exchange = None
+        self._delivery.begin_anew()
+        self._reason, self._patience.obstacle = reason, ""
+        if self.is_leaving:
+            endings.tell_of_loss(self._events, ending)
+            return
+        self._farewell.take()
+        if self._restart_reason is not None:
+            endings.tell_of_restart(self._events, ending, wanted=self._restart_reason)
+            self._restart_reason = None
+            self._succession.replaced(now)
+        elif self._cordon.is_draining:
+            endings.tell_of_cordon(self._events, ending, is_out=self._cordon.is_up)
+            self._cordon.ended()
+            self._succession.replaced(now)
+        else:
+            wait = self._succession.crashed(now)
+            log = log_files.last_words(self._settings, worker=self.index)
+            endings.tell_of_crash(self._events, ending, wait=wait, log=log)
+            self._succession.go_on(wait, now)

@@ -1,0 +1,150 @@
+"""Pretend to infer and to step, taking time and failing as asked.
+
+Both take part in real workers. An administrator offers the environment, as ``simulated:<name>``,
+by naming this module in ``ROLLDECK_ENVIRONMENT_MODULES``. Nothing here imports torch.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.environments.loader import Environment, register
+from rollouts.fleet.policies.policy_protocol import Decision, State
+from rollouts.fleet.policies.spaces import Space
+
+
+class SimulatedFailure(RuntimeError):
+    """It was drawn that this should fail."""
+
+
+class SimulatedInference:
+    """A policy that takes its time and chooses at random."""
+
+    def __init__(
+        self,
+        action: Space,
+        *,
+        seed: int,
+        act_seconds: float = 0.0,
+        spread: float = 0.3,
+        failure_rate: float = 0.0,
+    ) -> None:
+        """Begin with whatever weights: none are used.
+
+        Args:
+            action: Form of actions.
+            seed: Of the draws.
+            act_seconds: Mean time of one inference, whatever the batch.
+            spread: Its standard deviation, as a part of the mean.
+            failure_rate: Part of the inferences that fail.
+        """
+        self._action = action
+        self._random = np.random.default_rng(seed)
+        self._act_seconds = act_seconds
+        self._spread = spread
+        self._failure_rate = failure_rate
+
+    def initial_state(self, batch: int) -> State:  # noqa: ARG002 the protocol's
+        """Return nothing: it remembers nothing."""
+        return {}
+
+    def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:  # noqa: ARG002
+        """Choose an action for each of ``obs [B, …]``.
+
+        Raises:
+            SimulatedFailure: If that was drawn.
+        """
+        _take_time(self._random, self._act_seconds, self._spread)
+        if self._random.random() < self._failure_rate:
+            raise SimulatedFailure("the simulated inference failed")
+        count = len(obs)
+        actions: NDArray[Any]
+        if self._action.kind == "discrete":
+            actions = self._random.integers(0, self._action.choices, count)
+        else:
+            actions = self._random.standard_normal((count, *self._action.shape), np.float32)
+        logprob = -np.log(max(1, self._action.size))
+        return Decision(
+            actions=actions,
+            logprobs=np.full(count, logprob, dtype=np.float32),
+            values=np.zeros(count, dtype=np.float32),
+        )
+
+    def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> object:
+        """Take anything."""
+        return tensors
+
+    def adopt(self, prepared: object) -> None:
+        """Do nothing: weights are not used."""
+
+
+class SimulatedEnvironment:
+    """An environment whose steps take time, whose episodes end, and which fails now and then."""
+
+    def __init__(
+        self,
+        *,
+        step_seconds: float = 0.0,
+        spread: float = 0.3,
+        episode_length: int = 200,
+        failure_rate: float = 0.0,
+    ) -> None:
+        """Begin before the first episode.
+
+        Args:
+            step_seconds: Mean time of a step.
+            spread: Standard deviation of times and lengths, as a part of their means.
+            episode_length: Mean env steps of an episode.
+            failure_rate: Part of the steps that fail.
+        """
+        from gymnasium import spaces
+
+        self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._step_seconds = step_seconds
+        self._spread = spread
+        self._episode_length = episode_length
+        self._failure_rate = failure_rate
+        self._random = np.random.default_rng(0)
+        self._left = 0
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        if seed is not None:
+            self._random = np.random.default_rng(seed)
+        length = self._random.normal(self._episode_length, self._episode_length * self._spread)
+        self._left = max(1, round(length))
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:  # noqa: ARG002
+        """Pay 1, after a while.
+
+        Raises:
+            SimulatedFailure: If that was drawn.
+        """
+        _take_time(self._random, self._step_seconds, self._spread)
+        if self._random.random() < self._failure_rate:
+            raise SimulatedFailure("the simulated environment failed")
+        self._left -= 1
+        return self._obs(), 1.0, self._left <= 0, False, {}
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+    def _obs(self) -> NDArray[np.float32]:
+        return self._random.standard_normal(4, dtype=np.float32)
+
+
+def _take_time(rng: np.random.Generator, mean_seconds: float, spread: float) -> None:
+    if mean_seconds:
+        time.sleep(max(0.0, rng.normal(mean_seconds, mean_seconds * spread)))
+
+
+def _make(name: str, kwargs: Mapping[str, Any]) -> Environment:  # noqa: ARG001 a factory's
+    return SimulatedEnvironment(**kwargs)
+
+
+register("simulated", _make)

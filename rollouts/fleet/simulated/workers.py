@@ -1,0 +1,263 @@
+"""Pretend to be workers, so that a platform can be tried with a fleet larger than the machine.
+
+:class:`SimulatedWorkers` takes the place of a cluster under a real manager: each of its workers is
+an object that reckons, when it is asked, what it would have done since.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Literal
+
+from rolldeck.wire import SlotReport, WeightsTransfers, WorkerReport
+from rollouts.fleet.simulated.output import SimulatedOutput
+from rollouts.fleet.simulated.sampling import SimulatedFailure
+from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.weights.records import NO_STEP, WeightsOffer, WeightsRecord
+from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
+from rollouts.fleet.worker.messages import IDLE, Orders, WorkerState
+from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings, derive_seed
+from runs.core.simulated_fleet import Simulation
+
+Clock = Callable[[], float]
+
+
+class SimulatedWorker:
+    """What a :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper` would answer."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        simulation: Simulation,
+        *,
+        clock: Clock,
+        output: SimulatedOutput | None = None,
+    ) -> None:
+        """Begin paused.
+
+        Args:
+            settings: Of the worker.
+            simulation: What its work is like.
+            clock: Gives seconds that never go back.
+            output: Sends real fragments for it; None: it never sends any.
+        """
+        config = settings.fleet.config
+        self._settings = settings
+        self._simulation = simulation
+        self._slots = config.fleet.envs_per_worker
+        self._spec = config.environment.spec
+        # Any number will do for times; nothing secret is drawn.
+        self._random = random.Random(derive_seed(config.seed, settings.incarnation))  # noqa: S311
+        self._now = self._measured_at = clock()
+        self._clock = clock
+        rate = simulation.failures_per_hour / 3600
+        self._dies_at = self._now + self._random.expovariate(rate) if rate else float("inf")
+        self._orders = IDLE
+        self._version = (0, NO_STEP)
+        self._order = 0
+        self._steps = self._steps_measured = 0.0
+        self._episodes = 0
+        self._output = output
+        self._fragment_length = config.fleet.fragment_length
+        self._unspent = self._sent = self._answered = self._accepted = 0
+        self._statistics = EpisodeStatistics(worker=settings.index, now=self._now)
+
+    def exchange(self, orders: Orders) -> WorkerState:
+        """Reckon what was done since the last orders, and take these.
+
+        Raises:
+            SimulatedFailure: If the worker has died in the meantime.
+        """
+        now = self._clock()
+        if now >= self._dies_at:
+            raise SimulatedFailure("the simulated worker died")
+        if self._is_stepping:
+            pace = max(0.1, self._random.gauss(1.0, self._simulation.spread))
+            self._steps += (now - self._now) * self._slots * pace / self._simulation.step_seconds
+            self._end_episodes()
+            self._send(now)
+        self._now, self._orders = now, orders
+        self._unspent += orders.credits if self._output else 0
+        on_their_way = self._sent - self._answered
+        return WorkerState(
+            report=self._report(now, is_reporting=orders.is_reporting),
+            unspent=self._unspent,
+            outstanding=self._unspent + on_their_way,
+            accepted=self._accepted,
+            is_drained=orders.desired == "draining" and not on_their_way,
+            episodes=self._statistics.take(now) if orders.is_reporting else [],
+        )
+
+    def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
+        """Pretend to load a version."""
+        if offer.rank >= (self._order, *self._version):
+            self._order, self._version = offer.rank[0], offer.version
+        return self._version
+
+    def read_log(self, *_: object) -> None:
+        """Have nothing to show."""
+
+    def read_stacks(self) -> None:
+        """Have no threads to show."""
+
+    def stop(self) -> None:
+        """Do nothing: there is nothing to end."""
+
+    @property
+    def _is_stepping(self) -> bool:
+        return self._orders.desired == "running" and self._version[1] > NO_STEP
+
+    def _send(self, now: float) -> None:
+        """Send a fragment if there is one to send, a credit for it, and room in the rate."""
+        if self._output is None or not self._unspent:
+            return
+        if self._steps < (self._sent + 1) * self._fragment_length or not self._output.may_send(now):
+            return
+        number, slot = divmod(self._sent, self._slots)
+        self._unspent -= 1
+        self._sent += 1
+        self._output.offer(
+            slot=f"{self._settings.name}-{slot}@{self._settings.incarnation}",
+            number=number,
+            worker=f"{self._settings.name}@{self._settings.incarnation}",
+            version=self._version,
+            answered=self._hear_answer,
+        )
+
+    def _hear_answer(self, is_accepted: bool) -> None:
+        # First counted, then forgotten: a credit is never free before its fragment shows.
+        self._accepted += is_accepted
+        self._answered += 1
+
+    def _end_episodes(self) -> None:
+        """Let those episodes end that the steps so far are enough for."""
+        length = self._simulation.episode_length
+        for _ in range(int(self._steps // length) - self._episodes):
+            steps = max(1, round(self._random.gauss(length, length * self._simulation.spread)))
+            self._statistics.add(
+                Episode(
+                    environment=self._spec,
+                    total_return=float(steps),
+                    discounted_return=float(steps),
+                    length=steps,
+                    outcome="terminated",
+                    policy_step=self._version[1],
+                )
+            )
+            self._episodes += 1
+
+    def _report(self, now: float, *, is_reporting: bool) -> WorkerReport:
+        speed = (self._steps - self._steps_measured) / max(now - self._measured_at, 1e-3)
+        if is_reporting:
+            self._measured_at, self._steps_measured = now, self._steps
+        state: Literal["draining", "paused", "running"] = "running"
+        if self._orders.desired in {"draining", "paused"}:
+            state = self._orders.desired
+        step = self._version[1]
+        return WorkerReport(
+            index=self._settings.index,
+            incarnation=self._settings.incarnation,
+            state=state,
+            node="simulated",
+            announced_step=self._orders.policy_step,
+            staged_step=step,
+            active_step=step,
+            env_steps=int(self._steps),
+            env_steps_per_second=max(0.0, speed),
+            fragments_cut=self._sent,
+            fragments_sent=self._answered,
+            to_send=self._sent - self._answered,
+            transfers=WeightsTransfers(order=self._order),
+            slots=[self._slot(number) for number in range(self._slots)],
+        )
+
+    def _slot(self, number: int) -> SlotReport:
+        return SlotReport(
+            slot=number,
+            state="stepping" if self._is_stepping else "waiting",
+            episodes=(self._episodes + self._slots - 1 - number) // self._slots,
+        )
+
+
+class SimulatedHandle:
+    """Calls a simulated worker here and now."""
+
+    def __init__(self, worker: SimulatedWorker) -> None:
+        self._worker = worker
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        """Call the method: none of them waits."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(getattr(self._worker, method)(*arguments))
+        except SimulatedFailure as failure:
+            future.set_exception(failure)
+        return future
+
+    def kill(self) -> None:
+        """Do nothing: there is nothing to end."""
+
+    def obstacle(self) -> str:
+        """Return nothing: objects always start."""
+        return ""
+
+    def is_seated(self) -> bool:
+        """Return True: it is where its manager is."""
+        return True
+
+
+class SimulatedWorkers:
+    """Starts simulated workers; takes the place of a cluster under a manager."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        settings: FleetSettings | None = None,
+        clock: Clock = time.monotonic,
+        retire: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            simulation: What the work of each is like.
+            settings: Of the fleet, if it shall send real fragments too.
+            clock: Gives seconds that never go back.
+            retire: Ends whatever holds the manager.
+        """
+        self._simulation = simulation
+        self._clock = clock
+        self._retire = retire
+        self._api: PlatformApi | None = None
+        self._output: SimulatedOutput | None = None
+        if settings is not None and simulation.fragments_per_second:
+            self._api = PlatformApi(settings)
+            self._output = SimulatedOutput(settings, simulation, push=self._api.push)
+
+    def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
+        """Return a worker that is there at once."""
+        worker = SimulatedWorker(settings, self._simulation, clock=self._clock, output=self._output)
+        return SimulatedHandle(worker)
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Do nothing: all workers are where their manager is."""
+
+    def share(self, record: WeightsRecord) -> WeightsOffer:
+        """Return the record itself."""
+        return record
+
+    def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:  # noqa: ARG002
+        """Return None: a simulated worker writes no log."""
+        return None
+
+    def close(self) -> None:
+        """End the sending of fragments."""
+        if self._output is not None and self._api is not None:
+            self._output.close()
+            self._api.close()
+            self._output = self._api = None
+
+    def retire(self) -> None:
+        """End whatever holds the manager."""
+        self._retire()

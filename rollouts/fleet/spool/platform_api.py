@@ -1,0 +1,182 @@
+"""Speak with the platform as a fleet of one run does."""
+
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from rolldeck.downloads import download
+from rolldeck.errands import RECORDING_TYPE, LogLines, RecordingUpdate
+from rolldeck.errors import InvalidAnswer, NotFound
+from rolldeck.http import Call, Connection
+from rolldeck.lessons import (
+    LeaseRenewal,
+    LeaseRenewed,
+    LessonOutcome,
+    OutcomeReceipt,
+    RolloutTask,
+    TaskRequest,
+)
+from rolldeck.wire import (
+    FRAGMENTS_TYPE,
+    GROUPS_TYPE,
+    FleetControl,
+    FleetReport,
+    FragmentPush,
+    FragmentReceipt,
+    GroupsReceipt,
+    WeightsManifest,
+    encode,
+)
+from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.worker.storable import to_json
+
+Answer = TypeVar("Answer")
+
+
+class PlatformApi:
+    """One attempt a call: every caller here is a loop that knows when to try again.
+
+    Every method raises a :class:`rolldeck.errors.RolldeckError` when the platform refuses or
+    does not answer. Threads may share it.
+    """
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._path = f"/api/runs/{settings.run}"
+        self._connection = Connection(
+            settings.platform_url,
+            settings.token,
+            timeout_seconds=15.0,
+            retry_for_seconds=0.0,
+        )
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._connection.close()
+
+    def control(self, *, after: str, wait_seconds: float) -> FleetControl:
+        """Return what the platform wants, as soon as it differs from what `after` names."""
+        call = Call(
+            method="GET",
+            path=f"{self._path}/fleet/control",
+            params={"after": after, "wait": wait_seconds},
+            wait_seconds=wait_seconds,
+            is_repeatable=False,
+        )
+        return self._decode(call, FleetControl)
+
+    def report(self, report: FleetReport) -> FleetControl:
+        """Tell how the fleet is; return what the platform wants of it."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/fleet/report",
+            content=to_json(report),
+            content_type="application/json",
+            is_repeatable=False,
+        )
+        return self._decode(call, FleetControl)
+
+    def answer_log(self, request_id: str, answer: LogLines) -> None:
+        """Hand over what somebody asked to read."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/fleet/logs/{request_id}",
+            content=to_json(answer),
+            content_type="application/json",
+            is_repeatable=False,
+        )
+        self._connection.send(call)
+
+    def update_recording(self, recording_id: str, update: RecordingUpdate) -> None:
+        """Tell how far the recording of an episode is; with its film when it is ready."""
+        call = Call(
+            method="PUT",
+            path=f"{self._path}/recordings/{recording_id}",
+            content=encode(update),
+            content_type=RECORDING_TYPE,
+            is_repeatable=False,
+        )
+        self._connection.send(call)
+
+    def current_weights(self) -> WeightsManifest | None:
+        """Return the manifest of the version to act with; None if none was published."""
+        path = f"{self._path}/weights/current"
+        call = Call(method="GET", path=path, params={"acting": 1}, is_repeatable=False)
+        try:
+            return self._decode(call, WeightsManifest)
+        except NotFound as absence:
+            if absence.code == "no_weights":
+                return None
+            raise
+
+    def weights(self, manifest: WeightsManifest) -> memoryview:
+        """Return the file that `manifest` describes, going on where a connection broke.
+
+        Raises:
+            InvalidMessage: If it is another file.
+        """
+        path = f"{self._path}/weights/{manifest.epoch}/{manifest.step}"
+        return download(
+            self._connection, path, size_bytes=manifest.size_bytes, sha256=manifest.sha256
+        )
+
+    def push(self, fragments: list[bytes]) -> FragmentReceipt:
+        """Hand encoded fragments over; their keys make a second time harmless."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/fragments",
+            content=encode(FragmentPush(fragments=fragments)),
+            content_type=FRAGMENTS_TYPE,
+            is_repeatable=False,
+        )
+        return self._decode(call, FragmentReceipt)
+
+    def push_groups(self, content: bytes, *, key: str) -> GroupsReceipt:
+        """Hand over an encoded :class:`rolldeck.wire.GroupPush`; a second time is harmless."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/groups",
+            content=content,
+            content_type=GROUPS_TYPE,
+            idempotency_key=key,
+        )
+        return self._decode(call, GroupsReceipt)
+
+    def next_task(self, request: TaskRequest) -> RolloutTask:
+        """Return what a worker of a language run is to do next."""
+        return self._decode(self._posted("lessons/tasks", request), RolloutTask)
+
+    def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
+        """Tell how rollouts of a lesson ended; its key makes a second time harmless."""
+        path = f"lessons/{quote(lesson, safe='')}/outcomes"
+        return self._decode(self._posted(path, outcome), OutcomeReceipt)
+
+    def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
+        """Say that an evaluation is still worked on."""
+        call = Call(
+            method="PUT",
+            path=f"{self._path}/evaluations/{evaluation}/lease",
+            content=msgspec.json.encode(LeaseRenewal(fence=fence)),
+            content_type="application/json",
+        )
+        return self._decode(call, LeaseRenewed)
+
+    def _posted(self, path: str, body: msgspec.Struct) -> Call:
+        return Call(
+            method="POST",
+            path=f"{self._path}/{path}",
+            content=to_json(body),
+            content_type="application/json",
+            is_repeatable=False,
+        )
+
+    def _decode(self, call: Call, kind: type[Answer]) -> Answer:
+        answer = self._connection.send(call)
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise InvalidAnswer(
+                status=answer.status_code,
+                code="bad_answer",
+                detail=f"{call.method} {call.path}: {error}",
+            ) from error

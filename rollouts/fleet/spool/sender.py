@@ -1,0 +1,291 @@
+"""Carry a worker's fragments to the platform, through outages, in order.
+
+Invariants:
+    - A fragment leaves only when the platform has answered for it, or has refused it for good.
+    - Fragments leave in the order in which they came: first what a worker that is gone has left,
+      then the spool, then the queue.
+    - A fragment is in a file before `offer` returns: a worker that is killed leaves all that it
+      has cut. Only those that the disk does not take stay in the queue, in memory.
+    - A fragment may be sent twice when an answer was lost: its slot and number make the second
+      one a duplicate, which the platform counts and does not store.
+"""
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, StaleEpoch
+from rolldeck.http import Backoff
+from rolldeck.wire import FragmentReceipt
+from rollouts.fleet.spool.spool_directory import Spool
+from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.worker.spans import PipelineMonitor
+
+PER_REQUEST: Final = 128
+BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
+GATHER_SECONDS: Final = 0.01
+"""How long the first fragment waits for others: slots in step cut theirs at the same moment."""
+AWAY_AFTER_SECONDS: Final = 2.0
+"""How long a request may take before the platform counts as away."""
+LOOK_SECONDS: Final = 5.0
+"""How often to look for what workers that are gone have left."""
+SPEAK_AFTER_SECONDS: Final = 5.0
+"""How long it may be away before an event says so."""
+
+Push = Callable[[list[bytes]], FragmentReceipt]
+Inherit = Callable[[], Spool | None]
+
+
+class Sender:
+    """A bounded queue and what happens at its far end; `turn` belongs in a loop of its own."""
+
+    def __init__(
+        self,
+        push: Push,
+        *,
+        spool: Spool,
+        inherit: Inherit = lambda: None,
+        capacity: int,
+        events: EventLog,
+        monitor: PipelineMonitor | None = None,
+        backoff: Backoff | None = None,
+        gather_seconds: float = GATHER_SECONDS,
+    ) -> None:
+        """Send nothing yet.
+
+        Args:
+            push: Hands encoded fragments to the platform.
+            spool: Takes everything until the platform has it.
+            inherit: Finds the spool of a worker that is gone, one at a time.
+            capacity: Fragments that may wait before no new ones shall be begun, as long as the
+                platform answers; while it is away the spool's size is the limit.
+            events: Hears of outages and refusals.
+            monitor: Learns what sending costs.
+            backoff: Waits between attempts.
+            gather_seconds: How long less than a whole request waits for more.
+        """
+        self._push = push
+        self._spool = spool
+        self._inherit = inherit
+        self._inherited: Spool | None = None
+        self._look_at = 0.0
+        self._capacity = capacity
+        self._events = events
+        self._monitor = monitor
+        self._backoff = backoff or Backoff(first_seconds=0.2, most_seconds=2.0)
+        self._gather_seconds = gather_seconds
+        self._queue: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._failures = 0
+        self._failing_since: float | None = None
+        self._has_spoken = False
+        self._asked_at: float | None = None
+        """When the request under way was sent."""
+        self._is_away = False
+        self._spool_fault = ""
+        self._is_closing = False
+        # After a refusal, one at a time: the others of the request may be sound.
+        self._alone = 0
+        self.accepted = 0
+        self.sent = 0
+        """Fragments that the platform has answered for."""
+        self.refused = 0
+        self.lost = 0
+
+    @property
+    def waiting(self) -> int:
+        """Fragments that have not been answered for."""
+        inherited = self._inherited
+        return len(self._queue) + len(self._spool) + (len(inherited) if inherited else 0)
+
+    def has_room(self) -> bool:
+        """Whether a further fragment may be begun."""
+        if self._is_away or self._is_unanswered():
+            return self._spool.has_room() and not self._spool_fault
+        return len(self._spool) + len(self._queue) < self._capacity
+
+    def offer(self, fragment: bytes) -> None:
+        """Take a fragment; waits for nobody but the kernel, which copies it."""
+        with self._changed:
+            self._queue.append(fragment)
+            self._write_down()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End the waits of the turn under way."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+
+    def turn(self) -> None:
+        """Send one request, or wait up to a second for something to send."""
+        self._look_for_inheritance()
+        with self._changed:
+            if not self.waiting and not self._is_closing:
+                self._changed.wait(1.0)
+        if 0 < self.waiting < PER_REQUEST and not self._is_closing:
+            # Whoever offers one more finds nobody to wake, and pays nothing for it.
+            time.sleep(self._gather_seconds)
+        fragments = self._next()
+        if not fragments:
+            return
+        began = self._asked_at = time.monotonic()
+        try:
+            receipt = self._push(fragments)
+        except RolldeckError as failure:
+            self._take_failure(fragments, failure, began)
+            return
+        finally:
+            self._asked_at = None
+        if self._monitor:
+            self._monitor.record("send", time.monotonic() - began, began)
+        self._take_receipt(fragments, receipt)
+
+    def save(self) -> None:
+        """Write what is still queued into the spool and let go of it; for the end."""
+        with self._changed:
+            self._write_down()
+            self._spool.close()
+            if self._inherited is not None:
+                self._inherited.close()
+
+    def _look_for_inheritance(self) -> None:
+        now = time.monotonic()
+        if self._inherited is not None and not self._inherited:
+            self._inherited.close()
+            self._inherited = None
+        if self._inherited is not None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        found = self._inherit()
+        if found is not None:
+            # The next look, once this is sent, comes at once.
+            self._look_at = now
+            self._inherited = found
+            if found.lost:
+                self._tell_loss(found)
+            self._events.add(
+                "spool_inherited",
+                f"Sending {len(found)} fragments that worker {found.folder.name} left",
+                fragments=len(found),
+            )
+
+    def _next(self) -> list[bytes]:
+        """Return the oldest fragments, as many as fit into a request; they stay where they are."""
+        count = 1 if self._alone else PER_REQUEST
+        with self._changed:
+            spool = self._filled_spool()
+            candidates = spool.oldest(count) if spool else list(islice(self._queue, count))
+        if spool is not None and spool.lost:
+            self._tell_loss(spool)
+        chosen: list[bytes] = []
+        size = 0
+        for fragment in candidates:
+            size += len(fragment)
+            if chosen and size > BYTES_PER_REQUEST:
+                break
+            chosen.append(fragment)
+        return chosen
+
+    def _filled_spool(self) -> Spool | None:
+        for spool in (self._inherited, self._spool):
+            if spool:
+                return spool
+        return None
+
+    def _forget(self, count: int) -> None:
+        """Let the oldest go; some may have been written down since they were sent."""
+        with self._changed:
+            for _ in range(count):
+                spool = self._filled_spool()
+                if spool is None:
+                    self._queue.popleft()
+                else:
+                    spool.remove_oldest()
+
+    def _take_receipt(self, fragments: list[bytes], receipt: FragmentReceipt) -> None:
+        # First counted, then forgotten: a credit is never free before its fragment shows.
+        self.accepted += receipt.accepted
+        self.sent += len(fragments)
+        self._forget(len(fragments))
+        self._alone = max(0, self._alone - len(fragments))
+        if self._has_spoken:
+            self._events.add("sending_resumed", "The platform takes fragments again")
+        self._failures, self._failing_since, self._has_spoken = 0, None, False
+        self._is_away = False
+
+    def _take_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
+        if isinstance(failure, InvalidRequest | StaleEpoch):
+            self._refuse(fragments, failure)
+            return
+        self._failures += 1
+        self._failing_since = self._failing_since or now
+        away = now - self._failing_since
+        # A conflict is an answer: the platform is there, and wants nothing at present.
+        self._is_away = not isinstance(failure, Conflict)
+        if self._is_away:
+            with self._changed:
+                self._write_down()
+        if away >= SPEAK_AFTER_SECONDS and not self._has_spoken:
+            self._has_spoken = True
+            self._events.add(
+                "sending_waits", f"Fragments wait to be sent: {failure}", level="warning"
+            )
+        wait = self._backoff.wait_seconds(self._failures, random.random())  # noqa: S311
+        with self._changed:
+            if not self._is_closing:
+                self._changed.wait_for(lambda: self._is_closing, wait)
+
+    def _refuse(self, fragments: list[bytes], failure: RolldeckError) -> None:
+        if len(fragments) > 1:
+            self._alone = len(fragments)
+            return
+        self._forget(1)
+        self._alone = max(0, self._alone - 1)
+        self.refused += 1
+        self.sent += 1
+        self._events.add(
+            "fragment_refused",
+            f"The platform refused a fragment for good: {failure}",
+            level="error",
+        )
+
+    def _is_unanswered(self) -> bool:
+        asked_at = self._asked_at
+        return asked_at is not None and time.monotonic() - asked_at > AWAY_AFTER_SECONDS
+
+    def _write_down(self) -> None:
+        """Move the queue into the files, as far as the disk takes it; the lock is held."""
+        while self._queue:
+            if not self._spool.has_room():
+                self._tell_fault("it is full")
+                return
+            try:
+                self._spool.append(self._queue[0])
+            except OSError as error:
+                self._tell_fault(str(error))
+                return
+            self._queue.popleft()
+            self._spool_fault = ""
+
+    def _tell_fault(self, fault: str) -> None:
+        """Say once that fragments stay in memory, until the disk takes some again."""
+        if not self._spool_fault:
+            self._events.add(
+                "spool_failed", f"The spool takes no more fragments: {fault}", level="error"
+            )
+        self._spool_fault = fault
+
+    def _tell_loss(self, spool: Spool) -> None:
+        lost, spool.lost = spool.lost, 0
+        self.lost += lost
+        self._events.add(
+            "spool_damaged",
+            f"{lost} fragments that were written, or begun to be, cannot be read",
+            level="error",
+            fragments=lost,
+        )

@@ -1,0 +1,353 @@
+"""Keep a worker's env processes and their slots going.
+
+A slot whose environment raises is built anew inside its process; a process that dies, hangs or
+has reached its restart interval is replaced. Both wait longer with each crash, and both are
+given up when they crash in a loop: their slots are `failed`, all others go on.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import SlotReport
+from rollouts.fleet.steps.env_messages import Began, Broke, Ready, Recorded, Stepped
+from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
+from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
+from rollouts.fleet.worker.log_capture import OutputPump
+from rollouts.fleet.worker.loops import EventLog
+from runs.core.run_config import RunConfig
+
+ENV_RULE: Final = RestartRule(
+    most_crashes=6, window_seconds=60.0, first_seconds=0.1, most_seconds=10.0
+)
+
+SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
+
+
+class CrewListener(Protocol):
+    """Hears what happens in the slots."""
+
+    def introduced(self, ready: Ready) -> None:
+        """A process has told the form of observations and actions."""
+
+    def began(self, slot: int, obs: NDArray[Any]) -> None:
+        """A new environment waits for its first action."""
+
+    def stepped(self, slots: Slots, came: Stepped) -> None:
+        """Actions were carried out; `slots` name the rows of `came`."""
+
+    def recorded(self, slot: int, came: Recorded) -> None:
+        """An episode of the slot is over that was to be filmed."""
+
+    def lost(self, slot: int) -> None:
+        """The slot's environment is gone, in the middle of whatever it did."""
+
+    def given_up(self, slot: int) -> None:
+        """The slot, lost before, gets no further environment."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    process: "_Process"
+    budget: RestartBudget
+    state: SlotState = "starting"
+    episodes: int = 0
+    restarts: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Process:
+    worker: EnvWorker | EnvsInWorker
+    slots: Slots
+    """Numbers of its slots, ``[R]``."""
+    budget: RestartBudget
+    start_at: float | None = 0.0
+    """When it is to be started; None while it runs or is given up."""
+    started_at: float = 0.0
+    heard_at: float = 0.0
+    """Last message, or when the first of the awaited ones was asked for."""
+    awaited: set[int] = field(default_factory=set)
+    """Slots whose answer has not come yet."""
+    held: set[int] = field(default_factory=set)
+    """Slots kept between two episodes until the process is replaced."""
+
+
+class EnvCrew:
+    """All env processes of one worker; its caller gives it turns and the time."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        base_seed: int,
+        events: EventLog,
+        listener: CrewListener,
+        output: OutputPump | None = None,
+        mark: str = "",
+        rule: RestartRule = ENV_RULE,
+    ) -> None:
+        """Start nothing yet; the first `tend` does."""
+        self._restart_interval = config.environment.restart_interval_seconds
+        self._hung_after_seconds = config.environment.hung_after_seconds
+        self._events = events
+        self._listener = listener
+        self._slots: list[_Slot] = []
+        self._processes: list[_Process] = []
+        self._build_at: dict[int, float] = {}
+        """When slots whose environment raised get another."""
+        count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
+        kind: type[EnvWorker | EnvsInWorker] = EnvWorker
+        if config.fleet.envs_in_worker:
+            kind, size = EnvsInWorker, count
+        for first in range(0, count, size):
+            worker = kind(
+                spec=config.environment.spec,
+                kwargs=config.environment.kwargs,
+                slots=range(first, min(first + size, count)),
+                base_seed=base_seed,
+                output=output,
+                mark=mark,
+            )
+            process = _Process(worker, np.asarray(worker.slots), RestartBudget(rule))
+            self._processes.append(process)
+            self._slots += [_Slot(process, RestartBudget(rule)) for _ in worker.slots]
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What to wait on."""
+        found = (process.worker.descriptor for process in self._processes)
+        return [descriptor for descriptor in found if descriptor is not None]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether every slot was given up."""
+        return all(slot.state == "failed" for slot in self._slots)
+
+    @property
+    def restarts(self) -> int:
+        """Environments built anew, over all slots."""
+        return sum(slot.restarts for slot in self._slots)
+
+    def reports(self) -> list[SlotReport]:
+        """Return the state of every slot."""
+        return [
+            SlotReport(
+                slot=number,
+                state=_shown(slot, number),
+                pid=slot.process.worker.pid,
+                episodes=slot.episodes,
+                restarts=slot.restarts,
+                error=slot.error[-2000:],
+            )
+            for number, slot in enumerate(self._slots)
+        ]
+
+    def step(self, slots: Slots, actions: NDArray[Any], now: float) -> None:
+        """Send each of ``slots [N]`` its action, ``actions [N, …]``."""
+        for process in self._processes:
+            chosen, rows = slots, actions
+            if len(self._processes) > 1:
+                first, behind = process.worker.slots.start, process.worker.slots.stop
+                is_mine = (slots >= first) & (slots < behind)
+                chosen, rows = slots[is_mine], actions[is_mine]
+            if not len(chosen):
+                continue
+            try:
+                process.worker.step(chosen, rows)
+            except EnvWorkerDied as death:
+                self._bury(process, str(death), now)
+                continue
+            self._expect(process, chosen.tolist(), now)
+
+    def record(self, slot: int, order_id: str, film: str) -> bool:
+        """Have the slot's next episode filmed; return False if the slot has no environment."""
+        if not 0 <= slot < len(self._slots):
+            return False
+        if self._slots[slot].state != "running":
+            return False
+        try:
+            self._slots[slot].process.worker.record(slot, order_id, film)
+        except EnvWorkerDied:
+            return False  # whoever hears of its death buries it
+        return True
+
+    def hear(self, descriptors: Container[int], now: float) -> None:
+        """Read what came in on `descriptors` and tell the listener."""
+        for process in self._processes:
+            if process.worker.descriptor not in descriptors:
+                continue
+            try:
+                messages = process.worker.receive()
+            except EnvWorkerDied as death:
+                self._bury(process, str(death), now)
+                continue
+            process.heard_at = now
+            for message in messages:
+                self._take(process, message, now)
+
+    def tend(self, now: float) -> None:
+        """Start, replace and build whatever is due."""
+        for process in self._processes:
+            if process.start_at is not None and now >= process.start_at:
+                self._start(process, now)
+            elif process.awaited and now - process.heard_at > self._hung_after_seconds:
+                self._bury(process, f"env process {process.worker.pid} hangs", now)
+            else:
+                self._replace_when_due(process, now)
+        for number in [slot for slot, at in self._build_at.items() if now >= at]:
+            # The death of a process, found on the way, does away with those of its other slots.
+            if self._build_at.pop(number, None) is not None:
+                self._build(number, self._slots[number], now)
+
+    def soonest_due(self, now: float) -> float:
+        """Return the seconds until `tend` has something to do, at most 1."""
+        times = [p.start_at for p in self._processes if p.start_at is not None]
+        times += self._build_at.values()
+        return min([1.0, *(max(0.0, at - now) for at in times)])
+
+    def close(self) -> None:
+        """End every process."""
+        for process in self._processes:
+            process.worker.close()
+        for slot in self._slots:
+            slot.state = "failed" if slot.state == "failed" else "stopped"
+
+    def _start(self, process: _Process, now: float) -> None:
+        process.start_at = None
+        process.held.clear()
+        process.worker.start()
+        process.started_at = process.heard_at = now
+        process.awaited.update(process.worker.slots)
+
+    def _take(self, process: _Process, message: Any, now: float) -> None:
+        if isinstance(message, Ready):
+            self._listener.introduced(message)
+            return
+        if isinstance(message, Stepped):
+            self._took_steps(process, message)
+            return
+        number = process.worker.slots[message.row]
+        if isinstance(message, Recorded):
+            self._listener.recorded(number, message)
+            return
+        process.awaited.discard(number)
+        # A new process also builds what was given up; it stays given up.
+        if self._slots[number].state == "failed":
+            return
+        if isinstance(message, Began):
+            self._slots[number].state = "running"
+            self._listener.began(number, process.worker.observation(message.row))
+        elif isinstance(message, Broke):
+            self._mend(number, message.error, now)
+
+    def _took_steps(self, process: _Process, came: Stepped) -> None:
+        slots = process.slots[came.rows]
+        process.awaited.difference_update(slots.tolist())
+        for position, _ in came.finals:
+            number = int(slots[position])
+            self._slots[number].episodes += 1
+            if self._is_due(process):
+                process.held.add(number)
+        self._listener.stepped(slots, came)
+
+    @property
+    def held(self) -> set[int]:
+        """Slots that must not act: their process is about to be replaced."""
+        return set().union(*(process.held for process in self._processes))
+
+    def _is_due(self, process: _Process) -> bool:
+        interval = self._restart_interval
+        return interval is not None and process.heard_at - process.started_at >= interval
+
+    def _replace_when_due(self, process: _Process, now: float) -> None:
+        if not process.held:
+            return
+        going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
+        if not process.held.issuperset(going):
+            return
+        for number in going:
+            self._listener.lost(number)
+            self._slots[number].restarts += 1
+            self._slots[number].state = "restarting"
+        process.worker.close()
+        self._start(process, now)
+
+    def _bury(self, process: _Process, reason: str, now: float) -> None:
+        process.worker.kill()
+        process.worker.say(reason)
+        process.awaited.clear()
+        process.held.clear()
+        wait = process.budget.crashed(now)
+        process.start_at = None if wait is None else now + wait
+        hit = [n for n in process.worker.slots if self._slots[n].state != "failed"]
+        for number in hit:
+            slot = self._slots[number]
+            slot.state = "failed" if wait is None else "restarting"
+            slot.error = reason
+            self._build_at.pop(number, None)
+            slot.restarts += 1
+            self._tell_lost(number)
+        kind, what = (
+            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarting")
+        )
+        self._events.add(
+            kind,
+            f"{reason}; {what}: {len(hit)} slots",
+            level="error" if wait is None else "warning",
+            slots=hit,
+        )
+
+    def _mend(self, number: int, error: str, now: float) -> None:
+        slot = self._slots[number]
+        wait = slot.budget.crashed(now)
+        if wait is not None:
+            self._build_at[number] = now + wait
+        slot.state = "failed" if wait is None else "restarting"
+        slot.error = error
+        slot.restarts += 1
+        slot.process.held.discard(number)
+        self._tell_lost(number)
+        last_line = error.strip().rpartition("\n")[2]
+        kind, what = (
+            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarted")
+        )
+        self._events.add(
+            kind,
+            f"Slot {number}: {what} after an error: {last_line}",
+            level="error" if wait is None else "warning",
+            slot=number,
+            error=error[-2000:],
+        )
+
+    def _tell_lost(self, number: int) -> None:
+        self._listener.lost(number)
+        if self._slots[number].state == "failed":
+            self._listener.given_up(number)
+
+    def _build(self, number: int, slot: _Slot, now: float) -> None:
+        try:
+            slot.process.worker.build(number)
+        except EnvWorkerDied as death:
+            self._bury(slot.process, str(death), now)
+            return
+        self._expect(slot.process, [number], now)
+
+    def _expect(self, process: _Process, slots: Sequence[int], now: float) -> None:
+        if not process.awaited:
+            process.heard_at = now
+        process.awaited.update(slots)
+
+
+def _shown(
+    slot: _Slot, number: int
+) -> Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]:
+    """Return the state that a report gives: a slot that runs is stepping or waits to."""
+    if slot.state != "running":
+        return slot.state
+    return "stepping" if number in slot.process.awaited else "waiting"

@@ -1,0 +1,201 @@
+"""Hold the environments of a few slots by row, and step them; wherever that is done."""
+
+import time
+import traceback
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.environments.loader import (
+    Environment,
+    RowOfVector,
+    VectorEnvironment,
+    describe,
+    make,
+    make_vector,
+)
+from rollouts.fleet.steps.env_block import EnvBlock
+from rollouts.fleet.steps.env_messages import (
+    Began,
+    Broke,
+    Came,
+    FromProcess,
+    Ready,
+    Recorded,
+    Setup,
+)
+from rollouts.fleet.steps.recorder import FilmedEnvironment
+
+Rows = NDArray[np.intp]
+"""Different rows, ``[N]``, in any order."""
+
+
+class EnvRows:
+    """The environments of one process, by row; rows of a vector environment step together."""
+
+    def __init__(self, setup: Setup, *, tell: Callable[[FromProcess], None], memory: int) -> None:
+        """Build nothing yet.
+
+        Args:
+            setup: What to build.
+            tell: Takes messages to whoever gives the actions.
+            memory: Descriptor of the memory that they share with these environments.
+        """
+        self._setup = setup
+        self._tell = tell
+        self._memory = memory
+        self._vector: VectorEnvironment | None = None
+        self._has_no_vector = False
+        self._is_together = np.zeros(len(setup.seeds), dtype=np.bool_)
+        """Which rows the vector environment steps, ``[R]``."""
+        self._rows: list[Environment | None] = [None] * len(setup.seeds)
+        self.block: EnvBlock | None = None
+        """What is shared, once there is an environment."""
+        self._to_film: dict[int, tuple[str, str]] = {}
+        """Order and film by row, for the row's next episode."""
+        self._filmed: dict[int, tuple[str, FilmedEnvironment, Environment]] = {}
+        """Order, what stands in for the row's own environment, and that, by row."""
+
+    def build(self, row: int, seed: int) -> None:
+        """Replace a row's environment; tell how its first episode begins."""
+        try:
+            self._close(row)
+            environment = self._make(row)
+            block = self.block or self._introduce(environment)
+            block.obs[row], _ = environment.reset(seed=seed)
+        except Exception:  # noqa: BLE001 environments may raise anything
+            self._tell(_broken(row))
+            return
+        self._put(row, environment)
+        self._tell(Began(row))
+
+    def step(self, rows: Rows) -> None:
+        """Step the environments of `rows` with their actions in the block; tell what followed."""
+        began = time.perf_counter()
+        is_together = self._is_together[rows]
+        together = rows if is_together.all() else rows[is_together]
+        came = self._try(self._step_together, together) if len(together) else []
+        if len(together) < len(rows):
+            for at in np.flatnonzero(~is_together):
+                came += self._try(self._step_row, rows[at : at + 1])
+        if came:
+            self._tell(Came(came, time.perf_counter() - began))
+
+    def close(self) -> None:
+        """Close every environment."""
+        for row in range(len(self._rows)):
+            self._close(row)
+
+    def _make(self, row: int) -> Environment:
+        spec, kwargs = self._setup.spec, self._setup.kwargs
+        if self._vector is None and not self._has_no_vector:
+            self._vector = make_vector(spec, kwargs, rows=len(self._rows))
+            self._has_no_vector = self._vector is None
+        return make(spec, kwargs) if self._vector is None else RowOfVector(self._vector, row)
+
+    def _put(self, row: int, environment: Environment | None) -> None:
+        self._rows[row] = environment
+        self._is_together[row] = isinstance(environment, RowOfVector)
+
+    def _try(self, step: Callable[[Rows], None], rows: Rows) -> list[int]:
+        """Return those of `rows` that were stepped; the others are gone, and that is told."""
+        try:
+            step(rows)
+        except Exception:  # noqa: BLE001 environments may raise anything
+            for row in rows.tolist():
+                self._put(row, None)
+                self._tell(_broken(row))
+            return []
+        return rows.tolist()
+
+    def _step_together(self, rows: Rows) -> None:
+        """Step `rows`, all of which are of the vector environment."""
+        vector, block = self._vector, self.block
+        if vector is None or block is None:
+            raise RuntimeError("there is no vector environment")
+        obs, block.reward[rows], terminated, truncated = vector.step(rows, block.actions[rows])
+        block.terminated[rows], block.truncated[rows] = terminated, truncated
+        block.obs[rows] = obs
+        for ended in np.flatnonzero(terminated | truncated).tolist():
+            row = int(rows[ended])
+            block.final_obs[row] = obs[ended]
+            block.obs[row] = self._begin_episode(row, RowOfVector(vector, row))
+
+    def _step_row(self, rows: Rows) -> None:
+        (row,) = rows.tolist()
+        environment, block = self._rows[row], self.block
+        if environment is None or block is None:
+            raise RuntimeError(f"row {row} has no environment")
+        # Environments expect a plain int for a discrete action, and may keep an array.
+        action = block.actions[row].item() if block.actions.ndim == 1 else block.actions[row].copy()
+        obs, reward, terminated, truncated, _ = environment.step(action)
+        if terminated or truncated:
+            block.final_obs[row] = obs
+            obs = self._begin_episode(row, environment)
+        block.obs[row] = obs
+        block.reward[row] = reward
+        block.terminated[row] = terminated
+        block.truncated[row] = truncated
+
+    def record(self, row: int, order_id: str, film: str) -> None:
+        """Film the row's next episode."""
+        self._to_film[row] = (order_id, film)
+
+    def _begin_episode(self, row: int, environment: Environment) -> Any:
+        """Return the first observation of the row's next episode.
+
+        Only here does a film begin or end: a step costs the same whether anybody films or not.
+        """
+        if row in self._filmed:
+            environment = self._end_film(row)
+        if row in self._to_film:
+            environment = self._begin_film(row, environment)
+        obs, _ = environment.reset()
+        return obs
+
+    def _begin_film(self, row: int, own: Environment) -> Environment:
+        order_id, film = self._to_film.pop(row)
+        try:
+            filmed = FilmedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(film))
+        except Exception as error:  # noqa: BLE001 environments may raise anything
+            self._tell(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
+            return own
+        # Seeded by its order, for the time of its one episode.
+        filmed.seed = zlib.crc32(order_id.encode()) >> 1
+        self._filmed[row] = (order_id, filmed, own)
+        self._put(row, filmed)
+        return filmed
+
+    def _end_film(self, row: int) -> Environment:
+        order_id, filmed, own = self._filmed.pop(row)
+        filmed.finish()
+        filmed.close()
+        self._put(row, own)
+        self._tell(Recorded(row, order_id, filmed.total_return, filmed.length, filmed.outcome))
+        return own
+
+    def _introduce(self, environment: Environment) -> EnvBlock:
+        observation, action = describe(environment)
+        self.block = EnvBlock(
+            self._memory, rows=len(self._rows), observation=observation, action=action
+        )
+        self._tell(Ready(observation, action))
+        return self.block
+
+    def _close(self, row: int) -> None:
+        environment = self._rows[row]
+        self._put(row, None)
+        _, _, own = self._filmed.pop(row, (None, None, None))
+        for one in (environment, own):
+            if one is not None:
+                one.close()
+
+
+def _broken(row: int) -> Broke:
+    """Return how the environment of `row` has just ended; its whole traceback goes to the log."""
+    traceback.print_exc()
+    return Broke(row, traceback.format_exc(limit=-4))

@@ -1,0 +1,312 @@
+"""Hold one env process: start it, talk to it, notice its death, start it again."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rolldeck
+import rollouts
+from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.steps.env_messages import (
+    Began,
+    Broke,
+    Build,
+    Came,
+    Channel,
+    Close,
+    FromProcess,
+    Ready,
+    Record,
+    Recorded,
+    Setup,
+    Step,
+    Stepped,
+    ToProcess,
+)
+from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.worker import child_environment, leftovers
+from rollouts.fleet.worker.log_capture import OutputPump
+from rollouts.fleet.worker.settings import derive_seed
+
+# Not run as a module: it would be imported a second time, under another name.
+BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"
+# Environments that draw with SDL find no screen here, and need none.
+HEADLESS: Final = {
+    "SDL_VIDEODRIVER": "dummy",
+    "SDL_AUDIODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+}
+
+
+class EnvWorkerDied(ConnectionError):
+    """The process is gone, or no longer answers its pipe."""
+
+
+class SlotSeeds:
+    """A seed for each environment that a slot gets, whichever others are in its process."""
+
+    def __init__(self, base_seed: int) -> None:
+        self._base_seed = base_seed
+        self._builds: Counter[int] = Counter()
+
+    def next(self, slot: int) -> int:
+        """Return the seed of the slot's next environment."""
+        build = self._builds[slot]
+        self._builds[slot] += 1
+        return derive_seed(self._base_seed, "slot", slot, build)
+
+
+class EnvWorker:
+    """An operating-system process with the environments of a few slots, at most one at a time.
+
+    The caller owns the clock and decides about restarts; this class carries them out.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: str,
+        kwargs: dict[str, Any],
+        slots: range,
+        base_seed: int,
+        output: OutputPump | None = None,
+        mark: str = "",
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            spec: Environment of every slot.
+            kwargs: Arguments for it.
+            slots: Numbers of the slots within the worker; one behind the other.
+            base_seed: Slots derive their seeds from it.
+            output: Takes what the process writes; None: it goes where the caller's goes.
+            mark: By which whatever the process starts is known later; empty for none.
+        """
+        self.slots = slots
+        self._spec = spec
+        self._kwargs = kwargs
+        self._output = output
+        self._mark = mark
+        self._seeds = SlotSeeds(base_seed)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._memory: int | None = None
+        self._block: EnvBlock | None = None
+
+    @property
+    def descriptor(self) -> int | None:
+        """What to wait on for its messages; None while no process is there."""
+        return self._channel.fileno() if self._channel else None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, if there is one."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start a process; what the slots begin with comes as messages.
+
+        The kernel ends the process together with the calling thread.
+        """
+        self.kill()
+        self._memory = anonymous_memory()
+        ours, theirs = socket.socketpair()
+        with theirs, self._opened_output() as output:
+            passed = (theirs.fileno(), self._memory)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BOOT, *map(str, passed), str(os.getpid())],
+                pass_fds=passed,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=_environment(self._mark),
+                # A simulator's own processes go with it: they are in its group.
+                start_new_session=True,
+            )
+        self.say(f"env process {self._process.pid} begins")
+        self._channel = Channel(ours, receives=FromProcess)
+        seeds = [self._seeds.next(slot) for slot in self.slots]
+        self._channel.send(Setup(spec=self._spec, kwargs=self._kwargs, seeds=seeds))
+
+    def say(self, text: str) -> None:
+        """Write a line into the log of the process."""
+        if self._output is not None:
+            self._output.say(self.slots[0], text)
+
+    def build(self, slot: int) -> None:
+        """Give one slot a new environment.
+
+        Raises:
+            EnvWorkerDied: If the process is gone.
+        """
+        self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
+
+    def record(self, slot: int, order_id: str, film: str) -> None:
+        """Have the next episode of a slot filmed; what came of it comes as a message.
+
+        Raises:
+            EnvWorkerDied: If the process is gone.
+        """
+        self._send(Record(slot - self.slots.start, order_id, film))
+
+    def step(self, slots: Slots, actions: NDArray[Any]) -> None:
+        """Give ``actions [N, …]`` to N slots that wait for one; the outcome comes as a message.
+
+        Raises:
+            EnvWorkerDied: If the process is gone.
+        """
+        if self._block is None:
+            raise EnvWorkerDied("not started")
+        rows = slots - self.slots.start
+        self._block.actions[rows] = actions
+        self._send(Step(rows.tolist()))
+
+    def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
+        """Return the messages that are here, at least one; waits for it.
+
+        Raises:
+            EnvWorkerDied: If the process is gone.
+        """
+        if self._channel is None:
+            raise EnvWorkerDied("not started")
+        try:
+            return [self._read(message) for message in self._channel.receive()]
+        except (EOFError, OSError) as error:
+            raise EnvWorkerDied(self._obituary()) from error
+
+    def observation(self, row: int) -> NDArray[Any]:
+        """Return a copy of what the environment in `row` shows now."""
+        if self._block is None:
+            raise EnvWorkerDied("not started")
+        return np.array(self._block.obs[row])
+
+    def kill(self) -> None:
+        """End the process at once, if there is one, and wait until it is gone."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self._block = None
+        self._close_memory()
+        if self._process is not None:
+            if self._process.returncode is None:
+                _kill_group(self._process.pid)
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """Let the environments close themselves for a moment, then end the process."""
+        if self._channel is not None and self._process is not None:
+            try:
+                self._send(Close())
+                self._process.wait(timeout=1)
+                _kill_group(self._process.pid)
+            except (EnvWorkerDied, subprocess.TimeoutExpired):
+                pass
+        self.kill()
+
+    @contextmanager
+    def _opened_output(self) -> Iterator[int | None]:
+        if self._output is None:
+            yield None
+            return
+        descriptor = self._output.open(self.slots[0])
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _send(self, message: ToProcess) -> None:
+        if self._channel is None:
+            raise EnvWorkerDied("not started")
+        try:
+            self._channel.send(message)
+        except OSError as error:
+            raise EnvWorkerDied(self._obituary()) from error
+
+    def _read(self, message: FromProcess) -> Ready | Began | Broke | Recorded | Stepped:
+        """Fetch from the block what the message says is there."""
+        if isinstance(message, Ready):
+            self._map(message)
+        elif isinstance(message, Came) and self._block is not None:
+            return read_steps(message, self._block)
+        return message  # type: ignore[return-value]
+
+    def _map(self, ready: Ready) -> None:
+        if self._memory is None:
+            return
+        self._block = EnvBlock(
+            self._memory,
+            rows=len(self.slots),
+            observation=ready.observation,
+            action=ready.action,
+        )
+        self._close_memory()
+
+    def _close_memory(self) -> None:
+        if self._memory is not None:
+            os.close(self._memory)
+            self._memory = None
+
+    def _obituary(self) -> str:
+        if self._process is None:
+            return "not started"
+        try:
+            code = self._process.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            return f"env process {self._process.pid} hung up"
+        _kill_group(self._process.pid)
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"env process {self._process.pid} ended with {ending}"
+
+
+def read_steps(came: Came, block: EnvBlock) -> Stepped:
+    """Return what the message says is in the block, as arrays of the caller's own."""
+    rows = np.asarray(came.rows, dtype=np.intp)
+    terminated, truncated = block.terminated[rows], block.truncated[rows]
+    ended = np.flatnonzero(terminated | truncated).tolist()
+    return Stepped(
+        rows=rows,
+        obs=block.obs[rows],
+        reward=block.reward[rows],
+        terminated=terminated,
+        truncated=truncated,
+        finals=[(at, np.array(block.final_obs[rows[at]])) for at in ended],
+        seconds=came.seconds,
+    )
+
+
+def _kill_group(leader: int) -> None:
+    """End what is left of a process' group.
+
+    To be called before its leader's end was waited for, or at once after: later, the id may be
+    somebody else's.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """Return an environment in which the child finds this code and keeps to one core.
+
+    It holds no secret of the worker. Output is not buffered, so that a crash loses none of it.
+    """
+    found = [str(Path(str(package.__file__)).parents[1]) for package in (rollouts, rolldeck)]
+    paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {
+        **HEADLESS,
+        **child_environment.for_environments(os.environ),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        **({leftovers.VARIABLE: mark} if mark else {}),
+    }

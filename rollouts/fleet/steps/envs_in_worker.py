@@ -1,0 +1,176 @@
+"""Hold environments in the worker's own process: for those that cost less than a process switch.
+
+What is lost beside a process of their own: one that hangs holds up the whole worker, one that
+crashes in native code takes it along, and what it prints is in the worker's log. One that raises
+is built anew as anywhere.
+"""
+
+import os
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.environments.loader import import_registered_modules
+from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.steps.env_messages import (
+    Began,
+    Broke,
+    Build,
+    Came,
+    FromProcess,
+    Ready,
+    Record,
+    Recorded,
+    Setup,
+    Stepped,
+)
+from rollouts.fleet.steps.env_rows import EnvRows
+from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
+from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.worker.log_capture import OutputPump
+
+
+class EnvsInWorker:
+    """The environments of all slots, with the interface of an `EnvWorker`.
+
+    `step` only notes what is to be done, and `receive` does it: the caller's wait in between ends
+    at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: str,
+        kwargs: dict[str, Any],
+        slots: range,
+        base_seed: int,
+        output: OutputPump | None = None,  # noqa: ARG002 what they print is the worker's output
+        mark: str = "",  # noqa: ARG002 what they start carries the worker's
+    ) -> None:
+        """Build nothing yet; the arguments are those of `EnvWorker`."""
+        self.slots = slots
+        self._setup = Setup(spec, kwargs, [0] * len(slots))
+        self._seeds = SlotSeeds(base_seed)
+        self._rows: EnvRows | None = None
+        self._asked: deque[Slots | Build | Record] = deque()
+        """Rows to step, and what else is to be done."""
+        self._told: list[FromProcess] = []
+        self._bell: tuple[int, int] | None = None
+        self._memory: int | None = None
+
+    @property
+    def descriptor(self) -> int | None:
+        """What to wait on; None while there are no environments."""
+        return self._bell[0] if self._bell else None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the worker, while there are environments."""
+        return os.getpid() if self._bell else None
+
+    def start(self) -> None:
+        """Let all environments be built anew by the next `receive`."""
+        self.kill()
+        for name, value in HEADLESS.items():
+            os.environ.setdefault(name, value)
+        self._bell = os.pipe()
+        for slot in self.slots:
+            self.build(slot)
+
+    def say(self, text: str) -> None:
+        """Say nothing: the worker's own log and events tell."""
+
+    def build(self, slot: int) -> None:
+        """Give one slot a new environment; see `EnvWorker`."""
+        self._ask(Build(slot - self.slots.start, self._seeds.next(slot)))
+
+    def record(self, slot: int, order_id: str, film: str) -> None:
+        """Have the next episode of a slot filmed; see `EnvWorker`."""
+        self._ask(Record(slot - self.slots.start, order_id, film))
+
+    def step(self, slots: Slots, actions: NDArray[Any]) -> None:
+        """Give ``actions [N, …]`` to N slots that wait for one; see `EnvWorker`."""
+        rows = slots - self.slots.start
+        self._block().actions[rows] = actions
+        self._ask(rows)
+
+    def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
+        """Do what was asked for and return what came of it.
+
+        Raises:
+            EnvWorkerDied: If there are no environments, or none can be built here.
+        """
+        if self._bell is None:
+            raise EnvWorkerDied("not started")
+        os.read(self._bell[0], 4096)
+        while self._asked:
+            with _telling():
+                self._do(self._asked.popleft())
+        told = [self._read(message) for message in self._told]
+        self._told.clear()
+        return told
+
+    def observation(self, row: int) -> NDArray[Any]:
+        """Return a copy of what the environment in `row` shows now."""
+        return np.array(self._block().obs[row])
+
+    def kill(self) -> None:
+        """Let go of all environments."""
+        rows, self._rows = self._rows, None
+        bell, self._bell = self._bell, None
+        self._asked.clear()
+        self._told.clear()
+        memory, self._memory = self._memory, None
+        for descriptor in (*(bell or ()), *(() if memory is None else (memory,))):
+            os.close(descriptor)
+        if rows is not None:
+            with suppress(Exception):  # whatever they raise, they are gone
+                rows.close()
+
+    def close(self) -> None:
+        """Close all environments."""
+        self.kill()
+
+    def _ask(self, message: Slots | Build | Record) -> None:
+        if self._bell is None:
+            raise EnvWorkerDied("not started")
+        self._asked.append(message)
+        os.write(self._bell[1], b"!")
+
+    def _do(self, message: Slots | Build | Record) -> None:
+        rows = self._rows or self._make_rows()
+        match message:
+            case Build(row, seed):
+                rows.build(row, seed)
+            case Record(row, order_id, film):
+                rows.record(row, order_id, film)
+            case asked:
+                rows.step(asked)
+
+    def _make_rows(self) -> EnvRows:
+        import_registered_modules()
+        self._memory = anonymous_memory()
+        self._rows = EnvRows(self._setup, tell=self._told.append, memory=self._memory)
+        return self._rows
+
+    def _block(self) -> EnvBlock:
+        if self._rows is None or self._rows.block is None:
+            raise EnvWorkerDied("not started")
+        return self._rows.block
+
+    def _read(self, message: FromProcess) -> Ready | Began | Broke | Recorded | Stepped:
+        return read_steps(message, self._block()) if isinstance(message, Came) else message
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        traceback.print_exc()
+        raise EnvWorkerDied(f"{type(error).__name__}: {error}") from error

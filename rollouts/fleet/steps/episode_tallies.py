@@ -1,0 +1,73 @@
+"""Count what the episode that each env slot is in has come to."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.worker.episodes import Episode
+
+NO_STEP = -2
+
+
+class EpisodeTallies:
+    """Return, length and last version of the running episode of S slots."""
+
+    def __init__(self, *, slots: int, environment: str, discount: float) -> None:
+        """Begin before the first episode of every slot.
+
+        Args:
+            slots: S.
+            environment: Spec that they run.
+            discount: Of the discounted return, for each env step.
+        """
+        self._environment = environment
+        self._gamma = discount
+        self.numbers = [0] * slots
+        """Episodes begun by each slot, ``[S]``."""
+        self._return = np.zeros(slots)
+        self._discounted = np.zeros(slots)
+        self._discount = np.ones(slots)
+        self._length = np.zeros(slots, dtype=np.int64)
+        self._policy_step = np.full(slots, NO_STEP, dtype=np.int64)
+
+    def begin(self, slot: int) -> int:
+        """Open the slot's next episode; return its number, from 1."""
+        self._clear(slot)
+        self.numbers[slot] += 1
+        return self.numbers[slot]
+
+    def acted(self, slots: NDArray[np.intp], policy_step: int) -> None:
+        """Note which version acted last in ``slots [N]``."""
+        self._policy_step[slots] = policy_step
+
+    def add(self, slots: NDArray[np.intp], reward: NDArray[Any]) -> None:
+        """Add one env step to each of ``slots [N]``, with ``reward [N]``."""
+        discount = self._discount[slots]
+        self._return[slots] = self._return[slots] + reward
+        self._discounted[slots] = self._discounted[slots] + discount * reward
+        self._discount[slots] = discount * self._gamma
+        self._length[slots] = self._length[slots] + 1
+
+    def has_acted(self, slot: int) -> bool:
+        """Return whether the slot's episode has a step."""
+        return bool(self._policy_step[slot] > NO_STEP)
+
+    def end(self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]) -> Episode:
+        """Return the slot's episode, which is over."""
+        over = Episode(
+            environment=self._environment,
+            total_return=float(self._return[slot]),
+            discounted_return=float(self._discounted[slot]),
+            length=int(self._length[slot]),
+            outcome=outcome,
+            policy_step=int(self._policy_step[slot]),
+        )
+        self._clear(slot)
+        return over
+
+    def _clear(self, slot: int) -> None:
+        self._return[slot] = self._discounted[slot] = 0.0
+        self._discount[slot] = 1.0
+        self._length[slot] = 0
+        self._policy_step[slot] = NO_STEP

@@ -1,0 +1,243 @@
+"""Cut the steps of a worker's env slots into fragments.
+
+Steps are written down for many slots at once, by slot index, into columns ``[slots, steps]``; a
+fragment is a slice of them. Nothing here is done for each step in Python.
+
+Invariants, for each slot:
+    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that goes no
+      further sends what it has: padded to a whole fragment, with a mask.
+    - Fragments are numbered from 0 without gaps; what was dropped between two of them shows in
+      the later one's `contiguous`.
+    - A fragment is cut when the observation of its boundary step is in: that observation is the
+      fragment's `next_obs` and step 0 of the next one, and nobody has to act on it before.
+    - A reward and an ending belong to the step whose action they followed; they arrive with the
+      next observation.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import Fragment
+from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.step_columns import Outcomes, StepColumns
+
+__all__ = ["FragmentCutter", "NotObserved", "Outcomes", "Slots"]
+
+
+class NotObserved(RuntimeError):
+    """A step needs an observation to act upon; the slot has none."""
+
+
+class FragmentCutter:
+    """Collects the steps of S env slots; see the module for what it keeps true."""
+
+    def __init__(
+        self, *, slots: Sequence[str], environment: str, worker: str, fragment_length: int
+    ) -> None:
+        """Begin with fragment 0 of every slot.
+
+        Args:
+            slots: Name of each slot's incarnation, unique in the run, ``[S]``.
+            environment: Spec that the slots run.
+            worker: Name of the worker that holds them.
+            fragment_length: Env steps per fragment.
+        """
+        self.slots = tuple(slots)
+        self.acted = np.zeros(len(slots), dtype=np.intp)
+        """Acted steps of each slot since its last cut, ``[S]``; only to be read."""
+        self.epoch = 0
+        self._environment = environment
+        self._worker = worker
+        self._length = fragment_length
+        # Outcomes trail actions by at most one.
+        self._ended = np.zeros(len(slots), dtype=np.intp)
+        self._is_observed = np.zeros(len(slots), dtype=np.bool_)
+        self._columns = StepColumns(slots=len(slots), length=fragment_length)
+        self._numbers = [0] * len(slots)
+        self._is_contiguous = [False] * len(slots)
+
+    @property
+    def is_acting(self) -> NDArray[np.bool_]:
+        """Whether what followed each slot's last action is still to come, ``[S]``."""
+        return self._ended < self.acted
+
+    def begin(self, slot: int, obs: NDArray[Any], *, episode: str) -> Fragment | None:
+        """Take the first observation of a slot that was just started.
+
+        Returns:
+            The fragment that it completes, if any: what was aborted may have been full.
+        """
+        self._pend(np.array([slot]), np.asarray(obs)[None], {0: episode})
+        return self._cut(slot, self._length) if self._ended[slot] == self._length else None
+
+    def observe(
+        self,
+        slots: Slots,
+        obs: NDArray[Any],
+        outcomes: Outcomes,
+        *,
+        new_episodes: Mapping[int, str],
+    ) -> list[tuple[int, Fragment]]:
+        """Take the next observations; return the fragments that they complete, by slot.
+
+        Args:
+            slots: ``[N]``.
+            obs: ``[N, …]``.
+            outcomes: What followed the last actions, ``[N]`` each.
+            new_episodes: Row → id of the episode that its observation begins.
+        """
+        ended = self._ended[slots]
+        is_open = ended < self.acted[slots]
+        if np.count_nonzero(is_open) == len(slots):
+            self._columns.end(slots, ended, outcomes)
+            self._ended[slots] = ended = ended + 1
+        else:
+            # Without an open step, an outcome belongs to one that was dropped.
+            self._end_some(np.flatnonzero(is_open), slots, outcomes)
+            ended = self._ended[slots]
+        self._pend(slots, obs, new_episodes)
+        full = slots[ended == self._length].tolist()
+        return [(slot, self._cut(slot, self._length)) for slot in full]
+
+    def act(
+        self,
+        slots: Slots,
+        *,
+        actions: NDArray[Any],
+        logprobs: NDArray[np.float32],
+        values: NDArray[np.float32],
+        policy_step: int,
+        state: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Write down the actions chosen for the last observations of ``slots [N]``.
+
+        Args:
+            slots: ``[N]``.
+            actions: ``[N, …]``, as the policy chose them.
+            logprobs: ``[N]``, natural log of their probability under that policy.
+            values: ``[N]``, the policy's estimates for the observations.
+            policy_step: Step of that policy's version.
+            state: Recurrent state before the step by name, each ``[N, …]``; kept for step 0 only.
+
+        Raises:
+            NotObserved: If a slot has no observation that waits for an action.
+        """
+        if np.count_nonzero(self._is_observed[slots]) < len(slots):
+            blind = [self.slots[slot] for slot in slots if not self._is_observed[slot]]
+            raise NotObserved(f"no observation to act upon: {', '.join(blind)}")
+        at = self.acted[slots]
+        self._columns.act(slots, at, actions, logprobs, values, policy_step=policy_step)
+        if state:
+            for row in np.flatnonzero(at == 0).tolist():
+                kept = {name: np.array(rows[row]) for name, rows in state.items()}
+                self._columns.in_state[slots[row]] = kept
+        self.acted[slots] = at + 1
+        self._is_observed[slots] = False
+
+    def abort(self, slot: int) -> None:
+        """End the episode here: its environment is gone, the next observation begins another.
+
+        The last step counts as truncated. If it never came back, its reward is 0 and there is
+        no final observation.
+        """
+        acted, ended = int(self.acted[slot]), int(self._ended[slot])
+        if ended < acted:
+            cut_off = np.array([True])
+            outcome = Outcomes(np.zeros(1), ~cut_off, cut_off, {})
+            self._columns.end(np.array([slot]), np.array([ended]), outcome)
+            self._ended[slot] = acted
+        elif not acted:
+            self._is_contiguous[slot] = False
+        else:
+            self._columns.truncate(slot, acted, is_observed=bool(self._is_observed[slot]))
+        self._is_observed[slot] = False
+
+    def flush(self, slot: int) -> Fragment | None:
+        """End the episode here and return the buffered steps; None if there are none.
+
+        The fragment is padded to its length, as :class:`rolldeck.wire.Fragment` says.
+        """
+        is_observed = bool(self._is_observed[slot])
+        self.abort(slot)
+        acted = int(self.acted[slot])
+        if not acted:
+            return None
+        if not is_observed:
+            self._columns.observe_last(slot, acted)
+        fragment = self._cut(slot, acted)
+        self._is_contiguous[slot] = False
+        return fragment
+
+    def drop(self, slot: int) -> int:
+        """Throw the slot's steps away; return how many. The episode goes on."""
+        dropped = int(self.acted[slot])
+        if dropped:
+            self._columns.restart(slot, dropped)
+            self.acted[slot] = self._ended[slot] = 0
+            self._is_contiguous[slot] = False
+        return dropped
+
+    def enter_epoch(self, epoch: int) -> int:
+        """Begin `epoch`; return how many steps of an earlier one were dropped."""
+        if epoch == self.epoch:
+            return 0
+        self.epoch = epoch
+        return sum(self.drop(slot) for slot in range(len(self.slots)))
+
+    def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
+        """Drop the steps of each slot whose first is too old; return how many.
+
+        Args:
+            policy_step: Step of the run's newest version.
+            max_staleness: Versions by which the first step may trail it.
+        """
+        buffered = np.flatnonzero(self.acted)
+        if not len(buffered):
+            return 0
+        too_old = policy_step - self._columns.first_label(buffered) > max_staleness
+        return sum(self.drop(int(slot)) for slot in buffered[too_old])
+
+    def _end_some(self, rows: NDArray[np.intp], slots: Slots, outcomes: Outcomes) -> None:
+        """Write down the outcomes of `rows` only."""
+        row_of = {int(row): index for index, row in enumerate(rows)}
+        finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
+        chosen = slots[rows]
+        some = Outcomes(
+            outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
+        )
+        self._columns.end(chosen, self._ended[chosen], some)
+        self._ended[chosen] += 1
+
+    def _pend(self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]) -> None:
+        """Let observations wait for their actions."""
+        self._columns.observe(slots, self.acted[slots], obs)
+        for row, episode in new_episodes.items():
+            slot = int(slots[row])
+            self._columns.begin_episode(slot, int(self.acted[slot]), episode)
+        self._is_observed[slots] = True
+
+    def _cut(self, slot: int, steps: int) -> Fragment:
+        """Take the first `steps`, which are all there are; fewer than a fragment's are padded."""
+        columns = self._columns
+        oldest, newest = columns.labels(slot, steps)
+        fragment = Fragment(
+            slot=self.slots[slot],
+            number=self._numbers[slot],
+            contiguous=self._is_contiguous[slot],
+            environment=self._environment,
+            worker=self._worker,
+            epoch=self.epoch,
+            version_min=oldest,
+            version_max=newest,
+            steps=self._length,
+            episode_ids=columns.episode_ids(slot, steps),
+            arrays=columns.arrays(slot, steps),
+        )
+        columns.restart(slot, steps)
+        self.acted[slot] = self._ended[slot] = 0
+        self._numbers[slot] += 1
+        self._is_contiguous[slot] = True
+        return fragment

@@ -1,0 +1,285 @@
+"""Film an episode inside an env process, without holding its steps up for the encoder.
+
+The camera takes a picture after each step; a thread of its own encodes what it can, and what it
+cannot in time is left out and counted. The finished film is a file next to its description,
+which appears last: whoever waits for it looks for that.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.errands import MOST_RECORDED_BYTES, Filmed
+from rollouts.fleet.worker import log_text
+
+logger = logging.getLogger(__name__)
+
+MOST_FRAMES: Final = 3000
+MOST_SIDE: Final = 640
+"""Pixels; a larger picture is thinned out by whole numbers."""
+QUEUE_BYTES: Final = 64 * 1024 * 1024
+"""Pictures that may wait for the encoder, together."""
+FRAMES_PER_SECOND: Final = 30.0
+"""Where the environment does not say."""
+MOST_TEXT_BYTES: Final = 1024 * 1024
+FRAME_BREAK: Final = "\f"
+# Constant quality at the encoder's fastest: about 2 ms a frame of 600 x 400.
+_VP9: Final = {"deadline": "realtime", "cpu-used": "8", "crf": "36", "b:v": "0"}
+
+
+class Camera(Protocol):
+    """Takes the frames of one episode."""
+
+    def take(self, frame: Any) -> None:
+        """Keep a frame, or leave it out; never waits."""
+
+    def finish(self) -> None:
+        """No more frames; the film appears when it is ready, which may be later."""
+
+
+def description_of(film: Path) -> Path:
+    """Return where the description of a film appears once it is finished."""
+    return film.with_suffix(".json")
+
+
+class VideoCamera:
+    """Encodes pictures ``[height, width, 3]`` uint8 as VP9 in WebM, which every browser plays."""
+
+    def __init__(self, film: Path, *, frames_per_second: float) -> None:
+        """Open the encoder.
+
+        Raises:
+            ImportError: If PyAV is not installed.
+        """
+        import av
+
+        self._av = av
+        self._film = film
+        self._fps = frames_per_second
+        self._waiting: queue.Queue[NDArray[np.uint8] | None] = queue.Queue()
+        self._waiting_bytes = 0
+        self._taken = 0
+        self._left_out = 0
+        self._encoded = 0
+        self._size = (0, 0)
+        threading.Thread(target=self._run, name="camera", daemon=True).start()
+
+    def take(self, frame: Any) -> None:
+        """Keep a picture unless too many wait already."""
+        too_many = self._taken >= MOST_FRAMES or self._waiting_bytes > QUEUE_BYTES
+        if too_many:
+            self._left_out += 1
+            return
+        stride = -(-max(frame.shape[:2]) // MOST_SIDE)
+        # A copy: environments draw into one array again and again.
+        picture = np.array(frame[::stride, ::stride, :3], dtype=np.uint8, order="C")
+        self._taken += 1
+        self._waiting_bytes += picture.nbytes
+        self._waiting.put(picture)
+
+    def finish(self) -> None:
+        """Let the encoder end with what waits."""
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        try:
+            self._encode()
+            note = ""
+        except Exception as error:
+            logger.exception("the film could not be encoded")
+            self._film.unlink(missing_ok=True)
+            note = f"the film could not be encoded: {error}"[:1000]
+        _describe(
+            self._film,
+            Filmed(
+                media_type="video/webm",
+                frames=self._encoded,
+                left_out=self._left_out,
+                frames_per_second=self._fps,
+                width=self._size[0],
+                height=self._size[1],
+                note=note,
+            ),
+        )
+
+    def _encode(self) -> None:
+        first = self._waiting.get()
+        if first is None:
+            raise ValueError("the environment drew no picture")
+        # Chroma is halved, so both sides must be even.
+        height, width = (side - side % 2 for side in first.shape[:2])
+        self._size = (width, height)
+        with self._av.open(str(self._film), "w", format="webm") as container:
+            stream = container.add_stream("libvpx-vp9", rate=round(self._fps), options=_VP9)
+            stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+            picture: NDArray[np.uint8] | None = first
+            while picture is not None:
+                self._waiting_bytes -= picture.nbytes
+                if self._fits(picture):
+                    shown = np.ascontiguousarray(picture[:height, :width])
+                    frame = self._av.VideoFrame.from_ndarray(shown, format="rgb24")
+                    container.mux(stream.encode(frame))
+                    self._encoded += 1
+                else:
+                    self._left_out += 1
+                picture = self._waiting.get()
+            container.mux(stream.encode(None))
+
+    def _fits(self, picture: NDArray[np.uint8]) -> bool:
+        """Return whether the picture has the film's size and the film has room for it."""
+        width, height = self._size
+        is_same = picture.shape[0] // 2 * 2 == height and picture.shape[1] // 2 * 2 == width
+        # The encoder holds back a few frames: an eighth of the room is kept for them.
+        # The file appears with the first bytes that the encoder lets go.
+        size = self._film.stat().st_size if self._film.exists() else 0
+        return is_same and size < MOST_RECORDED_BYTES * 7 // 8
+
+
+class TextCamera:
+    """Keeps frames of text: an environment's own drawing, or what happened in each step."""
+
+    def __init__(self, film: Path, *, frames_per_second: float, note: str = "") -> None:
+        self._film = film
+        self._fps = frames_per_second
+        self._note = note
+        self._frames: list[str] = []
+        self._bytes = 0
+        self._left_out = 0
+
+    def take(self, frame: Any) -> None:
+        """Keep a frame while there is room."""
+        text = "\n".join(log_text.clean_all(str(frame).split("\n")))
+        self._bytes += len(text.encode()) + 1
+        if len(self._frames) >= MOST_FRAMES or self._bytes > MOST_TEXT_BYTES:
+            self._left_out += 1
+            return
+        self._frames.append(text)
+
+    def finish(self) -> None:
+        """Write the film."""
+        self._film.write_text(FRAME_BREAK.join(self._frames))
+        filmed = Filmed(
+            media_type="text/plain",
+            frames=len(self._frames),
+            left_out=self._left_out,
+            frames_per_second=self._fps,
+            note=self._note,
+        )
+        _describe(self._film, filmed)
+
+
+def _describe(film: Path, filmed: Filmed) -> None:
+    unfinished = film.with_suffix(".unfinished")
+    unfinished.write_bytes(msgspec.json.encode(filmed))
+    unfinished.rename(description_of(film))
+
+
+class FilmedEnvironment:
+    """An environment that is drawn after each step; stands in for a slot's own for an episode."""
+
+    def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], film: Path) -> None:
+        """Build the environment so that it can be drawn, as well as it can be.
+
+        Args:
+            make: Builds environments from a spec and arguments.
+            spec: Of the environment.
+            kwargs: Arguments beside the render mode.
+            film: File to write; its folder exists.
+        """
+        self._film = film
+        self._camera: Camera
+        self._draws = True
+        self.total_return = 0.0
+        self.length = 0
+        self.seed: int | None = None
+        self.outcome = ""
+        self._environment, self._mode, why = _drawable(make, spec, kwargs)
+        self.observation_space = self._environment.observation_space
+        self.action_space = self._environment.action_space
+        metadata = getattr(self._environment, "metadata", None) or {}
+        fps = float(metadata.get("render_fps") or FRAMES_PER_SECOND)
+        self._fps = min(max(fps, 1.0), 120.0)
+        self._why = why
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin the episode, and the film with its first picture."""
+        obs, extras = self._environment.reset(seed=self.seed if seed is None else seed)
+        self._camera = self._open(self._draw())
+        self._shoot(f"reset · observation {_short(obs)}")
+        return obs, extras
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment and draw it."""
+        obs, reward, terminated, truncated, extras = self._environment.step(action)
+        self.total_return += float(reward)
+        self.length += 1
+        if terminated or truncated:
+            self.outcome = "terminated" if terminated else "truncated"
+        said = f"step {self.length} · action {_short(action)} · reward {float(reward):.6g}"
+        self._shoot(f"{said} · observation {_short(obs)}")
+        return obs, reward, terminated, truncated, extras
+
+    def close(self) -> None:
+        """Let go of the environment, and of the film if it is still being taken."""
+        self._environment.close()
+
+    def finish(self) -> None:
+        """End the film after the episode's last step."""
+        self._camera.finish()
+
+    def _open(self, first: Any) -> Camera:
+        """Return the camera that suits what the environment draws."""
+        if self._mode == "rgb_array" and _is_picture(first):
+            try:
+                return VideoCamera(self._film, frames_per_second=self._fps)
+            except ImportError:
+                self._why = "PyAV is not installed where the fleet runs"
+        elif self._mode == "ansi" and isinstance(first, str):
+            return TextCamera(self._film, frames_per_second=self._fps)
+        self._draws = False
+        why = self._why or "the environment draws neither pictures nor text"
+        return TextCamera(self._film, frames_per_second=self._fps, note=why)
+
+    def _draw(self) -> Any:
+        if self._mode == "":
+            return None
+        try:
+            return self._environment.render()
+        except Exception as error:  # noqa: BLE001 drawing must never end an episode
+            self._draws, self._why = False, f"it cannot be drawn: {error}"[:900]
+            return None
+
+    def _shoot(self, said: str) -> None:
+        if not self._draws:
+            self._camera.take(said)
+            return
+        frame = self._draw()
+        if frame is not None:
+            self._camera.take(frame)
+
+
+def _drawable(make: Any, spec: str, kwargs: Mapping[str, Any]) -> tuple[Any, str, str]:
+    """Return an environment, the mode in which it draws, and why it is not a better one."""
+    why = ""
+    for mode in ("rgb_array", "ansi"):
+        try:
+            return make(spec, {**kwargs, "render_mode": mode}), mode, ""
+        except Exception as error:  # noqa: BLE001 an environment refuses a mode in its own way
+            why = why or f"no pictures: {error}"[:900]
+    return make(spec, kwargs), "", why
+
+
+def _is_picture(frame: Any) -> bool:
+    return isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in {3, 4}
+
+
+def _short(value: Any) -> str:
+    with np.printoptions(precision=4, threshold=16, edgeitems=4, suppress=True):
+        return " ".join(str(value).split())[:200]

@@ -1,0 +1,67 @@
+"""Pass versions of the weights to one worker, without ever waiting for it."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rollouts.fleet.manager.workers import WorkerHandle, cause_of
+from rollouts.fleet.weights.records import Rank, WeightsOffer
+from rollouts.fleet.worker.loops import EventLog
+
+WEIGHTS_SECONDS: Final = 60.0
+"""How long a worker may owe an answer to an offer before it gets another one."""
+NOTHING: Final[Rank] = (-1, -1, -2)
+
+
+@dataclass(slots=True)
+class _Call:
+    future: Future[Any]
+    since: float
+    rank: Rank
+
+
+class WeightsDelivery:
+    """One call at a time, for versions that the worker does not know of."""
+
+    def __init__(self, index: int, events: EventLog) -> None:
+        """Have offered nothing; `index` is the worker's."""
+        self._index = index
+        self._events = events
+        self._call: _Call | None = None
+        self._known: Rank = NOTHING
+
+    def begin_anew(self) -> None:
+        """Forget what was offered: it was another incarnation."""
+        self._call, self._known = None, NOTHING
+
+    def offer(self, offer: WeightsOffer, handle: WorkerHandle, now: float) -> None:
+        """Pass a version on, unless the worker knows of it or one is under way."""
+        if self._call is None and offer.rank > self._known:
+            future = handle.submit("update_weights", offer)
+            self._call = _Call(future, now, offer.rank)
+
+    def take_answer(self, now: float, *, has_started: bool) -> None:
+        """Take what came back; `has_started` says whether the worker has answered anything yet."""
+        call = self._call
+        if call is None:
+            return
+        if not call.future.done():
+            if has_started and now - call.since > WEIGHTS_SECONDS:
+                self._call = None
+                self._tell_lost(call, f"no answer within {WEIGHTS_SECONDS:.0f} s")
+            return
+        self._call = None
+        try:
+            epoch, step = call.future.result()
+        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+            self._tell_lost(call, cause_of(error))
+        else:
+            self._known = (call.rank[0], epoch, step)
+
+    def _tell_lost(self, call: _Call, reason: str) -> None:
+        self._events.add(
+            "weights_not_delivered",
+            f"Worker {self._index} did not take version {call.rank[2]}: {reason}",
+            level="warning",
+            worker=self._index,
+        )

@@ -1,0 +1,291 @@
+"""Take versions into a worker beside its rollout loop: offered, received, prepared, adopted."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from rolldeck.wire import InvalidMessage, WeightsTransfers
+from rollouts.fleet.policies.policy_protocol import TakesWeights, WeightsDoNotFit, WeightsNotTaken
+from rollouts.fleet.weights.records import (
+    Rank,
+    Version,
+    WeightsOffer,
+    WeightsRecord,
+    WeightsUnavailable,
+)
+from rollouts.fleet.worker.loops import EventLog
+
+RETRY_SECONDS: Final = 0.5
+IDLE_SECONDS: Final = 1.0
+FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.5, 30.0
+"""Before a version that was not taken is tried again; doubled each time."""
+PARAMETERS_TOLD: Final = 64
+"""Parameters that the event about a refusal names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A version in the form that one policy adopts; label and weights stay together."""
+
+    rank: Rank
+    policy: TakesWeights
+    weights: Any
+    draw_with: Callable[[Version], None]
+
+
+class WeightsLoader:
+    """The newest version that a worker was offered, and the one it acts with.
+
+    `offer` may be called by any thread, `turn` by the loader's own, `serve` and `adopt` by the
+    one that acts. Receiving and preparing may take their time; adopting swaps a reference. The
+    label changes together with the weights and nowhere else, so they cannot differ. Each version
+    that was offered is adopted, refused, superseded by a later one, or still under way.
+    """
+
+    def __init__(self, events: EventLog, *, announce_ready: Callable[[], None]) -> None:
+        """Have nothing.
+
+        Args:
+            events: Hears of versions that could not be taken.
+            announce_ready: Called when a version waits to be adopted.
+        """
+        self._events = events
+        self._announce_ready = announce_ready
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._offer: WeightsOffer | None = None
+        self._record: WeightsRecord | None = None
+        self._policy: TakesWeights | None = None
+        self._draw_with: Callable[[Version], None] = _in_place
+        self._prepared: _Prepared | None = None
+        self._active: Version | None = None
+        self._active_order = 0
+        self._tried: Rank | None = None
+        """The last version that needs no further turn: prepared or refused."""
+        self._refused: tuple[Rank, str] | None = None
+        self._told_lost: Rank | None = None
+        self._missed: tuple[Rank, float] | None = None
+        """A version that was not taken, and when it may be tried again."""
+        self._wait_seconds = FIRST_WAIT_SECONDS
+        self._busy_since: float | None = None
+        self._open: set[Rank] = set()
+        """Versions that were offered and have met none of their fates yet."""
+        self._counts = Counter[str]()
+        self._received_bytes = 0
+        self._seconds = 0.0
+
+    @property
+    def staged(self) -> Version | None:
+        """Version that arrived last."""
+        record = self._record
+        return record.version if record else None
+
+    @property
+    def active(self) -> Version | None:
+        """Version that the policy acts with."""
+        return self._active
+
+    @property
+    def transfers(self) -> WeightsTransfers:
+        """What came of the versions that were offered."""
+        with self._lock:
+            return WeightsTransfers(
+                **self._counts,
+                received_bytes=self._received_bytes,
+                seconds=self._seconds,
+                order=self._active_order,
+            )
+
+    @property
+    def refusal(self) -> str:
+        """Why the newest version is not acted with; empty unless it was refused."""
+        refused, record = self._refused, self._record
+        return refused[1] if refused and record and refused[0] == record.rank else ""
+
+    def busy_seconds(self, now: float) -> float:
+        """Return for how long one version has been received and prepared; 0 when none is."""
+        since = self._busy_since
+        return 0.0 if since is None else now - since
+
+    def offer(self, offer: WeightsOffer) -> Version:
+        """Hear of a version; return the one that holds of all that were offered.
+
+        That is the newest, unless people ordered otherwise since: the rank of an offer says so.
+        """
+        with self._lock:
+            newest = self._offer or self._record
+            if newest is not None and offer.rank <= newest.rank:
+                return newest.version
+            self._offer = offer
+            self._open.add(offer.rank)
+        self._wake.set()
+        return offer.version
+
+    def serve(
+        self, policy: TakesWeights, *, draw_with: Callable[[Version], None] | None = None
+    ) -> None:
+        """Prepare weights for `policy` from now on: it has none yet.
+
+        Args:
+            policy: Adopts them.
+            draw_with: Called next, where adopting is not all: what draws gets them under this
+                version. May take its time, and raise WeightsDoNotFit or WeightsNotTaken.
+        """
+        with self._lock:
+            self._policy, self._prepared = policy, None
+            self._draw_with = draw_with or _in_place
+            self._active = self._tried = self._refused = self._missed = None
+        self._wake.set()
+
+    def adopt(self) -> bool:
+        """Let the policy act with the version that is ready, if there is one.
+
+        Until that has come true, the earlier version acts and `active` says so.
+        """
+        if self._prepared is None:
+            return False
+        with self._lock:
+            ready, self._prepared = self._prepared, None
+        if ready is None:
+            return False
+        try:
+            ready.policy.adopt(ready.weights)
+            ready.draw_with(ready.rank[1:])
+        except WeightsDoNotFit as misfit:
+            self._refuse(ready.rank, misfit)
+            return False
+        except WeightsNotTaken as failure:
+            self._miss(ready.rank, failure)
+            return False
+        with self._lock:
+            if ready.policy is not self._policy:
+                return False
+            self._settle("adopted", ready.rank)
+            self._active, self._refused, self._missed = ready.rank[1:], None, None
+            self._active_order = ready.rank[0]
+        return True
+
+    def turn(self) -> None:
+        """Wait for something to do, then do it."""
+        self._wake.wait(RETRY_SECONDS if self._offer else IDLE_SECONDS)
+        self._wake.clear()
+        if not self._is_closed:
+            self.load()
+
+    def load(self) -> None:
+        """Take one version as far as it can be taken: received, then prepared."""
+        self._busy_since = time.monotonic()
+        try:
+            self._receive()
+            self._prepare()
+        finally:
+            self._busy_since = None
+
+    def close(self) -> None:
+        """End the wait of the turn that is under way."""
+        self._is_closed = True
+        self._wake.set()
+
+    def _receive(self) -> None:
+        offer = self._offer
+        if offer is None:
+            return
+        began = time.monotonic()
+        try:
+            record = _received(offer)
+        except (WeightsUnavailable, InvalidMessage) as failure:
+            self._counts["failed"] += 1
+            self._tell_lost(offer.rank, failure)
+            return
+        with self._lock:
+            self._record = record
+            if self._offer is offer:
+                self._offer = None
+            self._counts["received"] += 1
+            self._received_bytes += record.size_bytes
+            self._seconds += time.monotonic() - began
+
+    def _prepare(self) -> None:
+        record, policy = self._record, self._policy
+        if record is None or policy is None or record.rank == self._tried:
+            return
+        if self._missed and self._missed[0] == record.rank and time.monotonic() < self._missed[1]:
+            return
+        try:
+            weights = policy.prepare(record.tensors)
+        except ValueError as misfit:
+            self._refuse(record.rank, misfit)
+            return
+        with self._lock:
+            # Made for a policy that is gone: the next turn begins anew.
+            if policy is not self._policy:
+                self._wake.set()
+                return
+            self._prepared = _Prepared(record.rank, policy, weights, self._draw_with)
+            self._tried = record.rank
+            if self._offer is not None:
+                self._wake.set()
+        self._announce_ready()
+
+    def _refuse(self, rank: Rank, misfit: ValueError) -> None:
+        text = f"the weights of version {rank[2]} do not fit: {misfit}"
+        with self._lock:
+            self._settle("refused", rank)
+            self._tried, self._refused = rank, (rank, text)
+        parameters = misfit.parameters if isinstance(misfit, WeightsDoNotFit) else {}
+        told = {name[:200]: flaw for name, flaw in islice(parameters.items(), PARAMETERS_TOLD)}
+        self._events.add(
+            "weights_refused",
+            text[0].upper() + text[1:],
+            level="error",
+            version=list(rank[1:]),
+            parameters=told,
+        )
+
+    def _miss(self, rank: Rank, failure: WeightsNotTaken) -> None:
+        """Try a version again later; say once that this is needed."""
+        is_new = self._missed is None or self._missed[0] != rank
+        self._wait_seconds = (
+            FIRST_WAIT_SECONDS if is_new else min(MOST_WAIT_SECONDS, 2 * self._wait_seconds)
+        )
+        text = f"the weights of version {rank[2]} were not taken, tried again: {failure}"
+        with self._lock:
+            self._missed = rank, time.monotonic() + self._wait_seconds
+            self._tried, self._refused = None, (rank, text)
+        if is_new:
+            said = text[0].upper() + text[1:]
+            self._events.add("weights_refused", said, level="warning", version=list(rank[1:]))
+
+    def _tell_lost(self, rank: Rank, failure: Exception) -> None:
+        """Say once for a version that it cannot be had; it is tried again all the same."""
+        if self._told_lost != rank:
+            self._told_lost = rank
+            self._events.add(
+                "weights_not_received",
+                f"Version {rank[2]} did not come: {failure}",
+                level="warning",
+                version=list(rank[1:]),
+            )
+
+    def _settle(self, fate: str, rank: Rank) -> None:
+        """Count what became of a version; every one before it that is open was superseded."""
+        over = {one for one in self._open if one <= rank}
+        self._open -= over
+        self._counts[fate] += rank in over
+        self._counts["superseded"] += len(over - {rank})
+
+
+def _in_place(version: Version) -> None:
+    """Have nothing to do: who adopted the weights acts with them."""
+
+
+def _received(offer: WeightsOffer) -> WeightsRecord:
+    record = offer.receive(offer.version)
+    if record is None:
+        raise WeightsUnavailable("its source no longer holds it")
+    return record

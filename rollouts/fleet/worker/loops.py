@@ -1,0 +1,119 @@
+"""Keep background loops alive, and tell when one ended that should not have."""
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from rolldeck.wire import FleetEvent, WorkerEnding
+from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
+
+logger = logging.getLogger(__name__)
+
+EVENTS_KEPT: Final = 1000
+LOOP_RULE: Final = RestartRule(
+    most_crashes=10, window_seconds=120.0, first_seconds=0.2, most_seconds=10.0
+)
+
+
+class EventLog:
+    """Events that wait to be reported; the oldest go when nobody fetches them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: list[FleetEvent] = []
+
+    def add(
+        self,
+        kind: str,
+        message: str,
+        *,
+        level: Literal["info", "warning", "error"] = "info",
+        ending: WorkerEnding | None = None,
+        **details: Any,
+    ) -> None:
+        """Note that something happened; `ending` where it ended a worker's incarnation."""
+        logger.log(logging.INFO if level == "info" else logging.WARNING, "%s: %s", kind, message)
+        event = FleetEvent(
+            kind=kind, message=message[:4000], level=level, details=details, ending=ending
+        )
+        self.pass_on(event)
+
+    def pass_on(self, event: FleetEvent) -> None:
+        """Note an event that was noted elsewhere first."""
+        with self._lock:
+            self._events.append(event)
+            del self._events[:-EVENTS_KEPT]
+
+    def take(self) -> list[FleetEvent]:
+        """Return what was noted since the last call."""
+        with self._lock:
+            events, self._events = self._events, []
+        return events
+
+
+class Loop:
+    """A thread that does `turn` again and again; an exception is an event, then a new try.
+
+    When the turns keep crashing, the loop ends and `is_broken` says so.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        turn: Callable[[], None],
+        events: EventLog,
+        *,
+        rule: RestartRule = LOOP_RULE,
+    ) -> None:
+        self.name = name
+        self.is_broken = False
+        self.error = ""
+        self._turn = turn
+        self._events = events
+        self._stop = threading.Event()
+        self._budget = RestartBudget(rule)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin; only once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask for no further turn; return at once."""
+        self._stop.set()
+
+    def join(self, timeout_seconds: float) -> None:
+        """Wait until the running turn is over, or the time."""
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout_seconds)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep within a turn, for less when the loop is asked to stop."""
+        self._stop.wait(seconds)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._turn()
+            except Exception as error:
+                logger.exception("loop %s crashed", self.name)
+                if not self._survive(error):
+                    return
+
+    def _survive(self, error: Exception) -> bool:
+        self.error = f"{type(error).__name__}: {error}"
+        wait = self._budget.crashed(time.monotonic())
+        self._events.add(
+            "loop_crashed",
+            f"Loop {self.name}: {self.error}",
+            level="warning" if wait is not None else "error",
+            trace=traceback.format_exc(limit=-3),
+        )
+        if wait is None:
+            self.is_broken = True
+            return False
+        self._stop.wait(wait)
+        return True

@@ -1,0 +1,151 @@
+"""Measure where a rollout worker's time goes, from observation to sent fragment.
+
+Stages are timed each by itself, never as a cycle that must come in order: an environment that
+dies in the middle, a restart or a lost step leaves a sample out and upsets nothing.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+
+from rolldeck.wire import StageTiming
+from runs.core.amounts import percent
+
+STAGES: Final = ("recv", "infer", "act", "env_step", "cut", "enqueue", "send")
+WAITING: Final = ("waiting_room", "waiting_weights")
+"""Time in which no slot was allowed to act: held back by the admission limit, or without
+weights."""
+SAMPLES_KEPT: Final = 512
+# Below this part of the time at work, no stage is worth naming.
+BUSY_SHARE: Final = 0.05
+SEND_IS_BUSY_SHARE: Final = 0.9
+
+_TAKES: Final = {
+    "recv": "Reading observations takes {share} of its time",
+    "infer": "The policy takes {share} of its time",
+    "act": "Sending actions takes {share} of its time",
+    "env_step": "Stepping environments takes {share} of its time",
+    "cut": "Cutting fragments takes {share} of its time",
+    "enqueue": "Encoding and queueing fragments takes {share} of its time",
+    "send": "Sending fragments takes {share} of its time",
+    "waiting_room": "The staleness or queue limit holds it back {share} of its time",
+    "waiting_weights": "It waits for weights {share} of its time",
+}
+
+
+class PipelineMonitor:
+    """Durations of each stage in a window, and the part of that window that each takes.
+
+    Several threads may record, each its own stages.
+    """
+
+    def __init__(self, *, now: float, window_seconds: float = 60.0, env_processes: int = 1) -> None:
+        """Start with empty windows.
+
+        Args:
+            now: Seconds of a monotonic clock.
+            window_seconds: Age at which a measurement no longer counts.
+            env_processes: How many step environments side by side: their time counts once.
+        """
+        self._window_seconds = window_seconds
+        self._env_processes = env_processes
+        self._samples: dict[str, deque[tuple[float, float]]] = {
+            stage: deque(maxlen=SAMPLES_KEPT) for stage in STAGES
+        }
+        self._busy = dict.fromkeys((*STAGES, *WAITING), 0.0)
+        # Totals at earlier readings, oldest first: shares are measured since the oldest.
+        self._readings: deque[tuple[float, dict[str, float]]] = deque([(now, dict(self._busy))])
+
+    def record(self, stage: str, seconds: float, now: float) -> None:
+        """Add one passage through `stage`, one of STAGES."""
+        self._busy[stage] += seconds
+        self._samples[stage].append((now, seconds))
+
+    def wait(self, seconds: float, *, wants: Literal["room", "weights"]) -> None:
+        """Add time in which no slot was allowed to act, and what it waited for."""
+        self._busy[f"waiting_{wants}"] += seconds
+
+    def total(self, *stages: str) -> float:
+        """Return the seconds that some stages took so far."""
+        return sum(self._busy[stage] for stage in stages)
+
+    def timings(self, now: float) -> dict[str, StageTiming]:
+        """Return the stages that were passed within the window, in milliseconds."""
+        since = now - self._window_seconds
+        timings = {}
+        for stage, samples in self._samples.items():
+            recent = [seconds for at, seconds in tuple(samples) if at > since]
+            if recent:
+                timings[stage] = timing_of(recent)
+        return timings
+
+    def shares(self, now: float, *, is_changed: bool = False) -> dict[str, float]:
+        """Return the part of the last window that each stage and wait took, 0 to 1.
+
+        The window is the one of the trainer's waiting share, so that a diagnosis compares the same
+        minute on both sides of the queue.
+
+        Args:
+            now: Seconds of the clock of the constructor.
+            is_changed: Whether the worker is in another situation than at the last call, for
+                instance resumed: what it did before says nothing about it, and the window begins
+                at the last call.
+        """
+        if now <= self._readings[-1][0]:
+            return {}
+        oldest_kept = self._readings[-1][0] if is_changed else now - self._window_seconds
+        while len(self._readings) > 1 and self._readings[1][0] <= oldest_kept:
+            self._readings.popleft()
+        since, before = self._readings[0]
+        self._readings.append((now, dict(self._busy)))
+        busy = {name: total - before[name] for name, total in self._busy.items()}
+        busy["env_step"] /= self._env_processes
+        return {
+            name: round(min(1.0, seconds / (now - since)), 4)
+            for name, seconds in busy.items()
+            if seconds > 0
+        }
+
+
+def time_use(shares: Mapping[str, float]) -> str:
+    """Return one sentence that names what takes most of a worker's time; empty if nothing does.
+
+    It says nothing of what holds the run up: that takes both sides of the queue, and is judged by
+    :func:`rollouts.diagnosis.rules.bottleneck.judge` alone.
+
+    Args:
+        shares: Parts of the time by stage or wait, as :meth:`PipelineMonitor.shares` gives them;
+            other names count for nothing.
+    """
+    busy = {name: share for name, share in shares.items() if name in _TAKES}
+    # Sending goes on beside the loop: it holds nothing up before it is busy all the time.
+    if busy.get("send", 0.0) < SEND_IS_BUSY_SHARE:
+        busy.pop("send", None)
+    most = max(busy, key=lambda name: busy[name], default="")
+    if not most or busy[most] < BUSY_SHARE:
+        return ""
+    return _TAKES[most].format(share=percent(busy[most])) + "."
+
+
+def mean_shares(workers: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return each share as the mean over workers; one that did not measure counts for nothing."""
+    measured = [shares for shares in workers if shares]
+    names = (name for name in _TAKES if any(name in shares for shares in measured))
+    return {
+        name: round(sum(shares.get(name, 0.0) for shares in measured) / len(measured), 4)
+        for name in names
+    }
+
+
+def timing_of(seconds: Sequence[float]) -> StageTiming:
+    """Return measured durations, at least one, summed up in milliseconds."""
+    milliseconds = np.asarray(seconds) * 1000
+    p50, p95 = np.percentile(milliseconds, [50, 95])
+    return StageTiming(
+        mean_ms=float(milliseconds.mean()),
+        p50_ms=float(p50),
+        p95_ms=float(p95),
+        count=len(seconds),
+    )

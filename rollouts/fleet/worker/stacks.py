@@ -1,0 +1,49 @@
+"""Say what every Python thread of this process is at, without any further right to it."""
+
+import os
+import socket
+import sys
+import threading
+import traceback
+from types import FrameType
+from typing import Final
+
+from rolldeck.errands import LogLines
+from rollouts.fleet.worker import log_text
+
+FRAMES_AT_MOST: Final = 60
+"""Of one thread, the innermost."""
+
+
+def read_stacks() -> LogLines:
+    """Return the stacks of all Python threads, the innermost call last, at most 1,000 lines.
+
+    Threads of native code have none. Taken under the interpreter's lock: a call that holds it,
+    in native code, keeps this from being answered.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    own = threading.get_ident()
+    lines = [
+        line
+        for ident, frame in sorted(sys._current_frames().items())  # noqa: SLF001 documented
+        if ident != own
+        for line in _lines_of(names.get(ident, "a thread that Python did not start"), ident, frame)
+    ]
+    left_out = max(0, len(lines) - log_text.LINES_AT_MOST)
+    return LogLines(
+        lines=[log_text.clean(line) for line in lines[: log_text.LINES_AT_MOST]],
+        node=socket.gethostname()[:200],
+        path=f"pid {os.getpid()}",
+        note=f"{left_out} lines left out" if left_out else "",
+    )
+
+
+def _lines_of(name: str, ident: int, frame: FrameType) -> list[str]:
+    found = traceback.extract_stack(frame)
+    lines = [f"Thread {name} ({ident:#x})"]
+    if len(found) > FRAMES_AT_MOST:
+        lines.append(f"  … {len(found) - FRAMES_AT_MOST} outer calls left out")
+    for call in found[-FRAMES_AT_MOST:]:
+        lines.append(f"  {call.filename}:{call.lineno} in {call.name}")
+        lines += [f"    {call.line}"] if call.line else []
+    return [*lines, ""]

@@ -1,0 +1,253 @@
+"""Coordinate one rollout worker: orders and weights in, fragments and state out."""
+
+import logging
+import threading
+import time
+from typing import Final
+
+from msgspec.structs import replace
+
+from rolldeck.errands import LogLines, RecordingOrder
+from rolldeck.wire import Fragment, WorkerReport, encode
+from rollouts.fleet.spool.sender import Push
+from rollouts.fleet.steps.fragment_builder import Collector
+from rollouts.fleet.steps.recordings import Recordings
+from rollouts.fleet.steps.step_worker import PolicyFactory, StepRolloutWorker
+from rollouts.fleet.weights.records import Version, WeightsOffer
+from rollouts.fleet.worker.messages import IDLE, Orders, WorkerState
+from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.stacks import read_stacks
+from rollouts.fleet.worker.worker_runtime import Condition, Coordination
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 3.0
+"""How long all loops may take to end their turns."""
+
+
+class RolloutWorkerWrapper:
+    """Holds a :class:`StepRolloutWorker`; every method may be called from any thread.
+
+    Four loops run: rollout, sending, recordings and weights. One that crashes is started again
+    and tells so; when it keeps crashing the worker says `failed`, and its manager replaces it.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        push: Push | None = None,
+        policy_factory: PolicyFactory | None = None,
+        owns_process: bool = False,
+    ) -> None:
+        """Start all loops, paused, without weights or credits.
+
+        Args:
+            settings: Of the worker.
+            push: Takes fragments in place of the platform.
+            policy_factory: Makes another policy than the run's configuration names.
+            owns_process: Whether whatever the process logs belongs to this worker.
+        """
+        self._settings = settings
+        self._policy_factory = policy_factory
+        fleet = settings.fleet.config.fleet
+        coordination = self._coordination = Coordination(
+            settings,
+            owns_process=owns_process,
+            env_processes=fleet.env_processes,
+            announce_ready=self._wake,
+        )
+        self._weights = coordination.weights
+        self._sender = coordination.sender(push or coordination.api.push)
+        self._collector = Collector(
+            settings,
+            deliver=self._deliver,
+            has_room=self._sender.has_room,
+            monitor=coordination.monitor,
+        )
+        self._recordings = Recordings(
+            worker=settings.index, slots=fleet.envs_per_worker, api=coordination.api
+        )
+        self._obeyed = IDLE
+        self._worker: StepRolloutWorker | None = None
+        self._measured = (time.monotonic(), 0)
+        self._lock = threading.Lock()
+        coordination.begin(
+            {
+                "rollout": self._turn,
+                "sending": self._sender.turn,
+                "recordings": self._recordings.turn,
+            }
+        )
+
+    def exchange(self, orders: Orders) -> WorkerState:
+        """Take orders; return how the worker is."""
+        with self._lock:
+            self._coordination.orders = orders
+            self._collector.grant(orders.credits)
+            self._wake()
+            return self._state(is_reporting=orders.is_reporting)
+
+    def update_weights(self, offer: WeightsOffer) -> Version:
+        """Hear of a version, to be loaded beside the rollouts; return the newest one known."""
+        return self._weights.offer(offer)
+
+    def record(self, order: RecordingOrder) -> None:
+        """Have a slot film its next episode."""
+        self._recordings.ask(order)
+        self._wake()
+
+    def read_log(self, slot: int | None, lines: int) -> LogLines:
+        """Return the end of the worker's log, or of the env process that holds `slot`."""
+        return self._coordination.read_log(slot, lines)
+
+    def read_stacks(self) -> LogLines:
+        """Return what every thread of the worker's process is at."""
+        return read_stacks()
+
+    def stop(self) -> WorkerState:
+        """End all loops and every environment; what was not sent stays in the spool.
+
+        Returns:
+            How the worker was in the end.
+        """
+        self._coordination.ask_to_end()
+        self._recordings.close()
+        self._wake()
+        self._coordination.wait_for_loops(CLOSE_SECONDS)
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        self._collector.end()
+        self._coordination.close()
+        with self._lock:
+            return self._state(is_reporting=True)
+
+    def _deliver(self, fragment: Fragment) -> None:
+        self._sender.offer(encode(fragment))
+
+    def _wake(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            worker.wake()
+
+    def _turn(self) -> None:
+        worker = self._worker or self._build()
+        orders = self._coordination.orders
+        if orders is not self._obeyed:
+            self._obey(worker, orders)
+        try:
+            worker.turn()
+        except Exception:
+            # Whatever state it was in, the next turn begins with a new one.
+            self._worker = None
+            worker.close()
+            for slot in range(self._settings.fleet.config.fleet.envs_per_worker):
+                self._collector.aborted(slot)
+            raise
+
+    def _build(self) -> StepRolloutWorker:
+        self._obeyed = IDLE
+        worker = StepRolloutWorker(
+            self._settings,
+            weights=self._weights,
+            progress_handler=self._collector,
+            monitor=self._coordination.monitor,
+            events=self._coordination.events,
+            policy_factory=self._policy_factory,
+            recordings=self._recordings,
+        )
+        worker.is_paused = True
+        self._worker = worker
+        return worker
+
+    def _obey(self, worker: StepRolloutWorker, orders: Orders) -> None:
+        self._collector.set_orders(
+            epoch=orders.epoch,
+            policy_step=orders.policy_step,
+            begins_fragments=orders.desired == "running",
+        )
+        before = self._obeyed
+        if (orders.desired, orders.epoch) != (before.desired, before.epoch):
+            logger.info("ordered: %s, epoch %d", orders.desired, orders.epoch)
+        if orders.policy_step != before.policy_step:
+            logger.info("version %d was announced", orders.policy_step)
+        self._collector.forget_the_old()
+        worker.epoch = orders.epoch
+        worker.is_paused = orders.desired != "running"
+        if orders.desired == "draining":
+            self._collector.drain()
+        self._obeyed = orders
+
+    def _state(self, *, is_reporting: bool) -> WorkerState:
+        being_filled, to_send = self._collector.being_filled, self._sender.waiting
+        return WorkerState(
+            report=self._report(is_reporting=is_reporting),
+            unspent=self._collector.unspent,
+            outstanding=self._collector.unspent + being_filled + to_send,
+            accepted=self._sender.accepted,
+            is_drained=not being_filled and not to_send,
+            is_hopeless=self._worker is not None and self._worker.is_hopeless,
+            refusal=self._weights.refusal,
+            buffered_steps=self._collector.buffered_steps,
+            episodes=self._collector.take_episodes() if is_reporting else [],
+            events=self._coordination.events.take(),
+        )
+
+    def _report(self, *, is_reporting: bool) -> WorkerReport:
+        worker, now = self._worker, time.monotonic()
+        slots = worker.reports() if worker else []
+        common = self._coordination.report(
+            self._condition(worker, now),
+            now=now,
+            pids=[slot.pid for slot in slots if slot.pid],
+            is_reporting=is_reporting,
+        )
+        return replace(
+            common,
+            env_steps=self._collector.env_steps,
+            env_steps_per_second=self._speed(now, is_reporting=is_reporting),
+            fragments_cut=self._collector.fragments_cut,
+            fragments_sent=self._sender.sent,
+            dropped_steps=dict(self._collector.dropped_steps),
+            slots=slots,
+        )
+
+    def _condition(self, worker: StepRolloutWorker | None, now: float) -> tuple[Condition, str]:
+        """Return the state of the worker and, where it is not what is wanted, the reason."""
+        if trouble := self._coordination.trouble(now):
+            return "failed", trouble
+        if worker is None:
+            return "starting", self._coordination.error_of("rollout")
+        if failure := self._failure(worker):
+            return "failed", failure
+        if self._obeyed.desired == "paused":
+            return "paused", ""
+        if self._obeyed.desired == "draining":
+            return "draining", ""
+        return "running", self._hindrance()
+
+    def _failure(self, worker: StepRolloutWorker) -> str:
+        """Return why there is nothing to be expected of the worker; empty if there is."""
+        hung_after = self._settings.fleet.config.environment.hung_after_seconds
+        if worker.hanging_seconds(time.monotonic()) > hung_after:
+            return "an environment in the worker's process hangs"
+        return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
+
+    def _hindrance(self) -> str:
+        active = self._weights.active
+        if active is None or active[0] != self._obeyed.epoch:
+            return self._weights.refusal or "waiting for the trainer's weights"
+        if self._weights.refusal:
+            return self._weights.refusal
+        if not self._collector.unspent and not self._collector.being_filled:
+            return "waiting for room in the buffer"
+        return ""
+
+    def _speed(self, now: float, *, is_reporting: bool) -> float:
+        """Return env steps per second since the last report."""
+        since, before = self._measured
+        steps = self._collector.env_steps
+        if is_reporting:
+            self._measured = (now, steps)
+        return max(0.0, (steps - before) / max(now - since, 1e-3))

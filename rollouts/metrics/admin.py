@@ -1,0 +1,120 @@
+"""Admin of metric layouts and comparisons."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.comparisons import Comparison
+from rollouts.metrics.models.layouts import MetricLayout
+from rollouts.metrics.models.metrics import (
+    MeasureCursor,
+    MetricChunk,
+    MetricSample,
+    MetricSeries,
+    TokenTally,
+)
+from runs.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+)
+
+
+@admin.register(MetricLayout)
+class MetricLayoutAdmin(ReadOnlyAdmin):
+    """How people like to look at the metrics of runs."""
+
+    list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
+    list_select_related = ("run",)
+    list_filter = ("tag", RUN_FILTER)
+    search_fields: tuple[str, ...] = ("name", "owner")
+    search_help_text = "A part of a layout's name, or of whose it is"
+    ordering = ("name",)
+
+
+@admin.register(Comparison)
+class ComparisonAdmin(ReadOnlyAdmin):
+    """Comparisons of runs that people keep."""
+
+    dashboard = "/compare"
+    list_display = ("name", "created_by", "created_at")
+    list_filter = ("created_at",)
+    exclude = ("remarks",)
+    search_fields: tuple[str, ...] = ("name", "created_by")
+    ordering = ("-id",)
+
+
+@admin.register(MetricSample)
+class MetricSampleAdmin(ReadOnlyAdmin):
+    """Numbers that trainers wrote down."""
+
+    may_grow = True
+    dashboard = "/runs/{run}/metrics"
+    list_display = ("at", "run_link", "series", "step", "value")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run", "series")
+    ordering = ("-id",)
+
+
+@admin.register(MetricSeries)
+class MetricSeriesAdmin(ReadOnlyAdmin):
+    """Names that samples came under."""
+
+    may_grow = True
+    dashboard = "/runs/{run}/metrics"
+    list_display = ("name", "run_link", "chunks", "packed_step", "packed_value", "packed_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    search_fields = ("name",)
+    ordering = ("-id",)
+
+
+@admin.register(MetricChunk)
+class MetricChunkAdmin(ReadOnlyAdmin):
+    """Packed samples; their columns are bytes and left out."""
+
+    may_grow = True
+    run_lookup = "series__run"
+    search_fields = ("series__run__name",)
+    list_display = ("id", "series", "number", "samples", "step_min", "step_max")
+    list_filter = (("series__run", AutocompleteSelectFilter),)
+    list_select_related = ("series",)
+    ordering = ("-id",)
+    exclude = ("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount")
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[MetricChunk]":
+        """Return chunks without their bytes."""
+        found: QuerySet[MetricChunk] = super().get_queryset(request)
+        return found.defer(*self.exclude)
+
+
+@admin.register(TokenTally)
+class TokenTallyAdmin(ReadOnlyAdmin):
+    """How many tokens each run has handed out."""
+
+    list_display = ("run_link", "ordinal", "tokens")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(MeasureCursor)
+class MeasureCursorAdmin(ReadOnlyAdmin):
+    """How far the deck has measured each run by itself."""
+
+    list_display = ("run_link", "measured_at", "was_quiet", "accepted", "queued", "batch")
+    list_filter = ("was_quiet", RUN_FILTER)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(Annotation)
+class AnnotationAdmin(ReadOnlyAdmin):
+    """What people wrote upon the charts of runs, what they took away again among it."""
+
+    list_display = ("at", "text", "run_link", "step", "created_by", "deleted_at", "deleted_by")
+    list_select_related = ("run",)
+    list_filter = (RUN_FILTER,)
+    may_grow = True
+    ordering = ("-id",)

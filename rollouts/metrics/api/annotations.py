@@ -1,0 +1,91 @@
+"""Show what stands upon the charts of a run, and let people write upon them."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.metrics.queries.annotations import annotation_row, annotations
+from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, NewAnnotation
+from rollouts.metrics.services.annotations import annotate, delete_annotation
+from runs.api.bodies import answer, read, reason_in
+from runs.api.identity import caller_of, identity_of
+from runs.api.openapi import REASON
+from runs.api.permissions import Readers, scoped
+from runs.core.rights import OPERATE, may_operate
+from runs.selectors import readable_run_id, run_id_named
+
+
+def _writers() -> object:
+    """Return the permission to write: operators, and the trainers of the run."""
+    return scoped("trainer", or_rule=OPERATE)()
+
+
+class AnnotationsView(APIView):
+    """What stands upon the charts of a run beside its numbers."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators and trainers write, everybody of the run reads."""
+        return [_writers() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="annotations_list",
+        responses={200: Annotations},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List annotations.
+
+        Annotations by users, and the changes of the run that charts show.
+        """
+        return answer(annotations(readable_run_id(run), asker=identity_of(request)))
+
+    @extend_schema(
+        operation_id="annotations_write",
+        request=NewAnnotation,
+        responses={201: AnnotationRow},
+        tags=["metrics"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Create an annotation.
+
+        A short text at a point in time, a step or an amount.
+        """
+        actor = identity_of(request)
+        row = annotate(
+            run_id=run_id_named(run),
+            wanted=read(request, NewAnnotation),
+            actor=actor,
+            now=timezone.now(),
+        )
+        return answer(annotation_row(row, names={}, asker=actor), status=201)
+
+
+class AnnotationView(APIView):
+    """One text upon the charts of a run."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may ask: whoever may write; of others' texts only operators decide."""
+        return [_writers()]
+
+    @extend_schema(
+        operation_id="annotations_delete",
+        parameters=[REASON],
+        responses={204: None},
+        tags=["metrics"],
+    )
+    def delete(self, request: Request, run: str, annotation: int) -> HttpResponse:
+        """Delete an annotation.
+
+        Allowed to its author and to operators.
+        """
+        delete_annotation(
+            run_id=run_id_named(run),
+            annotation_id=annotation,
+            actor=identity_of(request),
+            may_operate=may_operate(caller_of(request), run=run),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
+        return HttpResponse(status=204)

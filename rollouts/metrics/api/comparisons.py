@@ -1,0 +1,92 @@
+"""Let people keep comparisons of runs."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.metrics.queries.comparisons import comparison, comparison_list, comparison_row
+from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, KeepComparison
+from rollouts.metrics.services.comparisons import forget_comparison, keep_comparison
+from runs.api.bodies import answer, read, reason_in
+from runs.api.identity import identity_of
+from runs.api.openapi import REASON, problems
+from runs.api.permissions import Operators, Readers
+from runs.selectors.watching import token_names
+
+
+class _ReadOrOperate(APIView):
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may read, and who may change."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+
+class ComparisonsView(_ReadOrOperate):
+    """Comparisons that are kept."""
+
+    @extend_schema(
+        operation_id="comparisons_list",
+        responses={200: Comparisons},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List comparisons.
+
+        Newest first.
+        """
+        del request
+        return answer(comparison_list())
+
+    @extend_schema(
+        operation_id="comparisons_keep",
+        request=KeepComparison,
+        responses={201: ComparisonRow, **problems(409)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Save a comparison.
+
+        Visible to all users; its curves continue with their runs.
+        """
+        actor = identity_of(request)
+        row = keep_comparison(wanted=read(request, KeepComparison), actor=actor, now=timezone.now())
+        return answer(comparison_row(row, names=token_names([actor])), status=201)
+
+
+class ComparisonView(_ReadOrOperate):
+    """One comparison."""
+
+    @extend_schema(
+        operation_id="comparisons_show",
+        responses={200: ComparisonRow},
+        tags=["runs"],
+    )
+    def get(self, request: Request, comparison: int) -> HttpResponse:
+        """Get a comparison."""
+        del request
+        return answer(_found(comparison))
+
+    @extend_schema(
+        operation_id="comparisons_forget",
+        parameters=[REASON],
+        responses={204: None},
+        tags=["runs"],
+    )
+    def delete(self, request: Request, comparison: int) -> HttpResponse:
+        """Delete a comparison.
+
+        Its runs are not changed.
+        """
+        forget_comparison(
+            comparison_id=comparison,
+            actor=identity_of(request),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
+        return HttpResponse(status=204)
+
+
+def _found(comparison_id: int) -> ComparisonRow:
+    return comparison(comparison_id)

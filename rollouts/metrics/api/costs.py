@@ -1,0 +1,44 @@
+"""Let people see what runs cost beside each other."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.metrics.queries.costs import run_costs
+from rollouts.metrics.schemas.costs import RunCosts
+from runs.api.bodies import InvalidBody, answer
+from runs.api.openapi import listed, problems
+from runs.api.permissions import Readers
+from runs.selectors import readable_run
+
+RUNS_AT_MOST: Final = 20
+
+
+class CostsView(APIView):
+    """Costs of several runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_costs",
+        parameters=[
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            )
+        ],
+        responses={200: RunCosts, **problems(404)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get the costs of runs.
+
+        Used and dropped data of runs, and the lifetime of their workers.
+        """
+        text = request.query_params.get("runs", "")
+        names = list(dict.fromkeys(name for name in text.split(",") if name))
+        if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
+            raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+        return answer(RunCosts(results=run_costs([readable_run(name) for name in names])))

@@ -1,0 +1,108 @@
+"""Let people keep ways to look at the metrics of runs."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.metrics.queries.layouts import layout_list, layout_row
+from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, SetMetricLayout
+from rollouts.metrics.services.layouts import change_layout, forget_layout, keep_layout
+from runs.api.bodies import answer, read, reason_in
+from runs.api.identity import caller_of, identity_of
+from runs.api.openapi import REASON, problems
+from runs.api.permissions import LayoutKeepers, Readers
+from runs.core.rights import may_operate
+from runs.selectors import readable_run, run_named
+
+
+class LayoutsView(APIView):
+    """Ways to look at a run's metrics."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: readers list layouts, people create them."""
+        return [LayoutKeepers() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="metric_layouts_list",
+        responses={200: MetricLayouts},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List metric layouts.
+
+        Your own, the run's and those of its tags, by name.
+        """
+        operates = may_operate(caller_of(request), run=run)
+        found = readable_run(run)
+        return answer(layout_list(found, asker=identity_of(request), may_operate=operates))
+
+    @extend_schema(
+        operation_id="metric_layouts_keep",
+        request=SetMetricLayout,
+        responses={201: MetricLayoutRow, **problems(409)},
+        tags=["metrics"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Create a metric layout.
+
+        Shared layouts require the operator role.
+        """
+        row = keep_layout(
+            run=run_named(run),
+            wanted=read(request, SetMetricLayout),
+            actor=identity_of(request),
+            may_operate=may_operate(caller_of(request), run=run),
+            now=timezone.now(),
+        )
+        return answer(layout_row(row, names={}, may_change=True), status=201)
+
+
+class LayoutView(APIView):
+    """One layout."""
+
+    permission_classes = [LayoutKeepers]
+
+    @extend_schema(
+        operation_id="metric_layouts_set",
+        request=SetMetricLayout,
+        responses={200: MetricLayoutRow, **problems(409)},
+        tags=["metrics"],
+    )
+    def put(self, request: Request, run: str, layout: int) -> HttpResponse:
+        """Replace a metric layout.
+
+        Allowed to its author and to operators.
+        """
+        row = change_layout(
+            run=run_named(run),
+            layout_id=layout,
+            wanted=read(request, SetMetricLayout),
+            actor=identity_of(request),
+            may_operate=may_operate(caller_of(request), run=run),
+            now=timezone.now(),
+        )
+        return answer(layout_row(row, names={}, may_change=True))
+
+    @extend_schema(
+        operation_id="metric_layouts_forget",
+        parameters=[REASON],
+        responses={204: None},
+        tags=["metrics"],
+    )
+    def delete(self, request: Request, run: str, layout: int) -> HttpResponse:
+        """Delete a metric layout.
+
+        Allowed to its author and to operators.
+        """
+        forget_layout(
+            run=run_named(run),
+            layout_id=layout,
+            actor=identity_of(request),
+            may_operate=may_operate(caller_of(request), run=run),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
+        return HttpResponse(status=204)

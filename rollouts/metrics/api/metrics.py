@@ -1,0 +1,322 @@
+"""Take the numbers that trainers write down, and give them back as rows, columns and lines."""
+
+import math
+from typing import Any, Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.ingest.services.idempotency import PushKey, once
+from rollouts.control.api.queries import AFTER, LIMIT, page_of
+from rollouts.metrics.queries import series
+from rollouts.metrics.queries.metrics import (
+    KEYS_AT_MOST,
+    SAMPLES_AT_ONCE,
+    metric_keys,
+    metric_names,
+    metrics,
+    samples_of,
+)
+from rollouts.metrics.queries.moments import moment
+from rollouts.metrics.queries.series import AXES, TIMES, Asked
+from rollouts.metrics.rules.series import X_AT_MOST
+from rollouts.metrics.schemas.metrics import (
+    MetricKeys,
+    MetricLines,
+    MetricNames,
+    Metrics,
+    MetricSamples,
+    MetricsPush,
+)
+from rollouts.metrics.schemas.metrics import MetricsReceipt as Receipt
+from rollouts.metrics.schemas.moments import Moment
+from rollouts.metrics.services.metrics import record_metrics
+from runs.api import bodies
+from runs.api.openapi import IDEMPOTENCY_KEY, between, listed, problems
+from runs.api.permissions import Readers, scoped
+from runs.selectors import readable_run, readable_run_id, run_named
+
+RUNS_AT_MOST: Final = 20
+NAMES_AT_MOST: Final = 50
+LINES_AT_MOST: Final = 100
+POINTS_AT_MOST: Final = 2000
+_LONGEST: Final = 2**31 - 1
+
+_LINE_PARAMETERS: Final = [
+    OpenApiParameter(
+        "names", listed(50), required=True, description="Of metrics, comma-separated."
+    ),
+    OpenApiParameter("x", str, enum=AXES, description="What to draw over; `step` if absent."),
+    OpenApiParameter(
+        "from",
+        float,
+        description="First place of the range: a step, tokens, or seconds since 1970 or, of "
+        "`elapsed`, since the run began, below 0 for what was before.",
+    ),
+    OpenApiParameter("to", float, description="Last place of the range."),
+    OpenApiParameter(
+        "points",
+        between(1, POINTS_AT_MOST),
+        description=f"Buckets of a line at most; 1 to {POINTS_AT_MOST}, 1000.",
+    ),
+]
+
+
+class MetricsView(APIView):
+    """Numbers that trainers wrote down."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: trainers write, everybody of the run reads."""
+        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="metrics",
+        parameters=[
+            OpenApiParameter("names", str, description="Comma-separated; absent for all."),
+            AFTER,
+            LIMIT,
+        ],
+        responses={200: Metrics},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List metric samples.
+
+        The newest, oldest first; with `after` only later rows.
+        """
+        after, limit = page_of(request)
+        rows = metrics(
+            readable_run(run).pk, names=_listed(request, "names"), after=after, limit=limit
+        )
+        return bodies.answer(Metrics(results=rows))
+
+    @extend_schema(
+        operation_id="record_metrics",
+        request=MetricsPush,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={201: Receipt, **problems(409, 422)},
+        tags=["metrics"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Record metric samples.
+
+        All or none.
+        """
+        push = bodies.read(request, MetricsPush)
+        key = PushKey.of(request.headers.get("Idempotency-Key"), request.body)
+        run_id, now = run_named(run).pk, timezone.now()
+
+        def store() -> dict[str, Any]:
+            return {"stored": record_metrics(run_id=run_id, push=push, now=now)}
+
+        answer = once(run_id=run_id, key=key, now=now, push=store)
+        response = bodies.answer(Receipt(**answer.content), status=201)
+        if answer.replayed:
+            response["Idempotent-Replayed"] = "true"
+        return response
+
+
+class MetricKeysView(APIView):
+    """Names that a run has samples of."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="metric_keys",
+        parameters=[
+            OpenApiParameter("search", str, description="Words that the name must hold."),
+            OpenApiParameter("prefix", str, description="What the name begins with."),
+            OpenApiParameter("after", str, description="Only names behind this one."),
+            OpenApiParameter(
+                "limit",
+                between(1, KEYS_AT_MOST),
+                description=f"1 to {KEYS_AT_MOST}, 200 if absent.",
+            ),
+        ],
+        responses={200: MetricKeys},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List metrics with their last samples."""
+        limit = bodies.whole_number(request, "limit", default=200, at_least=1, at_most=KEYS_AT_MOST)
+        texts = {name: _text(request, name) for name in ("search", "prefix", "after")}
+        found = metric_keys(readable_run_id(run), limit=limit or 1, **texts)
+        return bodies.answer(found)
+
+
+class MetricNamesView(APIView):
+    """All names at once, for trees of them."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="metric_names",
+        responses={200: MetricNames},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List metric names."""
+        return bodies.answer(metric_names(readable_run_id(run)))
+
+
+class MetricSamplesView(APIView):
+    """Every sample of one name."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="metric_samples",
+        parameters=[
+            OpenApiParameter("name", str, required=True),
+            OpenApiParameter(
+                "after", between(0, _LONGEST), description="Samples to leave out; 0 if absent."
+            ),
+            OpenApiParameter(
+                "limit",
+                between(1, SAMPLES_AT_ONCE),
+                description=f"1 to {SAMPLES_AT_ONCE}, which is the default.",
+            ),
+        ],
+        responses={200: MetricSamples},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List samples of one metric.
+
+        As columns, in the order of arrival.
+        """
+        after = bodies.whole_number(request, "after", default=0, at_least=0, at_most=_LONGEST)
+        limit = bodies.whole_number(
+            request, "limit", default=SAMPLES_AT_ONCE, at_least=1, at_most=SAMPLES_AT_ONCE
+        )
+        found = samples_of(
+            readable_run_id(run), _text(request, "name"), after=after or 0, limit=limit or 1
+        )
+        return bodies.answer(found)
+
+
+class RunLinesView(APIView):
+    """Lines of one run's charts."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="metric_lines",
+        parameters=_LINE_PARAMETERS,
+        responses={200: MetricLines},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get metric curves.
+
+        Minimum, maximum, last and mean value of each bucket.
+        """
+        return _lines(request, [run])
+
+
+class LinesView(APIView):
+    """Lines of several runs in one chart."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="metric_lines_of_runs",
+        parameters=[
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            ),
+            *_LINE_PARAMETERS,
+        ],
+        responses={200: MetricLines, **problems(404)},
+        tags=["metrics"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get metric curves of several runs.
+
+        One line for each run and metric.
+        """
+        runs = _listed(request, "runs")
+        if not 1 <= len(runs) <= RUNS_AT_MOST:
+            raise bodies.InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+        return _lines(request, runs)
+
+
+class MomentView(APIView):
+    """A point of a chart."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="moment",
+        parameters=[
+            OpenApiParameter("name", str, required=True, description="Of the metric."),
+            *(one for one in _LINE_PARAMETERS if one.name in {"x", "from", "to"}),
+        ],
+        responses={200: Moment},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the context of a metric range.
+
+        Policy versions and batches at the time of the samples.
+        """
+        asked = _asked(request)
+        return bodies.answer(moment(readable_run(run), _text(request, "name"), asked))
+
+
+def _lines(request: Request, runs: list[str]) -> HttpResponse:
+    names = _listed(request, "names")
+    most = min(NAMES_AT_MOST, LINES_AT_MOST // len(runs))
+    if not 1 <= len(names) <= most:
+        raise bodies.InvalidBody("names", f"must name 1 to {most} metrics of {len(runs)} runs")
+    asked = _asked(request)
+    run_ids = [(run, readable_run_id(run)) for run in runs]
+    lines = series.lines(run_ids, names, asked)
+    return bodies.answer(MetricLines(x=asked.axis, lines=lines))  # type: ignore[arg-type]
+
+
+def _asked(request: Request) -> Asked:
+    axis = request.query_params.get("x", "step")
+    if axis not in AXES:
+        raise bodies.InvalidBody("x", f"must be one of {', '.join(AXES)}")
+    unit = 1_000_000 if axis in TIMES else 1
+    # A run may measure before its trainer comes.
+    least = -X_AT_MOST if axis == "elapsed" else 0
+    first = _place(request, "from", unit=unit, least=least, default=least)
+    last = _place(request, "to", unit=unit, least=least, default=X_AT_MOST)
+    if first > last:
+        raise bodies.InvalidBody("to", "must not lie before `from`")
+    points = bodies.whole_number(
+        request, "points", default=1000, at_least=1, at_most=POINTS_AT_MOST
+    )
+    return Asked(axis=axis, first=math.ceil(first), last=math.floor(last), at_most=points or 1)
+
+
+def _place(request: Request, name: str, *, unit: int, least: int, default: int) -> float:
+    raw = request.query_params.get(name)
+    if raw is None:
+        return default
+    try:
+        # Whole numbers stay exact beyond 2**53.
+        place = int(raw) * unit if raw.isascii() and raw.isdigit() else float(raw) * unit
+    except ValueError:
+        place = math.nan
+    if not least <= place <= X_AT_MOST:
+        bounds = f"{-(-least // unit)} to {X_AT_MOST // unit}"
+        raise bodies.InvalidBody(name, f"must be a number from {bounds}")
+    return place
+
+
+def _listed(request: Request, name: str) -> list[str]:
+    found = [one for one in _text(request, name).split(",") if one]
+    return list(dict.fromkeys(found))
+
+
+def _text(request: Request, name: str) -> str:
+    text = request.query_params.get(name, "")
+    if "\x00" in text:
+        raise bodies.InvalidBody(name, "must not contain the NUL character")
+    return text

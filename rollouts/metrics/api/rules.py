@@ -1,0 +1,94 @@
+"""Let people see what a rule would have told before they make it."""
+
+import math
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.metrics.queries.rules import Draft, preview
+from rollouts.metrics.schemas.rules import RulePreview
+from runs.api.bodies import InvalidBody, answer, whole_number
+from runs.api.openapi import between
+from runs.api.permissions import Readers
+from runs.core.alert_rules import LONGEST_SECONDS, Comparator, Limit
+from runs.services.alert_rules import scope_of
+
+HOURS_AT_MOST = 24 * 30
+
+
+class RulePreviewView(APIView):
+    """A rule that is not made yet."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alert_rules_preview",
+        parameters=[
+            OpenApiParameter("metric", required=True),
+            OpenApiParameter("comparator", required=True, enum=[str(one) for one in Comparator]),
+            OpenApiParameter(
+                "threshold", float, description="Absent for `not_finite` and `no_data`."
+            ),
+            OpenApiParameter(
+                "for_seconds",
+                between(0, LONGEST_SECONDS),
+                description="How long it may be so; 0 if absent.",
+            ),
+            OpenApiParameter("run", description="The one run that it is about."),
+            OpenApiParameter("filter", description="Else: the runs that this filter asks for."),
+            OpenApiParameter(
+                "hours",
+                between(1, HOURS_AT_MOST),
+                description=f"1 to {HOURS_AT_MOST}; 24 if absent.",
+            ),
+        ],
+        responses={200: RulePreview},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Backtest an alert rule.
+
+        Returns the periods in which the rule would have fired, with the curves. Stores
+        nothing.
+        """
+        hours = whole_number(request, "hours", default=24, at_least=1, at_most=HOURS_AT_MOST)
+        for_seconds = whole_number(
+            request, "for_seconds", default=0, at_least=0, at_most=LONGEST_SECONDS
+        )
+        comparator = _word(request, "comparator")
+        if comparator not in {str(one) for one in Comparator}:
+            raise InvalidBody("comparator", f"must be one of {', '.join(Comparator)}")
+        metric = _word(request, "metric")
+        if not metric:
+            raise InvalidBody("metric", "must be named")
+        draft = Draft(
+            metric=metric,
+            limit=Limit(
+                comparator=Comparator(comparator),
+                threshold=_number(request, "threshold"),
+                for_seconds=for_seconds or 0,
+            ),
+            **scope_of(run=_word(request, "run") or None, run_filter=_word(request, "filter")),
+        )
+        return answer(preview(draft, hours=hours or 1, now=timezone.now()))
+
+
+def _word(request: Request, name: str) -> str:
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    return word
+
+
+def _number(request: Request, name: str) -> float | None:
+    raw = request.query_params.get(name, "")
+    try:
+        value = float(raw) if raw else None
+    except ValueError:
+        value = math.nan
+    if value is not None and not math.isfinite(value):
+        raise InvalidBody(name, "must be a finite number")
+    return value

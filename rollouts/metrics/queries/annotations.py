@@ -1,0 +1,122 @@
+"""Read what stands upon the charts of a run, and where on each axis."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from buffer.items.queries import database
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.queries.metrics import EPOCH
+from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, ChartEvent
+from runs.models import RunEvent
+from runs.selectors.watching import shown_name, token_names
+
+ANNOTATIONS_AT_MOST: Final = 200
+EVENTS_AT_MOST: Final = 100
+SHOWN_EVENTS: Final = (
+    "status",
+    "settings_changed",
+    "epoch_opened",
+    "archived",
+    "environment_changed",
+)
+_MEASURED_OFTEN: Final = ("rolldeck/accepted_per_second", "rolldeck/queue/depth")
+# The last sample by then: one that is a row yet, or else one of the last chunk that had begun.
+_PLACES: Final = """
+    SELECT tail.step, tail.amount, c.times, c.steps, c.amounts
+    FROM unnest(%(at)s::timestamptz[], %(micros)s::bigint[]) WITH ORDINALITY t(at, micros, place)
+    LEFT JOIN LATERAL (
+        SELECT step, amount FROM rollouts_metricsample
+        WHERE series_id = %(series)s AND at <= t.at ORDER BY id DESC LIMIT 1
+    ) tail ON true
+    LEFT JOIN LATERAL (
+        SELECT times, steps, amounts FROM rollouts_metricchunk
+        WHERE series_id = %(series)s AND time_min <= t.micros ORDER BY number DESC LIMIT 1
+    ) c ON tail.step IS NULL
+    ORDER BY t.place"""
+
+
+class AnnotationNotFound(LookupError):
+    """The run has no such annotation."""
+
+
+class Place(NamedTuple):
+    """Where a moment lies on the axes that are no time; None before anything was measured."""
+
+    step: int | None
+    amount: int | None
+
+
+def annotations(run_id: int, *, asker: str) -> Annotations:
+    """Return what people wrote upon a run's charts, and which changes of it they show."""
+    rows = list(
+        Annotation.objects.filter(run_id=run_id, deleted_at=None).order_by("-at", "-pk")[
+            :ANNOTATIONS_AT_MOST
+        ]
+    )[::-1]
+    names = token_names(row.created_by for row in rows)
+    found = RunEvent.objects.filter(run_id=run_id, kind__in=SHOWN_EVENTS).order_by("-pk")
+    events = list(found[:EVENTS_AT_MOST])[::-1]
+    places = places_of(run_id, [event.at for event in events])
+    return Annotations(
+        results=[annotation_row(row, names=names, asker=asker) for row in rows],
+        events=[
+            ChartEvent(
+                id=event.pk,
+                kind=event.kind,
+                message=event.message,
+                at=event.at,
+                step=place.step,
+                amount=place.amount,
+            )
+            for event, place in zip(events, places, strict=True)
+        ],
+    )
+
+
+def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> AnnotationRow:
+    """Return an annotation as pages show it; `names` are those of tokens, by identity."""
+    return AnnotationRow(
+        id=row.pk,
+        text=row.text,
+        at=row.at,
+        step=row.step,
+        amount=row.amount,
+        created_at=row.created_at,
+        created_by=shown_name(row.created_by, names),
+        is_own=row.created_by == asker,
+    )
+
+
+def places_of(run_id: int, moments: Sequence[datetime]) -> list[Place]:
+    """Return where moments lie on the charts of a run, by what was measured last until then."""
+    series_id = _reference(run_id)
+    if series_id is None or not moments:
+        return [Place(None, None) for _ in moments]
+    micros = [(at - EPOCH) // timedelta(microseconds=1) for at in moments]
+    asked = {"series": series_id, "at": list(moments), "micros": micros}
+    with database.cursor() as cursor:
+        rows = cursor.execute(_PLACES, asked, binary=True).fetchall()
+    return [_place(row, at) for row, at in zip(rows, micros, strict=True)]
+
+
+def _reference(run_id: int) -> int | None:
+    """Return a series of the run that was measured often: one of the deck's own if there is one."""
+    series = MetricSeries.objects.filter(run_id=run_id)
+    own = series.filter(name__in=_MEASURED_OFTEN).order_by("name")
+    found = own.values_list("pk", flat=True).first()
+    return found or series.order_by("-chunks", "pk").values_list("pk", flat=True).first()
+
+
+def _place(row: tuple[Any, ...], micros: int) -> Place:
+    step, amount, *packed = row
+    if step is not None:
+        return Place(step, amount)
+    if packed[0] is None:
+        return Place(None, None)
+    times, steps, amounts = (np.frombuffer(raw, ">i8") for raw in packed)
+    index = int(np.flatnonzero(times <= micros)[-1])
+    return Place(int(steps[index]), int(amounts[index]))

@@ -1,0 +1,194 @@
+"""Read the samples of metrics as they came, and the names that they came under."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from django.db.models import F, Max
+from numpy.typing import NDArray
+
+from buffer.items.queries import database
+from rollouts.control.rules.pages import ROWS_AT_MOST
+from rollouts.metrics.models.metrics import MetricSample, MetricSeries
+from rollouts.metrics.rules.figures import written
+from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.schemas.metrics import (
+    MetricKey,
+    MetricKeys,
+    MetricNames,
+    MetricNews,
+    MetricRow,
+    MetricSamples,
+)
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+KEYS_AT_MOST: Final = 500
+SAMPLES_AT_ONCE: Final = 10 * CHUNK_SAMPLES
+
+# The tail has the number that its first chunk will have.
+_SAMPLES: Final = """
+    SELECT number, steps, numbers, times, amounts FROM (
+        SELECT number, steps, numbers, times, amounts FROM rollouts_metricchunk
+        WHERE series_id = %(series)s AND number BETWEEN %(first)s AND %(last)s
+        UNION ALL
+        SELECT s.chunks, t.* FROM rollouts_metricseries s, LATERAL (
+            SELECT string_agg(int8send(step), ''::bytea ORDER BY id),
+                string_agg(float8send(value), ''::bytea ORDER BY id),
+                string_agg(int8send((extract(epoch FROM at) * 1000000)::bigint), ''::bytea
+                    ORDER BY id),
+                string_agg(int8send(amount), ''::bytea ORDER BY id)
+            FROM rollouts_metricsample WHERE series_id = s.id AND s.chunks <= %(last)s
+        ) t WHERE s.id = %(series)s
+    ) found (number, steps, numbers, times, amounts) ORDER BY number"""
+_LAST: Final = """
+    SELECT s.id, s.name, COALESCE(m.step, s.packed_step), COALESCE(m.value, s.packed_value),
+        COALESCE(m.at, s.packed_at)
+    FROM rollouts_metricseries s
+    LEFT JOIN LATERAL (
+        SELECT step, value, at FROM rollouts_metricsample
+        WHERE series_id = s.id ORDER BY id DESC LIMIT 1
+    ) m ON true
+    WHERE s.id = ANY(%s) ORDER BY s.name"""
+
+
+class NoSuchMetric(LookupError):
+    """The run has no samples of that name."""
+
+
+class Sample(NamedTuple):
+    """The newest sample of a name."""
+
+    step: int
+    value: float
+    at: datetime
+
+
+def metrics(
+    run_id: int, *, names: Iterable[str] = (), after: int | None, limit: int
+) -> list[MetricRow]:
+    """Return the newest samples of the named metrics (all when there are no names), oldest first.
+
+    The first ones after row `after`, if it is given. Old samples are packed: :func:`samples_of`
+    and the lines of charts have them.
+    """
+    found = MetricSample.objects.filter(run_id=run_id)
+    wanted = list(names)
+    if wanted:
+        ids = MetricSeries.objects.filter(run_id=run_id, name__in=wanted).values_list("pk")
+        found = found.filter(series_id__in=[pk for (pk,) in ids])
+    rows = found.annotate(name=F("series__name")).values_list("id", "at", "name", "step", "value")
+    limit = min(limit, ROWS_AT_MOST)
+    if after is None:
+        page = list(rows.order_by("-id")[:limit])[::-1]
+    else:
+        page = list(rows.filter(id__gt=after).order_by("id")[:limit])
+    return [
+        MetricRow(id=pk, at=at, name=name, step=step, value=written(value))
+        for pk, at, name, step, value in page
+    ]
+
+
+def metric_part(run_id: int) -> MetricNews:
+    """Return how many names a run has, and the newest sample: enough to know of news."""
+    newest = MetricSample.objects.filter(run_id=run_id).aggregate(Max("id"))["id__max"]
+    keys = MetricSeries.objects.filter(run_id=run_id).count()
+    return MetricNews(keys=keys, newest=newest or 0)
+
+
+def metric_keys(
+    run_id: int, *, search: str = "", prefix: str = "", after: str = "", limit: int
+) -> MetricKeys:
+    """Return a run's names in their order, after name `after`.
+
+    Args:
+        run_id: The run.
+        search: Words; each must occur in the name, in any case.
+        prefix: What the name begins with.
+        after: The last name of the page before.
+        limit: Names at most.
+    """
+    found = MetricSeries.objects.filter(run_id=run_id, name__startswith=prefix)
+    for word in search.split():
+        found = found.filter(name__icontains=word)
+    total = found.count()
+    page = list(found.filter(name__gt=after).order_by("name")[: limit + 1])
+    last = last_samples([series.pk for series in page[:limit]])
+    rows = [
+        MetricKey(name=name, step=one.step, value=written(one.value), at=one.at)
+        for name, one in last.items()
+    ]
+    more = page[limit - 1].name if len(page) > limit else None
+    return MetricKeys(results=rows, total=total, next=more)
+
+
+def metric_names(run_id: int) -> MetricNames:
+    """Return all names of a run in their order, and nothing else of them."""
+    names = MetricSeries.objects.filter(run_id=run_id).order_by("name")
+    return MetricNames(names=list(names.values_list("name", flat=True)))
+
+
+def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:
+    """Return the newest sample by name, names in their order."""
+    with database.cursor() as cursor:
+        rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
+    return {name: Sample(*sample) for _, name, *sample in rows if sample[0] is not None}
+
+
+def newest_samples(series_ids: Sequence[int]) -> dict[int, Sample]:
+    """Return the newest sample of each series that has one, by the series."""
+    with database.cursor() as cursor:
+        rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
+    return {pk: Sample(*sample) for pk, _, *sample in rows if sample[0] is not None}
+
+
+def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSamples:
+    """Return samples of one name in the order of arrival, but for the first `after`.
+
+    Raises:
+        NoSuchMetric: If the run has no samples of that name.
+    """
+    series = MetricSeries.objects.filter(run_id=run_id, name=name).values_list("pk", flat=True)
+    series_id = series.first()
+    if series_id is None:
+        raise NoSuchMetric(f"there are no samples of {name!r}")
+    asked = {"series": series_id, "first": after // CHUNK_SAMPLES}
+    asked["last"] = (after + limit) // CHUNK_SAMPLES
+    with database.cursor() as cursor:
+        # One statement, one look: what is packed meanwhile is neither missed nor seen twice.
+        rows = cursor.execute(_SAMPLES, asked, binary=True).fetchall()
+    parts = [_Columns.read(row) for row in rows]
+    begin = rows[0][0] * CHUNK_SAMPLES
+    steps, values, times, amounts = (
+        np.concatenate(column)[max(0, after - begin) :] for column in zip(*parts, strict=True)
+    )
+    page = slice(0, limit)
+    return MetricSamples(
+        name=name,
+        step=steps[page].tolist(),
+        value=[written(value) for value in values[page].tolist()],
+        at=(times[page] / 1e6).tolist(),
+        amount=amounts[page].tolist(),
+        next=after + limit if len(steps) > limit else None,
+    )
+
+
+def moment(micros: int) -> datetime:
+    """Return µs since 1970 as a time."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+class _Columns(NamedTuple):
+    """Samples in the order of arrival; columns of equal length."""
+
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+    times: NDArray[np.int64]
+    amounts: NDArray[np.int64]
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> "_Columns":
+        _, steps, values, times, amounts = (raw or b"" for raw in row)
+        places = (np.frombuffer(raw, ">i8").astype(np.int64) for raw in (steps, times, amounts))
+        step, time, amount = places
+        return cls(step, np.frombuffer(values, ">f8").astype(np.float64), time, amount)

@@ -1,0 +1,123 @@
+"""Say what was going on in a run at a point of a chart: which weights, which batches."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from buffer.batches.queries.batches_around import batches_around
+from buffer.items.models.items import Batch
+from buffer.items.queries import database
+from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.queries.metrics import NoSuchMetric
+from rollouts.metrics.queries.series import Asked, as_kept
+from rollouts.metrics.schemas.moments import Moment, MomentBatch, MomentVersion
+from runs.models import PolicyVersion, Run
+
+_CHUNKS_LOOKED_AT: Final = 8
+"""At each end of a stretch: a chunk may span it and hold none of its samples."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMNS: Final = {
+    "step": ("steps", "m.step"),
+    "time": ("times", "(extract(epoch FROM m.at) * 1000000)::bigint"),
+    "amount": ("amounts", "m.amount"),
+}
+_CHUNK: Final = """(SELECT {packed}, times, steps, amounts FROM rollouts_metricchunk
+    WHERE series_id = %(series)s AND {x}_max >= %(first)s AND {x}_min <= %(last)s
+    ORDER BY number {order} LIMIT %(chunks)s)"""
+_TAIL: Final = """SELECT m.at, m.step, m.amount FROM rollouts_metricsample m
+    WHERE m.series_id = %(series)s AND {place} BETWEEN %(first)s AND %(last)s
+    ORDER BY m.id {order} LIMIT 1"""
+
+
+def moment(run: Run, name: str, asked: Asked) -> Moment:
+    """Return what was going on in a run while some samples of a metric came in.
+
+    Args:
+        run: The run.
+        name: Of the metric.
+        asked: The stretch of a chart that the samples lie in; its buckets count for nothing.
+
+    Raises:
+        NoSuchMetric: If there is no sample in it.
+    """
+    found = _samples(run, name, as_kept(asked, run.pk))
+    if not found:
+        raise NoSuchMetric(f"the run has no sample of {name!r} in this stretch")
+    last = max(found)
+    began_at, ended_at = min(found).at, last.at
+    around = batches_around(run.pk, began_at=began_at, ended_at=ended_at)
+    published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
+    version = published.order_by("-id").only("epoch", "step", "published_at").first()
+    return Moment(
+        began_at=began_at,
+        ended_at=ended_at,
+        step=last.step,
+        amount=last.amount,
+        version=None
+        if version is None
+        else MomentVersion(
+            id=version.pk,
+            epoch=version.epoch,
+            step=version.step,
+            published_at=version.published_at,
+        ),
+        handed_out=around.handed_out,
+        batches=[_shown(batch, began_at) for batch in around.batches],
+    )
+
+
+class _At(NamedTuple):
+    """Where a sample came in."""
+
+    at: datetime
+    step: int
+    amount: int
+
+
+def _samples(run: Run, name: str, asked: Asked) -> list[_At]:
+    """Return the first and the last samples of the stretch that came in; or nothing."""
+    series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
+    packed, place = _COLUMNS[asked.axis]
+    texts = {"packed": packed, "x": asked.axis, "place": place}
+    bounds: dict[str, Any] = {
+        "series": series,
+        "first": asked.first,
+        "last": asked.last,
+        "chunks": _CHUNKS_LOOKED_AT,
+    }
+    ends = [{**texts, "order": order} for order in ("ASC", "DESC")]
+    with database.cursor() as cursor:
+        packed_ends = " UNION ALL ".join(_CHUNK.format(**end) for end in ends)
+        chunks = cursor.execute(packed_ends, bounds, binary=True).fetchall()
+        tails = [cursor.execute(_TAIL.format(**end), bounds).fetchone() for end in ends]
+    return [*_packed(chunks, asked), *(_At(*tail) for tail in tails if tail)]
+
+
+def _packed(chunks: list[Any], asked: Asked) -> Iterator[_At]:
+    for chunk in chunks:
+        places, *columns = (np.frombuffer(raw, ">i8") for raw in chunk)
+        inside = (places >= asked.first) & (places <= asked.last)
+        times, steps, amounts = (column[inside] for column in columns)
+        for index in {0, len(times) - 1} if len(times) else ():
+            at = _EPOCH + timedelta(microseconds=int(times[index]))
+            yield _At(at, int(steps[index]), int(amounts[index]))
+
+
+def _shown(batch: Batch, began_at: datetime) -> MomentBatch:
+    trainer = batch.trainer
+    return MomentBatch(
+        id=str(batch.pk),
+        ordinal=batch.ordinal,
+        kind=batch.kind,  # type: ignore[arg-type]
+        state=batch.state,  # type: ignore[arg-type]
+        trainer=None if trainer is None else trainer.name or trainer.identity,
+        items=batch.items,
+        epoch=batch.epoch,
+        policy_step=batch.policy_step,
+        leased_at=batch.leased_at,
+        lease_expires_at=batch.lease_expires_at,
+        settled_at=batch.settled_at,
+        in_hand=batch.settled_at is None or batch.settled_at >= began_at,
+    )

@@ -1,0 +1,207 @@
+"""See which rules that people made are broken now, and when one would have been."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final, NamedTuple
+
+from django.db.models import F, Max
+
+from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
+from rollouts.metrics.queries.metrics import EPOCH, Sample, moment, newest_samples
+from rollouts.metrics.queries.series import Asked, blocks_of_series, drawn
+from rollouts.metrics.rules.breaches import Spell, spells
+from rollouts.metrics.rules.figures import written
+from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
+from rollouts.metrics.schemas.rules import FiredSpell, PreviewedRun, RulePreview
+from runs.core.alert_rules import Limit
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
+from runs.models import AlertRule
+from runs.selectors.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
+
+RUNS_AT_MOST: Final = 1_000
+"""Runs that one rule is watched in, the newest."""
+READ_AT_ONCE: Final = 50
+"""Series of which the past is read together."""
+FINENESS: Final = 2_000
+RUNS_PREVIEWED: Final = 8
+POINTS_PREVIEWED: Final = 400
+
+
+class _Watched(NamedTuple):
+    """A series that a rule is about."""
+
+    series_id: int
+    run_id: int
+    run: str
+    status_since: datetime
+    newest: Sample
+
+
+def broken_rules(now: datetime) -> list[Condition]:
+    """Return the rules that are broken in runs now, a condition for each run.
+
+    A rule costs two questions; the past of a series is read only while its newest sample is beyond
+    the limit and that has to last for a while.
+    """
+    found = (condition for rule in enabled_rules() for condition in _conditions(rule, now=now))
+    return list(islice(found, SEEN_AT_MOST))
+
+
+def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
+    if rule.limit.is_silence:
+        yield from _silences(rule, now=now)
+        return
+    beyond = [one for one in _watched(rule, now=now) if rule.limit.is_broken_by(one.newest.value)]
+    if rule.for_seconds == 0:
+        since = {one.series_id: one.newest.at for one in beyond}
+    else:
+        since = _since([one.series_id for one in beyond], rule.limit, now=now)
+    for one in beyond:
+        if one.series_id in since:
+            yield _condition(rule, one, since=since[one.series_id])
+
+
+def _silences(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
+    """Yield where a metric that came before comes no more.
+
+    Nothing is expected of a run that is paused: the time counts from when it last went on.
+    """
+    wait = timedelta(seconds=rule.for_seconds)
+    for one in _watched(rule, now=now):
+        since = max(one.newest.at, one.status_since)
+        if now - since >= wait:
+            yield _condition(rule, one, since=since)
+
+
+def _watched(rule: AlertRule, *, now: datetime) -> list[_Watched]:
+    runs = watched_runs(rule, now=now).order_by("-pk").values("pk")[:RUNS_AT_MOST]
+    series = MetricSeries.objects.filter(name=rule.metric, run_id__in=runs)
+    rows = list(
+        series.order_by("-run_id").values_list(
+            *("pk", "run_id", "run__name", "run__status_changed_at")
+        )
+    )
+    newest = newest_samples([row[0] for row in rows])
+    return [
+        _Watched(series_id, run_id, run, since, newest[series_id])
+        for series_id, run_id, run, since in rows
+        if series_id in newest
+    ]
+
+
+def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[int, datetime]:
+    """Return since when the series are beyond the limit, of those that are so for long enough."""
+    found = {}
+    for at in range(0, len(series_ids), READ_AT_ONCE):
+        some = series_ids[at : at + READ_AT_ONCE]
+        asked = Asked(axis="time", first=_look_back(some, limit, now=now), at_most=FINENESS)
+        for series_id, blocks in blocks_of_series(some, asked).items():
+            lasting = spells(condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now))
+            if lasting and lasting[-1].ended is None:
+                found[series_id] = moment(lasting[-1].began)
+    return found
+
+
+def _look_back(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> int:
+    """Return from when to read, so that what held at the begin of the time is among it."""
+    begin = _micros(now - timedelta(seconds=limit.for_seconds))
+    chunks = MetricChunk.objects.filter(series_id__in=series_ids, time_min__lte=begin)
+    starts = chunks.order_by().values("series_id").annotate(start=Max("time_min"))
+    return min((row["start"] for row in starts), default=0)
+
+
+def _condition(rule: AlertRule, one: _Watched, *, since: datetime) -> Condition:
+    return Condition(
+        kind=AlertKind.RULE,
+        run_id=one.run_id,
+        subject=str(rule.pk),
+        severity=Severity(rule.severity),
+        message=f"{rule.metric} of {one.run} is {rule.limit.words}",
+        details={
+            "title": rule.name,
+            "runbook": rule.runbook,
+            "metric": rule.metric,
+            "threshold": rule.threshold,
+            "value": written(one.newest.value),
+            "step": one.newest.step,
+            "since": since.isoformat(),
+        },
+    )
+
+
+class Draft(NamedTuple):
+    """A rule that is not made yet."""
+
+    metric: str
+    limit: Limit
+    run_id: int | None
+    run_filter: str
+
+
+def preview(draft: Draft, *, hours: int, now: datetime) -> RulePreview:
+    """Return what a rule would have told of the last hours, had there been it, run by run.
+
+    The newest runs that have the metric are shown, those that are over among them: of these the
+    hours before their last sample.
+    """
+    runs = runs_of(run_id=draft.run_id, run_filter=draft.run_filter, now=now)
+    series = MetricSeries.objects.filter(name=draft.metric, run_id__in=runs.values("pk"))
+    shown = series.annotate(state=F("run__status")).order_by("-run_id")
+    rows = list(shown.values_list("pk", "run__name", "state")[:RUNS_PREVIEWED])
+    newest = newest_samples([pk for pk, _, _ in rows])
+    return RulePreview(
+        words=draft.limit.words,
+        runs=runs.count(),
+        measured=series.count(),
+        results=[
+            _previewed(draft, row, newest[row[0]], hours=hours, now=now)
+            for row in rows
+            if row[0] in newest
+        ],
+    )
+
+
+def _previewed(
+    draft: Draft, row: tuple[int, str, str], newest: Sample, *, hours: int, now: datetime
+) -> PreviewedRun:
+    series_id, run, state = row
+    is_watched = state in WATCHED
+    end = now if is_watched else newest.at
+    begin = end - timedelta(hours=hours)
+    first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)
+    asked = Asked(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
+    blocks = condensed(blocks_of_series([series_id], asked)[series_id], at_most=FINENESS)
+    fired = spells(blocks.blocks, draft.limit, until=_micros(end))
+    lasted = draft.limit.for_seconds
+    line = drawn(run, draft.metric, blocks.blocks, asked._replace(at_most=POINTS_PREVIEWED))
+    return PreviewedRun(
+        run=run,
+        is_watched=is_watched,
+        began_at=begin,
+        ended_at=end,
+        line=line,
+        accuracy_seconds=_widest(blocks.blocks) / 1e6,
+        fired=[
+            _fired(spell, lasted=lasted)
+            for spell in fired
+            if spell.ended is None or spell.ended >= _micros(begin)
+        ],
+    )
+
+
+def _widest(blocks: Blocks) -> int:
+    return int((blocks["x_last"] - blocks["x_first"]).max(initial=0))
+
+
+def _fired(spell: Spell, *, lasted: int) -> FiredSpell:
+    began = moment(spell.began)
+    return FiredSpell(
+        began_at=began,
+        raised_at=began + timedelta(seconds=lasted),
+        ended_at=None if spell.ended is None else moment(spell.ended),
+    )
+
+
+def _micros(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,193 @@
+"""Draw lines from millions of samples: from blocks where they suffice, else from the samples."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from django.db.models.functions import Coalesce
+
+from buffer.items.queries import database
+from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.queries.metrics import EPOCH
+from rollouts.metrics.rules.series import (
+    BLOCK,
+    BLOCK_SAMPLES,
+    X_AT_MOST,
+    Blocks,
+    blocks_of,
+    condensed,
+)
+from rollouts.metrics.schemas.metrics import MetricLine
+from runs.models import Run
+
+AXES: Final = ("step", "time", "elapsed", "amount")
+"""`elapsed` is the time since the run began: since its first trainer came, or it was made."""
+TIMES: Final = ("time", "elapsed")
+"""Those kept in µs and given in seconds."""
+SAMPLES_READ: Final = 600_000
+"""Samples, besides blocks, that the lines of one chart are drawn from, about."""
+_MICROS: Final = "(extract(epoch FROM m.at) * 1000000)::bigint"
+_TAIL_PLACE: Final = {"step": "m.step", "time": _MICROS, "amount": "m.amount"}
+_PACKED: Final = {"step": "steps", "time": "times", "amount": "amounts"}
+
+_COUNT: Final = """
+    SELECT s.id, SUM(c.samples)::bigint
+    FROM unnest(%(series)s::bigint[], %(first)s::bigint[], %(last)s::bigint[]) AS s(id, first, last)
+    JOIN rollouts_metricchunk c
+        ON c.series_id = s.id AND c.{x}_max >= s.first AND c.{x}_min <= s.last
+    GROUP BY s.id"""
+# One statement, one look: a sample that is packed meanwhile is neither missed nor seen twice.
+# Chunks that lie in the range as a whole give their blocks, those at its edges their samples.
+_READ: Final = """
+    SELECT s.id, c.blocks, c.places, c.numbers, t.places, t.numbers
+    FROM unnest(%(series)s::bigint[], %(first)s::bigint[], %(last)s::bigint[], %(whole)s::bool[])
+        AS s(id, first, last, whole)
+    CROSS JOIN LATERAL (
+        SELECT string_agg(by_{x}, ''::bytea ORDER BY number) FILTER (WHERE inside) AS blocks,
+            string_agg({packed}, ''::bytea ORDER BY number) FILTER (WHERE NOT inside) AS places,
+            string_agg(numbers, ''::bytea ORDER BY number) FILTER (WHERE NOT inside) AS numbers
+        FROM (
+            SELECT *, s.whole AND {x}_min >= s.first AND {x}_max <= s.last AS inside
+            FROM rollouts_metricchunk
+            WHERE series_id = s.id AND {x}_max >= s.first AND {x}_min <= s.last
+        ) found
+    ) c
+    CROSS JOIN LATERAL (
+        SELECT string_agg(int8send({place}), ''::bytea ORDER BY m.id) AS places,
+            string_agg(float8send(m.value), ''::bytea ORDER BY m.id) AS numbers
+        FROM rollouts_metricsample m WHERE m.series_id = s.id
+    ) t"""
+
+
+class Asked(NamedTuple):
+    """What part of a chart to draw, and how finely."""
+
+    axis: str
+    """One of :data:`AXES`."""
+    first: int = 0
+    """Least place, in steps, µs since 1970 or since the run began, or tokens (env steps)."""
+    last: int = X_AT_MOST
+    at_most: int = 1000
+    """Buckets of a line."""
+
+
+def lines(
+    run_ids: Sequence[tuple[str, int]], names: Sequence[str], asked: Asked
+) -> list[MetricLine]:
+    """Return a line for each run and each name; an empty one where a run has no such samples.
+
+    Args:
+        run_ids: Names and ids of runs.
+        names: Of metrics.
+        asked: The part to draw; every sample in it, and none outside, is in exactly one bucket.
+    """
+    wanted = [run_id for _, run_id in run_ids]
+    found = MetricSeries.objects.filter(run_id__in=wanted, name__in=list(names))
+    ids = {(run_id, name): pk for pk, run_id, name in found.values_list("pk", "run_id", "name")}
+    begins = _begins(wanted) if asked.axis == "elapsed" else {}
+    blocks = _blocks_of({pk: begins.get(run_id, 0) for (run_id, _), pk in ids.items()}, asked)
+    nothing = np.empty(0, BLOCK)
+    return [
+        drawn(run, name, blocks.get(ids.get((run_id, name), -1), nothing), asked)
+        for run, run_id in run_ids
+        for name in names
+    ]
+
+
+def blocks_of_series(series_ids: Sequence[int], asked: Asked) -> dict[int, Blocks]:
+    """Return by series what lies in a range of its own axis (not `elapsed`), in order of arrival.
+
+    A series without samples there has no blocks.
+    """
+    return _blocks_of(dict.fromkeys(series_ids, 0), asked)
+
+
+def as_kept(asked: Asked, run_id: int) -> Asked:
+    """Return the same part of a run's chart over what is kept: of `elapsed` the moments."""
+    if asked.axis != "elapsed":
+        return asked
+    return _shifted(asked, _begins([run_id])[run_id])._replace(axis="time")
+
+
+def _begins(run_ids: Sequence[int]) -> dict[int, int]:
+    """Return when each run began, in µs since 1970."""
+    began = Coalesce("trainer_started_at", "created_at")
+    rows = Run.objects.filter(pk__in=run_ids).annotate(began=began).values_list("pk", "began")
+    return {pk: (at - EPOCH) // timedelta(microseconds=1) for pk, at in rows}
+
+
+def _blocks_of(origins: dict[int, int], asked: Asked) -> dict[int, Blocks]:
+    """Return by series what lies in the range, in the order of arrival, places from its origin."""
+    if not origins:
+        return {}
+    # What is kept are moments; those since the run began are worked out from them.
+    kept = "time" if asked.axis == "elapsed" else asked.axis
+    texts = {"x": kept, "packed": _PACKED[kept], "place": _TAIL_PLACE[kept]}
+    ranges = [_shifted(asked, origin) for origin in origins.values()]
+    bounds: dict[str, Any] = {
+        "series": list(origins),
+        "first": [shifted.first for shifted in ranges],
+        "last": [shifted.last for shifted in ranges],
+    }
+    with database.cursor() as cursor:
+        counts = dict(cursor.execute(_COUNT.format(**texts), bounds).fetchall())
+        # With fewer samples, blocks would be wider than buckets.
+        fine = min(asked.at_most * BLOCK_SAMPLES // 2, SAMPLES_READ // len(origins))
+        bounds["whole"] = [counts.get(pk, 0) > fine for pk in origins]
+        rows = cursor.execute(_READ.format(**texts), bounds, binary=True).fetchall()
+    blocks = {}
+    for pk, *found in rows:
+        origin = origins[pk]
+        blocks[pk] = np.concatenate(list(_parts(found, _shifted(asked, origin))))
+        blocks[pk]["x_first"] -= origin
+        blocks[pk]["x_last"] -= origin
+    return blocks
+
+
+def _shifted(asked: Asked, origin: int) -> Asked:
+    first, last = max(asked.first + origin, -X_AT_MOST), min(asked.last + origin, X_AT_MOST)
+    return asked._replace(first=first, last=last)
+
+
+def _parts(found: Iterable[bytes | None], asked: Asked) -> Iterable[Blocks]:
+    blocks, *columns = (raw or b"" for raw in found)
+    yield np.frombuffer(blocks, BLOCK)
+    for places, numbers in (columns[:2], columns[2:]):
+        x = np.frombuffer(places, ">i8").astype(np.int64)
+        inside = (x >= asked.first) & (x <= asked.last)
+        yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
+
+
+def drawn(run: str, name: str, found: Blocks, asked: Asked) -> MetricLine:
+    """Return blocks of a series as a line of a chart."""
+    blocks, width = condensed(found, at_most=asked.at_most)
+    unit = 1e6 if asked.axis in TIMES else 1.0
+    gaps = blocks["nans"] + blocks["infinities"]
+    counts = blocks["count"] + gaps
+    is_exact = bool(np.all(counts == 1))
+    # Where runs went back, buckets overlap; what is drawn must rise.
+    ends = np.minimum(blocks["x_last"], (blocks["x_first"] // width + 1) * width - 1)
+    more: dict[str, list[Any]] = {name: [] for name in _MORE}
+    if not is_exact:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = np.clip(blocks["sum"] / blocks["count"], blocks["min"], blocks["max"])
+        values = (blocks["x_first"] / unit, blocks["min"], blocks["max"], means, counts, gaps)
+        more = {name: column.tolist() for name, column in zip(_MORE, values, strict=True)}
+    if not gaps.any():
+        more["gaps"] = []
+    return MetricLine(
+        run=run,
+        name=name,
+        samples=int(counts.sum()),
+        nans=int(blocks["nans"].sum()),
+        infinities=int(blocks["infinities"].sum()),
+        bucket=width / unit,
+        is_exact=is_exact,
+        x=(ends / unit).tolist(),
+        last=blocks["last"].tolist(),
+        **more,
+    )
+
+
+_MORE: Final = ("x_first", "min", "max", "mean", "count", "gaps")

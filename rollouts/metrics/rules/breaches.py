@@ -1,0 +1,78 @@
+"""Find when a series was beyond a limit, and for how long. numpy only.
+
+A number holds from its sample until the next one. A block of several samples is beyond a limit that
+must hold for a while only if all of them are; where a limit is broken by any sample at once, one
+suffices. So what is told of samples is exact, and of blocks to the width of a block.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.metrics.rules.series import Blocks
+from runs.core.alert_rules import Comparator, Limit
+
+MICROS: Final = 1_000_000
+
+
+class Spell(NamedTuple):
+    """A stretch in which a series was beyond a limit, in µs since 1970."""
+
+    began: int
+    """Of the first sample beyond it; of a silence, of the last sample before it."""
+    ended: int | None
+    """Of the first sample within it again, or at all; None: it lasts."""
+
+
+def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
+    """Return the stretches that lasted as long as the limit says, oldest first.
+
+    Args:
+        blocks: ``[N]`` over µs since 1970, in order.
+        limit: What is broken, and for how long it may be.
+        until: Until when the last sample holds.
+    """
+    if limit.is_silence:
+        return _silences(blocks, limit, until=until)
+    beyond = _beyond(blocks, limit)
+    edges = np.flatnonzero(np.diff(beyond, prepend=False, append=False))
+    begins = blocks["x_first"]
+    found = []
+    for first, behind in zip(edges[::2], edges[1::2], strict=True):
+        began = int(begins[first])
+        ended = int(begins[behind]) if behind < len(blocks) else None
+        if (until if ended is None else ended) - began >= limit.for_seconds * MICROS:
+            found.append(Spell(began, ended))
+    return found
+
+
+def _silences(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
+    """Return where nothing came for long enough; what is silent inside a block is not seen."""
+    if not len(blocks):
+        return []
+    # Blocks are in the order of their first samples; one may end behind the next.
+    last = np.maximum.accumulate(blocks["x_last"])
+    following = np.append(blocks["x_first"][1:], until)
+    found = np.flatnonzero(following - last >= limit.for_seconds * MICROS)
+    end = len(blocks) - 1
+    return [Spell(int(last[at]), None if at == end else int(following[at])) for at in found]
+
+
+def _beyond(blocks: Blocks, limit: Limit) -> NDArray[np.bool_]:
+    """Return ``[N]``: whether each block counts as beyond the limit."""
+    odd: NDArray[np.bool_] = blocks["nans"] + blocks["infinities"] > 0
+    if limit.threshold is None:
+        all_odd: NDArray[np.bool_] = odd & (blocks["count"] == 0)
+        return all_odd if limit.for_seconds else odd
+    # Comparisons with NaN, the edge of a block without finite values, are false.
+    most, least = blocks["max"], blocks["min"]
+    if limit.for_seconds:
+        most, least = least, most
+    any_beyond: NDArray[np.bool_] = {
+        Comparator.ABOVE: most > limit.threshold,
+        Comparator.AT_LEAST: most >= limit.threshold,
+        Comparator.BELOW: least < limit.threshold,
+        Comparator.AT_MOST: least <= limit.threshold,
+    }[limit.comparator]
+    return any_beyond & ~odd if limit.for_seconds else any_beyond

@@ -1,0 +1,97 @@
+"""Write upon the charts of a run, and take away what was written."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.queries.annotations import AnnotationNotFound, places_of
+from rollouts.metrics.schemas.annotations import NewAnnotation
+from runs.services import record_event
+from runs.services.events import ACTOR_LENGTH
+
+
+class InvalidAnnotation(ValueError):
+    """It cannot be written so; `field` says which part."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class NotTheAuthor(Exception):
+    """Somebody else wrote it, and only operators take away what others wrote."""
+
+
+@transaction.atomic
+def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -> Annotation:
+    """Write a short text at a moment; where that was on each axis is looked up if it is not said.
+
+    Raises:
+        InvalidAnnotation: If the text is empty, or the moment lies ahead or says no offset.
+    """
+    at = wanted.at or now
+    if not wanted.text.strip():
+        raise InvalidAnnotation("text", "must not be empty")
+    if at.tzinfo is None:
+        raise InvalidAnnotation("at", "must say its offset: 2026-03-01T12:00:00Z")
+    if at > now:
+        raise InvalidAnnotation("at", "must not lie ahead")
+    (place,) = places_of(run_id, [at])
+    row = Annotation.objects.create(
+        run_id=run_id,
+        text=wanted.text.strip(),
+        at=at,
+        step=place.step if wanted.step is None else wanted.step,
+        amount=place.amount if wanted.amount is None else wanted.amount,
+        created_at=now,
+        created_by=actor[:ACTOR_LENGTH],
+    )
+    record_event(
+        run_id=run_id,
+        kind="annotated",
+        message=f"wrote upon the charts: {row.text}",
+        actor=actor,
+        reason=wanted.reason,
+        details={"annotation": row.pk, "at": at.isoformat(), "step": row.step},
+        now=now,
+    )
+    return row
+
+
+@transaction.atomic
+def delete_annotation(
+    *,
+    run_id: int,
+    annotation_id: int,
+    actor: str,
+    may_operate: bool,
+    reason: str = "",
+    now: datetime,
+) -> None:
+    """Take an annotation away; it is kept, out of sight.
+
+    Raises:
+        AnnotationNotFound: If the run has no such annotation.
+        NotTheAuthor: If somebody else wrote it, and whoever asks is no operator.
+    """
+    rows = Annotation.objects.select_for_update().filter(
+        pk=annotation_id, run_id=run_id, deleted_at=None
+    )
+    row = rows.first()
+    if row is None:
+        raise AnnotationNotFound(f"there is no annotation {annotation_id}")
+    if row.created_by != actor[:ACTOR_LENGTH] and not may_operate:
+        raise NotTheAuthor("somebody else wrote it: ask them, or an operator")
+    row.deleted_at, row.deleted_by = now, actor[:ACTOR_LENGTH]
+    row.save(update_fields=["deleted_at", "deleted_by"])
+    record_event(
+        run_id=run_id,
+        kind="annotation_deleted",
+        message=f"took from the charts: {row.text}",
+        actor=actor,
+        reason=reason,
+        details={"annotation": row.pk},
+        now=now,
+    )

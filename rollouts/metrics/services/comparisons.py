@@ -1,0 +1,94 @@
+"""Keep comparisons of runs, and forget them."""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from django.db import transaction
+
+from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
+from rollouts.metrics.queries.comparisons import ComparisonNotFound
+from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
+from runs.selectors import RunNotFound, readable_run_id
+from runs.services import record_event
+from runs.services.events import ACTOR_LENGTH
+
+_FARTHEST: Final = 1e18
+
+
+class InvalidComparison(ValueError):
+    """It cannot be kept so; `field` says which part."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class TooManyComparisons(Exception):
+    """There are as many as anybody can choose from."""
+
+
+@transaction.atomic
+def keep_comparison(*, wanted: KeepComparison, actor: str, now: datetime) -> Comparison:
+    """Keep a comparison, for everybody.
+
+    Raises:
+        InvalidComparison: If it has no name, or names a run that there is not.
+        TooManyComparisons: If there are as many as may be.
+    """
+    if not wanted.name.strip():
+        raise InvalidComparison("name", "must not be empty")
+    _check(wanted.look)
+    if Comparison.objects.count() >= COMPARISONS_AT_MOST:
+        most = COMPARISONS_AT_MOST
+        raise TooManyComparisons(f"{most} comparisons are kept at most; forget one first")
+    row = Comparison.objects.create(
+        name=wanted.name.strip(),
+        remarks=wanted.remarks,
+        look=msgspec.to_builtins(wanted.look),
+        created_at=now,
+        created_by=actor[:ACTOR_LENGTH],
+    )
+    _audit(row, "kept", actor=actor, reason=wanted.reason, now=now)
+    return row
+
+
+@transaction.atomic
+def forget_comparison(*, comparison_id: int, actor: str, reason: str = "", now: datetime) -> None:
+    """Forget a comparison.
+
+    Raises:
+        ComparisonNotFound: If there is none of this id.
+    """
+    row = Comparison.objects.select_for_update().filter(pk=comparison_id).first()
+    if row is None:
+        raise ComparisonNotFound(f"there is no comparison {comparison_id}")
+    _audit(row, "forgotten", actor=actor, reason=reason, now=now)
+    row.delete()
+
+
+def _check(look: ComparisonLook) -> None:
+    try:
+        for name in look.runs:
+            readable_run_id(name)
+    except RunNotFound as error:
+        raise InvalidComparison("look.runs", str(error)) from error
+    if (look.begin is None) != (look.end is None):
+        raise InvalidComparison("look.end", "a range has both ends, or none")
+    if look.begin is None or look.end is None:
+        return
+    if not -_FARTHEST <= look.begin <= look.end <= _FARTHEST:
+        raise InvalidComparison("look.end", "must be a number that is not before `begin`")
+
+
+def _audit(row: Comparison, verb: str, *, actor: str, reason: str, now: datetime) -> None:
+    record_event(
+        run_id=None,
+        kind=f"comparison_{verb}",
+        message=f"{verb} the comparison {row.name}",
+        actor=actor,
+        reason=reason,
+        details={"comparison": row.pk, "look": row.look},
+        now=now,
+    )

@@ -1,0 +1,124 @@
+"""Measure what runs do, every few seconds, and keep it as series for their charts.
+
+    at rest ── something happened ──▶ measured every period ── nothing happened ──▶ at rest
+
+A row for each run says how far it was measured, and its figures are stored in the transaction that
+moves it on: a measurement that dies is taken again from where it began, and of two at the same time
+the second finds nothing to do. Nobody who pushes or asks for a batch waits for any of it.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import transaction
+from django.db.models import Q
+
+from rollouts.metrics.models.metrics import MeasureCursor
+from rollouts.metrics.queries.flows import counts_of, has_moved, runs_to_measure
+from rollouts.metrics.rules.measures import began_at
+from rollouts.metrics.services.amounts import advance_amount
+from rollouts.metrics.services.builtin_metrics import Found, Look, levels, rates, waits
+from rollouts.metrics.services.metrics import OWN_PREFIX, Figure, InvalidMetrics, store_figures
+from runs.core.versions import version_in_force
+from runs.models import Run
+
+logger = logging.getLogger(__name__)
+
+PERIOD: Final = timedelta(seconds=10)
+LEAST: Final = timedelta(seconds=8)
+"""Between two measurements of a run: a beat may be early, and two workers may hear of one."""
+_LISTED: Final = {
+    "accepted_per_second": "accepted_per_second",
+    "staleness_p50": "staleness/p50",
+}
+"""What the cursor keeps of the figures, by the name that it has there."""
+
+
+def measure_runs(*, now: datetime) -> int:
+    """Measure every run in which something happens; return how many that were."""
+    return sum(_is_measured(run_id, now=now) for run_id in runs_to_measure())
+
+
+def _is_measured(run_id: int, *, now: datetime) -> bool:
+    try:
+        return measure_run(run_id=run_id, now=now)
+    except Exception:
+        logger.exception("run %d cannot be measured", run_id)
+        return False
+
+
+@transaction.atomic
+def measure_run(*, run_id: int, now: datetime) -> bool:
+    """Measure a run, unless that was just done or nothing happened; return whether it was."""
+    cursor = _claimed(run_id, now=now)
+    if cursor is None:
+        return False
+    run = Run.objects.select_related("fleet").get(pk=run_id)
+    counts = counts_of([run])[run_id]
+    is_quiet = not has_moved(cursor, counts)
+    if is_quiet and cursor.was_quiet:
+        return False
+    look = Look.at(run, cursor, counts)
+    found = [levels(look)]
+    # Last, because whoever writes a metric of this run waits from here on.
+    amount = advance_amount(run_id)
+    if cursor.measured_at is not None:
+        found += _since_before(look, cursor.measured_at, amount=amount, now=now)
+    _store(run, found, now=now)
+    _move_on(look, found, amount=amount, was_quiet=is_quiet, now=now)
+    return True
+
+
+def _claimed(run_id: int, *, now: datetime) -> MeasureCursor | None:
+    """Return a run's cursor, ours until the transaction ends; None if it is not its turn."""
+    MeasureCursor.objects.bulk_create([MeasureCursor(run_id=run_id)], ignore_conflicts=True)
+    is_due = Q(measured_at=None) | Q(measured_at__lte=now - LEAST)
+    rows = MeasureCursor.objects.select_for_update(skip_locked=True, no_key=True)
+    return rows.filter(is_due, run_id=run_id).first()
+
+
+def _since_before(look: Look, before: datetime, *, amount: int, now: datetime) -> list[Found]:
+    """Return what takes two measurements to say."""
+    was_quiet = look.before.was_quiet
+    since = began_at(before, was_quiet=was_quiet, first_at=look.first_at, now=now, usual=PERIOD)
+    found = rates(look, amount=amount, seconds=(now - since).total_seconds())
+    if was_quiet and since > before:
+        # No slope leads here from before the rest.
+        _store(look.run, [dict.fromkeys(found, 0.0)], now=since)
+    return [found, waits(look.run, since=since, now=now)]
+
+
+def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
+    version = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
+    figures = [
+        Figure(OWN_PREFIX + name, max(0, version.step), float(value))
+        for one in found
+        for name, value in one.items()
+        if value is not None
+    ]
+    try:
+        store_figures(run_id=run.pk, figures=figures, now=now)
+    except InvalidMetrics as full:
+        logger.warning("nothing measured of %s is kept: %s", run.name, full.message)
+
+
+def _move_on(
+    look: Look, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
+) -> None:
+    cursor = look.before
+    for name, figure in _LISTED.items():
+        for one in found:
+            # Where nothing was served, what was served before is still the last.
+            if (value := one.get(figure)) is not None:
+                setattr(cursor, name, value)
+    for name, count in look.counts.items():
+        setattr(cursor, name, count)
+    cursor.amount, cursor.was_quiet, cursor.measured_at = amount, was_quiet, now
+    cursor.batch, cursor.episode_window = look.batches.last, look.episodes.last
+    cursor.group_written_in, cursor.group = look.groups.last
+    cursor.digest_written_in, cursor.digest = look.digested[0]
+    cursor.save()

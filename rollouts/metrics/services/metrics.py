@@ -1,0 +1,177 @@
+"""Store what trainers and the deck itself measure, and pack what is old."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+from django.db import transaction
+from django.db.models import Count
+
+from buffer.items.queries import database
+from rollouts.metrics.models.metrics import MetricChunk, MetricSample, MetricSeries
+from rollouts.metrics.queries.metrics import moment
+from rollouts.metrics.rules.series import CHUNK_SAMPLES, summarised
+from rollouts.metrics.schemas.metrics import MetricsPush
+from rollouts.metrics.services.amounts import advance_amount
+from runs.live import announce
+
+OWN_PREFIX: Final = "rolldeck/"
+"""Of the names that the deck itself writes."""
+SERIES_AT_MOST: Final = 20_000
+"""Names of one run."""
+SAMPLES_KEPT: Final = 256
+"""Newest samples of each name that are not packed."""
+PACKED_AT_AGE: Final = timedelta(seconds=60)
+CHUNKS_AT_ONCE: Final = 500
+
+_INSERT: Final = """
+    INSERT INTO rollouts_metricsample (run_id, series_id, step, value, at, amount)
+    SELECT %(run)s, s.series, s.step, s.value, %(at)s, %(amount)s
+    FROM unnest(%(series)s::bigint[], %(steps)s::bigint[], %(values)s::float8[])
+        WITH ORDINALITY AS s(series, step, value, place)
+    ORDER BY s.place"""
+# What is deleted is what is packed, whatever else arrives meanwhile.
+_TAKE: Final = """
+    WITH taken AS (
+        DELETE FROM rollouts_metricsample WHERE id = ANY(ARRAY(
+            SELECT id FROM rollouts_metricsample WHERE series_id = %s ORDER BY id LIMIT %s
+        )) RETURNING id, step, value, amount, (extract(epoch FROM at) * 1000000)::bigint AS micros
+    )
+    SELECT string_agg(int8send(step), ''::bytea ORDER BY id),
+        string_agg(int8send(micros), ''::bytea ORDER BY id),
+        string_agg(int8send(amount), ''::bytea ORDER BY id),
+        string_agg(float8send(value), ''::bytea ORDER BY id)
+    FROM taken"""
+
+
+class InvalidMetrics(ValueError):
+    """A sample may not be stored as it is; `field` says which."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class Figure(NamedTuple):
+    """One number to store."""
+
+    name: str
+    step: int
+    value: float
+
+
+@transaction.atomic
+def record_metrics(*, run_id: int, push: MetricsPush, now: datetime) -> int:
+    """Store the samples of a trainer; return how many.
+
+    Raises:
+        InvalidMetrics: If a name is the deck's own, or there are too many; nothing was stored.
+    """
+    for index, one in enumerate(push.samples):
+        if one.name.startswith(OWN_PREFIX):
+            field = f"samples[{index}].name"
+            raise InvalidMetrics(field, f"names that begin with {OWN_PREFIX!r} are the deck's own")
+    figures = [Figure(one.name, one.step, float(one.value)) for one in push.samples]
+    store_figures(run_id=run_id, figures=figures, now=now)
+    return len(figures)
+
+
+@transaction.atomic
+def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> None:
+    """Store numbers, in their order, and tell the pages.
+
+    Raises:
+        InvalidMetrics: If the run would have too many names.
+    """
+    ids = _series_of(run_id, [figure.name for figure in figures])
+    columns = {
+        "series": [ids[figure.name] for figure in figures],
+        "steps": [figure.step for figure in figures],
+        "values": [float(figure.value) for figure in figures],
+    }
+    with database.cursor() as cursor:
+        where = {"run": run_id, "at": now, "amount": advance_amount(run_id)}
+        cursor.execute(_INSERT, columns | where, prepare=True)
+    announce(run_id, "metrics")
+
+
+def _series_of(run_id: int, names: Sequence[str]) -> dict[str, int]:
+    """Return the series of each name, made where it is new."""
+    known = _known(run_id, names)
+    # In one order, so that two pushes with the same new names do not wait in a circle.
+    new = sorted(set(names) - set(known))
+    if not new:
+        return known
+    there = MetricSeries.objects.filter(run_id=run_id).count()
+    if there + len(new) > SERIES_AT_MOST:
+        index = next(i for i, name in enumerate(names) if name not in known)
+        message = f"would be more than {SERIES_AT_MOST} names in this run; it has {there}"
+        raise InvalidMetrics(f"samples[{index}].name", message)
+    MetricSeries.objects.bulk_create(
+        [MetricSeries(run_id=run_id, name=name) for name in new], ignore_conflicts=True
+    )
+    return known | _known(run_id, new)
+
+
+def _known(run_id: int, names: Sequence[str]) -> dict[str, int]:
+    found = MetricSeries.objects.filter(run_id=run_id, name__in=set(names))
+    return dict(found.values_list("name", "pk"))
+
+
+def pack_metrics(*, now: datetime, at_most: int = CHUNKS_AT_ONCE) -> int:
+    """Pack old samples of series that have many, and return how many chunks that made."""
+    old = MetricSample.objects.filter(at__lt=now - PACKED_AT_AGE)
+    full = old.values("series_id").annotate(rows=Count("id")).order_by()
+    wanted = full.filter(rows__gte=CHUNK_SAMPLES + SAMPLES_KEPT).values_list("series_id", "rows")
+    made = 0
+    for series_id, rows in wanted[:at_most]:
+        made += _pack(series_id, chunks=(rows - SAMPLES_KEPT) // CHUNK_SAMPLES)
+    return made
+
+
+def _pack(series_id: int, *, chunks: int) -> int:
+    """Pack the oldest samples of a series, a transaction for each chunk."""
+    for made in range(chunks):
+        with transaction.atomic():
+            # Another packer has it.
+            if not (series := _locked(series_id)):
+                return made
+            _pack_one(series)
+    return chunks
+
+
+def _locked(series_id: int) -> MetricSeries | None:
+    rows = MetricSeries.objects.select_for_update(skip_locked=True, no_key=True)
+    return rows.filter(pk=series_id).first()
+
+
+def _pack_one(series: MetricSeries) -> None:
+    with database.cursor() as cursor:
+        taken = cursor.execute(_TAKE, [series.pk, CHUNK_SAMPLES], binary=True).fetchone()
+    assert taken is not None and len(taken[0]) == 8 * CHUNK_SAMPLES  # noqa: S101, PT018 only packers delete, and we hold the series
+    MetricChunk.objects.create(series=series, number=series.chunks, **chunk_fields(*taken))
+    steps, times, _, values = (raw[-8:] for raw in taken)
+    series.chunks += 1
+    series.packed_step = int.from_bytes(steps)
+    series.packed_value = float(np.frombuffer(values, ">f8")[0])
+    series.packed_at = moment(int.from_bytes(times))
+    series.save()
+
+
+def chunk_fields(steps: bytes, times: bytes, amounts: bytes, numbers: bytes) -> dict[str, object]:
+    """Return the fields of a chunk with these columns, big-endian, in the order of arrival."""
+    values = np.frombuffer(numbers, ">f8").astype(np.float64)
+    fields: dict[str, object] = {
+        "samples": len(values),
+        "steps": steps,
+        "times": times,
+        "amounts": amounts,
+        "numbers": numbers,
+    }
+    for axis, raw in (("step", steps), ("time", times), ("amount", amounts)):
+        x = np.frombuffer(raw, ">i8").astype(np.int64)
+        fields[f"{axis}_min"], fields[f"{axis}_max"] = int(x.min()), int(x.max())
+        fields[f"by_{axis}"] = summarised(x, values).tobytes()
+    return fields

@@ -1,0 +1,59 @@
+"""What the platform remembers about fleets and lessons."""
+
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models.fleets import (
+    FLEET_STATES,
+    RECORDING_STATES,
+    SLOT_STATES,
+    WORKER_STATES,
+    EnvSlot,
+    EpisodeWindow,
+    Fleet,
+    FleetWorker,
+    LogRequest,
+    Recording,
+)
+from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
+from rollouts.environments.models import DeniedEnvironment
+from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.comparisons import Comparison
+from rollouts.metrics.models.layouts import MetricLayout
+from rollouts.metrics.models.metrics import (
+    MeasureCursor,
+    MetricChunk,
+    MetricSample,
+    MetricSeries,
+    TokenTally,
+)
+
+__all__ = [
+    "FLEET_STATES",
+    "RECORDING_STATES",
+    "SLOT_STATES",
+    "WORKER_STATES",
+    "Annotation",
+    "Comparison",
+    "Curriculum",
+    "DeniedEnvironment",
+    "EnvSlot",
+    "EpisodeWindow",
+    "Evaluation",
+    "Fleet",
+    "FleetWorker",
+    "Lesson",
+    "LessonChange",
+    "LessonOutcome",
+    "LogRequest",
+    "MachineCordon",
+    "MeasureCursor",
+    "MetricChunk",
+    "MetricLayout",
+    "MetricSample",
+    "MetricSeries",
+    "Recording",
+    "TokenTally",
+    "WeightsDelivery",
+    "WorkerAttempt",
+]

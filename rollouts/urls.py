@@ -1,0 +1,86 @@
+"""Route the API of fleets, episodes and metrics."""
+
+from django.urls import path
+
+from rollouts.control.api import attempts, logs, machines, recordings, views, workers
+from rollouts.control.api import weight_syncs as deliveries
+from rollouts.curriculum import api as lessons
+from rollouts.diagnosis import api as verdicts
+from rollouts.diagnosis.api import PipelineView
+from rollouts.environments.api import checks, environments
+from rollouts.episodes import api as episodes
+from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
+from rollouts.metrics.api import annotations, comparisons, costs, layouts, metrics, rules
+
+urlpatterns = [
+    path("environments", environments.KnownEnvironmentsView.as_view()),
+    path("environments/try", environments.TryEnvironmentView.as_view()),
+    path("environments/verdict", environments.EnvironmentVerdictView.as_view()),
+    path("environments/one", environments.KnownEnvironmentView.as_view()),
+    path("cluster/nodes/<slug:node>/cordon", machines.MachineCordonView.as_view()),
+    path("run-verdicts", verdicts.VerdictsView.as_view()),
+    path("comparisons", comparisons.ComparisonsView.as_view()),
+    path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
+    path("run-costs", costs.CostsView.as_view()),
+    path("run-checks", checks.RunChecksView.as_view()),
+    path("runs/<slug:run>/weights/deliveries", deliveries.DeliveriesView.as_view()),
+    path("runs/<slug:run>/fleet", views.FleetView.as_view()),
+    path("runs/<slug:run>/pipeline", PipelineView.as_view()),
+    path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
+    path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
+    path("runs/<slug:run>/fleet/attempts", attempts.AttemptsView.as_view()),
+    path(
+        "runs/<slug:run>/fleet/workers/<small:worker>/restart", workers.WorkerRestartView.as_view()
+    ),
+    path("runs/<slug:run>/fleet/workers/<small:worker>/cordon", workers.WorkerCordonView.as_view()),
+    path(
+        "runs/<slug:run>/fleet/workers/<small:worker>/uncordon",
+        workers.WorkerUncordonView.as_view(),
+    ),
+    path("runs/<slug:run>/fleet/workers/<small:worker>/stacks", workers.WorkerStacksView.as_view()),
+    path("runs/<slug:run>/fleet/logs", logs.FleetLogsView.as_view()),
+    path("runs/<slug:run>/fleet/logs/<uuid:log_request>", logs.FleetLogAnswerView.as_view()),
+    path("runs/<slug:run>/recordings", recordings.RecordingsView.as_view()),
+    path("runs/<slug:run>/recordings/<uuid:recording>", recordings.RecordingView.as_view()),
+    path(
+        "runs/<slug:run>/recordings/<uuid:recording>/content",
+        recordings.RecordingContentView.as_view(),
+    ),
+    path("runs/<slug:run>/episodes", EpisodesView.as_view()),
+    path("runs/<slug:run>/episodes/summary", EpisodeSummaryView.as_view()),
+    path("runs/<slug:run>/episodes/spread", episodes.EpisodeSpreadView.as_view()),
+    path("runs/<slug:run>/episodes/outliers", episodes.EpisodeOutliersView.as_view()),
+    path("runs/<slug:run>/episodes/matches", episodes.EpisodeMatchesView.as_view()),
+    path(
+        "runs/<slug:run>/episodes/<large:report>/fragments",
+        episodes.EpisodeFragmentsView.as_view(),
+    ),
+    path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
+    path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
+    path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),
+    path("runs/<slug:run>/lessons/progress", lessons.LessonProgressView.as_view()),
+    path("runs/<slug:run>/lessons/<str:lesson>/outcomes", lessons.LessonOutcomesView.as_view()),
+    path("runs/<slug:run>/lessons/<str:lesson>/steering", lessons.LessonSteeringView.as_view()),
+    path(
+        "runs/<slug:run>/lessons/<str:lesson>/micro-evaluations",
+        lessons.MicroEvaluationsView.as_view(),
+    ),
+    path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
+    path("runs/<slug:run>/evaluations/<uuid:evaluation>", lessons.EvaluationView.as_view()),
+    path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),
+    path("runs/<slug:run>/metrics/keys", metrics.MetricKeysView.as_view()),
+    path("runs/<slug:run>/metrics/names", metrics.MetricNamesView.as_view()),
+    path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
+    path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
+    path("runs/<slug:run>/metrics/moment", metrics.MomentView.as_view()),
+    path("runs/<slug:run>/metric-layouts", layouts.LayoutsView.as_view()),
+    path("runs/<slug:run>/metric-layouts/<large:layout>", layouts.LayoutView.as_view()),
+    path("runs/<slug:run>/annotations", annotations.AnnotationsView.as_view()),
+    path("runs/<slug:run>/annotations/<large:annotation>", annotations.AnnotationView.as_view()),
+    path("metrics/lines", metrics.LinesView.as_view()),
+    path("alert-rules/preview", rules.RulePreviewView.as_view()),
+    path(
+        "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",
+        lessons.EvaluationLeaseView.as_view(),
+    ),
+]
