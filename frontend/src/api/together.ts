@@ -1,11 +1,11 @@
-/** Ask for the lines of charts that are drawn at the same time in few questions. */
+/** Batch the metric requests of charts that render at the same time. */
 
 import DataLoader from "dataloader";
 import { api, body } from "@/api/client";
 import type { MetricAxis, MetricLine } from "@/api/metrics";
 
 export type Asked = {
-  /** Comma-separated, as they stand in the address. */
+  /** Comma-separated, as in the URL. */
   runs: string;
   names: readonly string[];
   x: MetricAxis;
@@ -14,14 +14,14 @@ export type Asked = {
   to?: number;
 };
 
-/** The server draws the lines of larger questions from coarser blocks. */
+/** Above this number of lines the server reads coarser blocks. */
 const LINES_AT_MOST = 30;
-/** Charts that many others wait for would come late: those of a screen are fewer. */
+/** Bounds the latency of one request; a screen shows fewer charts. */
 const NAMES_AT_MOST = 12;
 
 const sameLook = ({ names: _, ...look }: Asked): string => JSON.stringify(look);
 
-/** The fewest questions that answer all that is asked, in their order. Pure. */
+/** The fewest requests that cover all given requests, in their order. Pure. */
 export function questionsOf(asked: readonly Asked[]): Asked[] {
   const questions: Asked[] = [];
   const open = new Map<string, Asked>();
@@ -60,5 +60,5 @@ async function answersOf(asked: readonly Asked[]): Promise<(MetricLine[] | Error
 
 const loader = new DataLoader(answersOf, { cache: false });
 
-/** A line for each run and name, asked for together with whatever else is asked for in the same moment. */
+/** One line for each run and name; requests of the same tick share an API call. */
 export const linesOf = (asked: Asked): Promise<MetricLine[]> => loader.load(asked);

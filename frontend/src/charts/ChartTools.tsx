@@ -25,7 +25,7 @@ function viewOf(plot: uPlot | null): View {
   return typeof min === "number" && typeof max === "number" ? { from: min, to: max } : EVERYTHING;
 }
 
-/** The menu of a chart, and what its entries do with what is in view. */
+/** The menu of a chart, with the actions for the visible data. */
 export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Props) {
   const [sheet, setSheet] = useState<Sheet | null>(null);
   const [isOpen, setIsOpen] = useState(false);

@@ -1,10 +1,10 @@
-/** Keep a choice of a chart, here or wherever its page keeps it. */
+/** State of a chart that its page may control. */
 
 import { useState } from "react";
 
 export type Kept<T> = { value: T; change: (value: T) => void };
 
-/** What the page keeps, or else this chart by itself, for as long as it is seen. */
+/** The page's state if given, else local state for the lifetime of the component. */
 export function useKept<T>(kept: Kept<T> | undefined, first: T): Kept<T> {
   const [value, change] = useState(first);
   return kept ?? { value, change };

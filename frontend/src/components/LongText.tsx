@@ -2,7 +2,7 @@ import { useState } from "react";
 import { beginningOf } from "@/components/beginning";
 import { number, visible } from "@/format";
 
-/** Words of strangers, who may send pages of them: the beginning, and the rest when somebody asks. */
+/** Long untrusted text, truncated until expanded. */
 export function LongText({ text }: { text: string }) {
   const [isWhole, setWhole] = useState(false);
   const words = visible(text);

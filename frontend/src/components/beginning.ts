@@ -1,10 +1,10 @@
-/** Where a text becomes too long for a line of a list. Pure. */
+/** Truncation of long texts in lists. Pure. */
 
 const SHOWN = 400;
-/** Nobody is asked to unfold a few words. */
+/** A shorter remainder is not worth expanding. */
 const UNFOLDED_FOR = 200;
 
-/** The text itself, or its beginning where it is much longer; no character is cut in two. */
+/** The text, truncated if it is much longer than the limit; never splits a surrogate pair. */
 export function beginningOf(text: string): string {
   if (text.length <= SHOWN + UNFOLDED_FOR) return text;
   return text.slice(0, SHOWN).replace(/[\uD800-\uDBFF]$/, "");

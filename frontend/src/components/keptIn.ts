@@ -1,4 +1,4 @@
-/** Say where a reason goes. */
+/** Texts that state where a reason is recorded. */
 
-export const KEPT_IN_AUDIT = "Kept with your name in the audit.";
-export const KEPT_IN_EVENTS = "Kept with your name in the run's events.";
+export const KEPT_IN_AUDIT = "Recorded with your name in the audit log.";
+export const KEPT_IN_EVENTS = "Recorded with your name in the run's events.";

@@ -1,4 +1,4 @@
-/** Let what a page asked for follow the news of its topic. */
+/** Refetch queries when their live topic changes. */
 
 import { type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
@@ -6,7 +6,7 @@ import type { PartName, TopicName } from "@/live/frames";
 import { useLiveStatus, usePart } from "@/live/live";
 import { askEveryMs, Rereading } from "@/live/rereading";
 
-/** Read what is behind some keys anew when `news` changes, at most so often; return how often to ask besides. */
+/** Invalidate query keys when `news` changes, at a limited rate; return the fallback refetch interval. */
 export function useNews(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {
   const queries = useQueryClient();
   const { mode } = useLiveStatus();

@@ -1,15 +1,15 @@
-/** Fetch the rows that ended before the socket's window begins, so that a curve starts where it did. */
+/** Backfill rows older than the socket's window, so that curves start at their beginning. */
 
 import { useEffect } from "react";
 import { api, body } from "@/api/client";
 import { live } from "@/live/live";
 
-/** The server's page size; older rows stay on the server and the charts say so. */
+/** The server's page size. Older rows are not fetched, which the charts state. */
 export const PAST_ROWS = 2000;
 
 const EVENT_PAGES = 5;
 
-/** Page back through the events, a little way: the rare ones are easily pushed out of the window. */
+/** Fetch a few older pages of events: frequent events push rare ones out of the window. */
 async function fetchPastEvents(run: string, topic: string): Promise<void> {
   for (let page = 0; page < EVENT_PAGES; page += 1) {
     const before = live.read(topic).series.events?.[0]?.id;
@@ -27,15 +27,15 @@ async function fetchPastEpisodes(run: string, topic: string): Promise<void> {
   live.addPast(topic, "episodes", episodes.results);
 }
 
-/** Complete the events of a run's topic once its first snapshot is here. */
+/** Backfill the events of a run's topic after its first snapshot. */
 export function usePastEvents(run: string, topic: string, isShown: boolean): void {
   useEffect(() => {
-    // Without the past the page is shorter, not wrong.
+    // On failure the page shows less history, which is still correct.
     if (isShown) void fetchPastEvents(run, topic).catch(() => undefined);
   }, [run, topic, isShown]);
 }
 
-/** Complete the episodes of a run's topic, for charts that draw one by one: up to 360 kB. */
+/** Backfill the episodes of a run's topic, for charts of single episodes; up to 360 kB. */
 export function usePastEpisodes(run: string, topic: string): void {
   useEffect(() => void fetchPastEpisodes(run, topic).catch(() => undefined), [run, topic]);
 }

@@ -9,7 +9,7 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 
 const TAGS_AT_MOST = 20;
 
-/** By which words the run is found again; those that other runs have are offered. */
+/** Edit the tags of a run, with suggestions from other runs. */
 export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const [tags, setTags] = useState(run.tags);
   const [part, setPart] = useState("");
@@ -19,7 +19,7 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
     <ReasonDialog
       title={`Tags of ${run.name}`}
       asking={set}
-      refused="The tags stay as they are"
+      refused="Tags not saved"
       keptIn={KEPT_IN_EVENTS}
       submit="Save"
       isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}

@@ -62,7 +62,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
         sync="metrics"
         onZoom={onZoom}
         onPick={pick}
-        empty={isPending ? "Asking for the line…" : "No sample in this range."}
+        empty={isPending ? "Loading…" : "No samples in this range."}
         isLog={isLog}
         marks={marks}
         deeds={[{ label: "Alert when…", act: alertWhen }]}
@@ -71,7 +71,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
       <div className="legend tiny soft">
         <span data-bucket={bucket}>
           {widthOf(lines, axis === "time" || axis === "elapsed" ? "s" : `${xLabel}s`)}
-          {shown.band && ", band least to greatest"}
+          {shown.band && ", min–max band"}
         </span>
         {gaps && <span className="held">▲ {gaps}</span>}
       </div>
@@ -79,7 +79,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
   );
 }
 
-/** One metric over the chosen x; drawn only while it is on the screen. */
+/** The chart of one metric; mounted only while on screen. */
 export function MetricCard(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const { metric, isPinned } = props;
@@ -95,7 +95,7 @@ export function MetricCard(props: Props) {
           color="gray"
           aria-label={`Pin ${visible(metric.name)}`}
           aria-pressed={isPinned.value}
-          title={isPinned.value ? "Stands first; click to let it go" : "Let it stand first"}
+          title={isPinned.value ? "Pinned to the top; click to unpin" : "Pin to the top"}
           onClick={() => isPinned.change(!isPinned.value)}
         >
           <Pin size={14} aria-hidden="true" />

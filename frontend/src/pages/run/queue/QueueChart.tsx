@@ -7,7 +7,7 @@ import { curatedOf, namesOf } from "@/pages/run/overview/curated";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/queue");
-/** How much waited to be served since the run began, against the line above which producers pause. */
+/** Queue depth over time, with the threshold above which producers pause. */
 export function QueueChart({ run, className }: { run: RunDetail; className: string }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();

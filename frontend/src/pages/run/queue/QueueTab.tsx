@@ -16,7 +16,7 @@ import { useRun } from "@/pages/run/RunContext";
 
 const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
 
-/** What waits and why, what the next batch would be, and what became of every batch. */
+/** The queue, the next batch, and all batches of the run. */
 export function QueueTab() {
   const { run, ledger } = useRun();
   const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
@@ -33,7 +33,7 @@ export function QueueTab() {
   return (
     <div className="charts">
       <Ledger run={run} ledger={ledger} />
-      {error && <ErrorState title="The queue cannot be read" error={error} />}
+      {error && <ErrorState title="Queue unavailable" error={error} />}
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
       <Preview run={run} names={names} rereadMs={refetchInterval} />

@@ -15,7 +15,7 @@ import { Waterfall } from "@/pages/run/weights/Waterfall";
 
 const NOBODY: never[] = [];
 
-/** Which weights there are, how they reached workers, and how old the data was that they trained on. */
+/** Published weights, their distribution to workers, and the staleness of leased data. */
 export function WeightsTab() {
   const { run, fleet, ledger } = useRun();
   const search = useSearch({ from: "/shell/runs/$name/weights" });
@@ -33,10 +33,10 @@ export function WeightsTab() {
   const orders = useQuery({ ...ordersQuery(run.name), refetchInterval, enabled: run.kind !== "outside" }).data;
   const listed = data?.pages.flat().find(({ id }) => id === search.version);
   const older = useQuery(versionQuery(run.name, search.version ?? 0, data !== undefined && search.version !== undefined && !listed)).data;
-  if (error) return <ErrorState title="The versions cannot be read" error={error} />;
+  if (error) return <ErrorState title="Versions unavailable" error={error} />;
   if (!data) return <Skeletons heights={[320, 140]} />;
   const versions = data.pages.flat();
-  // Unless one is chosen: the newest that any worker has spoken of.
+  // By default the newest version that any worker has reported.
   const reported = versions.find(({ epoch, step }) => deliveries.some((row) => row.epoch === epoch && row.step === step));
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
