@@ -48,7 +48,7 @@ describe("ages", () => {
     expect(ageSeconds("2026-01-01T00:00:14Z", now)).toBe(0);
     expect(ageSeconds("yesterday-ish", now)).toBeNull();
     expect(ageSeconds(null, now)).toBeNull();
-    expect(utc("nonsense")).toBe("no time known");
+    expect(utc("nonsense")).toBe("unknown time");
   });
 });
 

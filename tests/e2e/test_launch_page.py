@@ -51,13 +51,13 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
     # One meaning of default on every page: the schema's; what the parent has stands beside it.
     expect(page.get_by_text(re.compile(r"Default (empty|\d+); the-parent: 7\."))).to_be_visible()
-    expect(page.get_by_text("Nothing differs from the-parent.")).to_be_visible()
+    expect(page.get_by_text("No changes from the-parent.")).to_be_visible()
     page.get_by_label("Name", exact=True).fill("the-child")
     page.get_by_label("Seed", exact=True).fill("8")
     page.get_by_label("Arguments", exact=True).fill('{"render_fps": 1}')
     page.reload()
 
-    changes = page.get_by_role("table", name="What differs from the-parent")
+    changes = page.get_by_role("table", name="Changes from the-parent")
     expect(changes.get_by_role("row")).to_have_count(3)
     expect(changes.locator("[data-change=changed][data-path=seed]")).to_contain_text("7 → 8")
     expect(changes.locator("[data-change=added]")).to_contain_text("render_fps")
@@ -94,7 +94,7 @@ def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -
     page = signed_in
     page.goto("/runs/new?preset=cartpole&view=config")
     shown = page.get_by_label("Resolved configuration")
-    page.get_by_role("radiogroup", name="Written as").get_by_text("YAML").click()
+    page.get_by_role("radiogroup", name="Format").get_by_text("YAML").click()
     expect(shown).to_have_value(re.compile(r"^fleet:\n  num_workers: 2$", re.MULTILINE))
 
     written = shown.input_value()
@@ -102,7 +102,7 @@ def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -
     expect(page.get_by_label("Workers", exact=True)).to_have_value("3")
     shown.fill(written.replace("  num_workers: 2", "  num_workers: [2"))
     expect(
-        page.get_by_text(re.compile(r"This is not YAML, at line \d+, column \d+"))
+        page.get_by_text(re.compile(r"Invalid YAML at line \d+, column \d+"))
     ).to_be_visible()
     shown.fill(written + "surprise: 1\n")
     lines = written.count("\n") + 1
@@ -132,19 +132,19 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck)
     dialog = page.get_by_role("dialog", name="Save as preset")
     dialog.get_by_label("Name").fill(preset)
     dialog.get_by_label("Description").fill("six workers")
-    dialog.get_by_label("Everybody uses it", exact=True).check()
+    dialog.get_by_label("Shared", exact=True).check()
     dialog.get_by_label("Reason").fill("for the sweep")
     dialog.get_by_role("button", name="Save").click()
 
     expect(page).to_have_url(re.compile(f"preset={preset}"))
-    expect(page.get_by_text(f"Nothing differs from {preset}.")).to_be_visible()
+    expect(page.get_by_text(f"No changes from {preset}.")).to_be_visible()
     expect(page.get_by_label("Workers", exact=True)).to_have_value("6")
     page.get_by_label("Workers", exact=True).fill("7")
-    changes = page.get_by_role("table", name=f"What differs from {preset}")
+    changes = page.get_by_role("table", name=f"Changes from {preset}")
     expect(changes.locator("[data-path='fleet.num_workers']")).to_contain_text("6 → 7")
     page.get_by_role("button", name="Save as preset").click()
     dialog.get_by_role("button", name="Replace").click()
-    expect(page.get_by_text(f"Nothing differs from {preset}.")).to_be_visible()
+    expect(page.get_by_text(f"No changes from {preset}.")).to_be_visible()
     kept = deck.get(f"/api/presets/{preset}")
     assert (kept["config"]["fleet"]["num_workers"], kept["revision"]) == (7, 2)
 
@@ -152,7 +152,7 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck)
     page.get_by_role("button", name=f"Delete {preset}").click()
     page.get_by_role("dialog").get_by_label("Reason").fill("too many")
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_text(f"There is no preset called {preset}")).to_be_visible()
+    expect(page.get_by_text(f"No preset named {preset}")).to_be_visible()
     event, *_ = deck.get("/api/audit?kind=preset_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "too many")
 

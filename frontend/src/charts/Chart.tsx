@@ -124,7 +124,7 @@ export function Chart(chart: ChartProps) {
       {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
       {left > 0 && (
         <p className="chart-left-out tiny held">
-          ▲ {number(left)} {left === 1 ? "value" : "values"} values at or below 0 omitted on the log axis of {left === 1 ? "it" : "them"}
+          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 omitted on the log axis
         </p>
       )}
       {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}

@@ -62,7 +62,7 @@ it("counts what is not finite", () => {
 
 it("says how wide a point is", () => {
   expect(widthOf([line({})], "steps")).toBe("every sample");
-  expect(widthOf([line({}), line({ is_exact: false, bucket: 16 })], "steps")).toBe("each point 16 steps wide");
-  expect(widthOf([line({ is_exact: false, bucket: 1 })], "train steps")).toBe("each point 1 train step wide");
-  expect(widthOf([line({ is_exact: false, bucket: 1e-6 })], "s")).toBe("each point the samples of one moment");
+  expect(widthOf([line({}), line({ is_exact: false, bucket: 16 })], "steps")).toBe("each point covers 16 steps");
+  expect(widthOf([line({ is_exact: false, bucket: 1 })], "train steps")).toBe("each point covers 1 train step");
+  expect(widthOf([line({ is_exact: false, bucket: 1e-6 })], "s")).toBe("each point covers the samples of one moment");
 });

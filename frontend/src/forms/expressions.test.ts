@@ -38,5 +38,5 @@ it("keeps a page that was handed an endless expression at work", () => {
   const began = performance.now();
   for (const expression of ["(a+)+$", "(a|a)*$", "a*a*a*b", "^(a?){40}a{40}$"]) matched(names, expression);
   expect(performance.now() - began).toBeLessThan(5_000);
-  expect(matched(names, "(a+)+$").problem).toContain("never end");
+  expect(matched(names, "(a+)+$").problem).toContain("not terminate");
 });

@@ -128,14 +128,14 @@ describe("answers", () => {
   it.each([
     ["num_steps", "0", "Out of range"],
     ["num_steps", "1.5", "whole number"],
-    ["num_steps", "many", "number is needed"],
-    ["num_steps", "", "number is needed"],
-    ["environment.spec", "CartPole", "form"],
+    ["num_steps", "many", "Enter a number"],
+    ["num_steps", "", "Enter a number"],
+    ["environment.spec", "CartPole", "pattern"],
     ["environment.kwargs", "[1]", "object"],
-    ["environment.kwargs", "{", "not JSON"],
+    ["environment.kwargs", "{", "Not valid JSON"],
     ["environment.restart_interval_seconds", "0", "Out of range"],
-    ["policy.hidden_sizes", "", "At least 1"],
-    ["policy.hidden_sizes", "1,2,3,4,5,6,7,8,9", "At most 8"],
+    ["policy.hidden_sizes", "", "at least 1"],
+    ["policy.hidden_sizes", "1,2,3,4,5,6,7,8,9", "at most 8"],
     ["policy.hidden_sizes", "64, 0", "Out of range"],
   ])("%s = %j is refused", (path, answer, reason) => {
     const result = read(field(path), answer);
@@ -152,7 +152,7 @@ it("reads lists of anything but numbers as JSON", () => {
   expect(read(order, "[]")).toEqual({ value: [] });
   expect(read(order, '["a"]')).toEqual({ value: ["a"] });
   expect(read(order, "{}")).toMatchObject({ problem: expect.stringContaining("list") });
-  expect(read(order, "[")).toMatchObject({ problem: expect.stringContaining("not JSON") });
+  expect(read(order, "[")).toMatchObject({ problem: expect.stringContaining("Not valid JSON") });
 });
 
 describe("server errors", () => {

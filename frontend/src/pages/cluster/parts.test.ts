@@ -28,27 +28,27 @@ const cluster = (given: Partial<Judged>): Judged => ({
 });
 
 it("says that all is well only when it is; a deck may have no Ray", () => {
-  expect(verdict(cluster({})).text).toBe("Every part answers.");
+  expect(verdict(cluster({})).text).toBe("All parts are healthy.");
 });
 
 it("names what is down before what was not heard of", () => {
   const found = verdict(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }));
   expect(found.tone).toBe("bad");
-  expect(found.text).toBe("Down: the broker and the workers of background jobs. Not heard of lately: the Ray cluster.");
+  expect(found.text).toBe("Down: broker and background workers. No recent heartbeats: Ray cluster.");
 });
 
 it("tells workers that are busy from workers that are gone", () => {
   const jobs = part("unknown");
   expect(verdict(cluster({ jobs, workers: [process(3)] }))).toMatchObject({
     tone: "held",
-    text: "Slow to answer: the workers of background jobs.",
+    text: "Slow to respond: background workers.",
   });
-  expect(verdict(cluster({ jobs, workers: [] })).text).toBe("Not heard of lately: the workers of background jobs.");
+  expect(verdict(cluster({ jobs, workers: [] })).text).toBe("No recent heartbeats: background workers.");
 });
 
 it("counts processes that fell silent, and misses the clock", () => {
-  expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "Not heard of lately: 1 process." });
-  expect(verdict(cluster({ clocks: [] })).text).toBe("Down: the clock of background jobs.");
+  expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "No recent heartbeats: 1 process." });
+  expect(verdict(cluster({ clocks: [] })).text).toBe("Down: scheduler.");
 });
 
 it("hears a process that missed two of its words, and no longer", () => {

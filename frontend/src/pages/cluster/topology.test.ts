@@ -54,14 +54,14 @@ it("shows a cordon at its machine, and one whose machine Ray has forgotten as we
 });
 
 it("says how far a machine is with being emptied, and which managers stay", () => {
-  expect(emptied({ workers: 2, managers: [] })).toBe("2 workers are still there");
-  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker is still there; the manager of pole stays");
-  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("none of our workers is there; the managers of a, b stay");
+  expect(emptied({ workers: 2, managers: [] })).toBe("2 workers remaining");
+  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker remaining; the manager of pole stays");
+  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("no workers remaining; the managers of a, b stay");
 });
 
 it("foretells in words, and says so when it cannot", () => {
-  expect(foretold({ state: "unknown", per_hour: null, seconds_left: null, at: null }, 3)).toContain("Too early to tell");
-  expect(foretold({ state: "steady", per_hour: 5, seconds_left: null, at: null }, 90)).toContain("does not fill");
-  expect(foretold({ state: "below", per_hour: null, seconds_left: 0, at: null }, 90)).toContain("too little room");
+  expect(foretold({ state: "unknown", per_hour: null, seconds_left: null, at: null }, 3)).toContain("Not enough data");
+  expect(foretold({ state: "steady", per_hour: 5, seconds_left: null, at: null }, 90)).toContain("will not fill");
+  expect(foretold({ state: "below", per_hour: null, seconds_left: 0, at: null }, 90)).toContain("below the minimum");
   expect(foretold({ state: "shrinks", per_hour: -1e9, seconds_left: 7200, at: "2026-03-01T12:00:00Z" }, 90)).toContain("2 h 00");
 });

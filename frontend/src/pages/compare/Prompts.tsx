@@ -59,7 +59,7 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
             <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>
               group {found.newest}
             </Link>
-            {found.policy_step !== null && <> , policy {policyStep(found.policy_step)}</>} ·{" "}
+            {found.policy_step !== null && <> by policy {policyStep(found.policy_step)}</>} ·{" "}
             <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>
               all groups
             </Link>

@@ -125,7 +125,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
       </div>
       {metrics.length > columns.length && (
         <p className="small soft">
-          Showing the first {number(metrics.length)} of {number(columns.length)} metrics.
+          Showing the first {number(columns.length)} of {number(metrics.length)} metrics.
         </p>
       )}
     </Panel>

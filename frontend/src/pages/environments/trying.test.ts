@@ -24,14 +24,14 @@ it("takes an object for arguments, and nothing for none", () => {
 
 it("says what an episode was, and what was odd about it", () => {
   expect(triedWords(tried)).toBe(
-    "It shows float32 [4] and takes choices 2. One episode: 23 steps, it ended by itself, return 23, 5,000 steps/s.",
+    "Observations: float32 [4]; actions: choices 2. One episode: 23 steps, terminated, return 23, 5,000 steps/s.",
   );
   expect(
     triedWords({
       ...tried,
       episode: { ...episode, rewards: [], total_return: null, ended: "cut", outside: "an observation was not finite" },
     }),
-  ).toContain("a reward was not finite");
+  ).toContain("a non-finite reward");
   expect(triedWords({ ...tried, episode: { ...episode, rewards: [], outside: "an observation was not finite" } })).toContain(
     "▲ an observation was not finite.",
   );
@@ -39,7 +39,7 @@ it("says what an episode was, and what was odd about it", () => {
 
 it("says of what is missing that others may have it", () => {
   expect(triedWords({ ...tried, trouble: "there is no module 'ale'", is_missing: true, episode: null })).toBe(
-    "It could not be tried: there is no module 'ale'. The deck's machine lacks it; those that step environments may have it.",
+    "Probe failed: there is no module 'ale'. It is not installed on the server, but may be on the workers.",
   );
-  expect(triedWords({ ...tried, trouble: "SystemExit: 3", episode: null })).toBe("It could not be tried: SystemExit: 3.");
+  expect(triedWords({ ...tried, trouble: "SystemExit: 3", episode: null })).toBe("Probe failed: SystemExit: 3.");
 });

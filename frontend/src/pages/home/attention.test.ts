@@ -25,7 +25,7 @@ it("names a run that is silent or was left paused, and why", () => {
   ];
   expect(concerns(runs, [], NOW).map(({ run: { name }, why }) => [name, why])).toEqual([
     ["left", "paused for 2 h 00: the cluster moves"],
-    ["silent", "its fleet was last heard 40 s ago: its manager does not report"],
+    ["silent", "last fleet heartbeat 40 s ago: its manager does not report"],
   ]);
 });
 

@@ -12,7 +12,7 @@ it("counts from the last start, paused or not", () => {
 
 it("stands still once the run is over", () => {
   expect(uptimeText({ status: "completed", started_at: AT, status_changed_at: later(600) }, Date.parse(later(9e5)))).toBe(
-    "went for 10 min",
+    "ran for 10 min",
   );
 });
 

@@ -54,8 +54,8 @@ it("counts the workers that follow", () => {
 
 it("says what a drain has before it", () => {
   const queue = { queued: 30, waiting: 0, leased: 2, threshold: 48, batch_size: 16, over_threshold: false, served_steps: 1 };
-  expect(drainText({ ...run("draining"), batch_size: 16 }, queue, 4)).toBe("32 to serve, 2 batches; about 8 s at the present rate");
-  expect(drainText({ ...run("draining"), batch_size: null }, queue, null)).toBe("32 to serve; no batch was taken lately");
+  expect(drainText({ ...run("draining"), batch_size: 16 }, queue, 4)).toBe("32 to serve, 2 batches; about 8 s at the current rate");
+  expect(drainText({ ...run("draining"), batch_size: null }, queue, null)).toBe("32 to serve; no recent batches");
   expect(drainText(run("running"), queue, 4)).toBe("");
 });
 

@@ -30,6 +30,6 @@ it("keeps columns in the address only when they are not the usual ones", () => {
 it("says how many were done and how many were not", () => {
   const one = (problem: string) => ({ id: 1, name: "a", problem });
   expect(summary([one("")])).toBe("Done for 1 run.");
-  expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; not for 1 run:");
+  expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; failed for 1 run:");
   expect(new Set(DEEDS.map(({ action }) => action)).size).toBe(DEEDS.length);
 });

@@ -7,10 +7,10 @@ const all = { setting: "ROLLDECK_RETENTION_ITEMS", value: 0, unit: "items" } as 
 
 describe("what is kept", () => {
   it("is told by the limits that there are", () => {
-    expect(keptWords({ what: "payloads", limits: [week, room, all] })).toBe("for 7 d, the newest 1 kB");
-    expect(keptWords({ what: "archives", limits: [{ ...week, value: 0 }] })).toBe("until somebody deletes it");
-    expect(keptWords({ what: "metrics", limits: [] })).toBe("as long as its run");
-    expect(keptWords({ what: "weights", limits: [{ setting: "", value: 4, unit: "per_run" }] })).toBe("the newest 4 of each run");
+    expect(keptWords({ what: "payloads", limits: [week, room, all] })).toBe("for 7 d, newest 1 kB");
+    expect(keptWords({ what: "archives", limits: [{ ...week, value: 0 }] })).toBe("until deleted manually");
+    expect(keptWords({ what: "metrics", limits: [] })).toBe("as long as the run");
+    expect(keptWords({ what: "weights", limits: [{ setting: "", value: 4, unit: "per_run" }] })).toBe("newest 4 per run");
   });
 
   it("names settings, and no number that is none", () => {

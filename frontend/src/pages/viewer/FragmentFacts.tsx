@@ -58,7 +58,7 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
           </Link>
         </Fact>
       )}
-      {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} all batches</Fact>}
+      {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
       <Fact name="Environment">{plain(fragment.environment)}</Fact>
       <Fact name="Follows the one before">{fragment.contiguous ? "yes" : "no, discontinuity"}</Fact>
       <Fact name="Came in">

@@ -48,7 +48,7 @@ function Until({ silence }: { silence: Silence }) {
         active
       </span>
       <div className="small soft" title={utc(silence.until)}>
-        for {duration((Date.parse(silence.until) - now) / 1000)} remaining
+        {duration((Date.parse(silence.until) - now) / 1000)} remaining
       </div>
     </>
   );

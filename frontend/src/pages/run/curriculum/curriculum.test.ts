@@ -83,9 +83,9 @@ test("pass@k rises with k however the keys are sorted", () => {
 });
 
 test("a sentence sums the lessons up", () => {
-  expect(summaryOf(curriculum)).toBe("3 active, 2 locked · sampling spreads over 2.7");
+  expect(summaryOf(curriculum)).toBe("3 active, 2 locked · effective number of sampled lessons 2.7");
   expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 learnt, 2 locked");
-  expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons are learnt");
+  expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons graduated");
 });
 
 test("a move is told in a word, and one that nobody foresaw as it is", () => {
@@ -93,7 +93,7 @@ test("a move is told in a word, and one that nobody foresaw as it is", () => {
   expect([move("locked", "active"), move("active", "graduated"), move("graduated", "active")]).toEqual([
     "unlocked",
     "graduated",
-    "fell back",
+    "regressed",
   ]);
   expect(move("locked", "graduated")).toBe("locked → graduated");
 });

@@ -60,6 +60,6 @@ it("knows the environments of fleets by their names, and those that never regist
     ]).map(({ name, perSecond }) => [name, perSecond]),
   ).toEqual([
     ["gymnasium:CartPole-v1", 2],
-    ["without an environment", null],
+    ["without environment", null],
   ]);
 });

@@ -21,9 +21,9 @@ describe("a spread over time", () => {
   });
   it("is said in a sentence", () => {
     expect(spokenHeat({ columns, least: 0, most: 30 })).toBe(
-      "from 0 to 30: at first the middle is near 5, then nothing, at last the middle is near 25",
+      "from 0 to 30: first median near 5, then no data, last median near 25",
     );
-    expect(spokenHeat({ columns: [], least: null, most: null })).toBe("nothing yet");
+    expect(spokenHeat({ columns: [], least: null, most: null })).toBe("no data");
   });
 });
 
@@ -38,6 +38,6 @@ it("leads from an episode to the fragments of its worker and version", () => {
 });
 
 it("says how a worker is unlike the others", () => {
-  expect(unlikeText({ measure: "return_mean", median: 191.5, score: -40 })).toBe("return far below the others' 192");
-  expect(unlikeText({ measure: "aborted_share", median: 0, score: 8 })).toBe("aborted far above the others' 0 %");
+  expect(unlikeText({ measure: "return_mean", median: 191.5, score: -40 })).toBe("return far below the median of 192");
+  expect(unlikeText({ measure: "aborted_share", median: 0, score: 8 })).toBe("aborted far above the median of 0 %");
 });

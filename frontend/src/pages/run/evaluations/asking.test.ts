@@ -10,12 +10,12 @@ test("a run that is at work can be evaluated, also while it starts or pauses", (
 });
 
 test("a run without workers says so, and how to get them", () => {
-  expect(look({ status: "stopped", allowed_verbs: ["start"] })).toBe("The run is stopped: no worker would take it. Start it first.");
-  expect(look({ status: "draining" })).toBe("The run is draining: no worker would take it.");
+  expect(look({ status: "stopped", allowed_verbs: ["start"] })).toBe("The run is stopped: no worker can evaluate. Start it first.");
+  expect(look({ status: "draining" })).toBe("The run is draining: no worker can evaluate.");
 });
 
 test("nothing is evaluated before there are weights, nor by those who may only look", () => {
-  expect(look({ policy_step: -2 })).toBe("No weights are published yet.");
+  expect(look({ policy_step: -2 })).toBe("No weights published yet.");
   expect(look({ policy_step: -1 })).toBe("");
-  expect(look({}, false)).toBe("You may look; this takes an operator.");
+  expect(look({}, false)).toBe("Requires the operator role.");
 });

@@ -52,7 +52,7 @@ test("a cell says its interval and pass@k, and what is still to come", () => {
   const { cells } = matrixOf([evaluation("a", 0, 0.5), evaluation("b", 0, null)]);
   const words = (lesson: string) => wordsOfCell(cells.get(lesson)!.get("1.0")!);
   expect(words("a")).toBe("a at version 0: success 0.5, between 0.45 and 0.55 of 64 problems, pass@4 99 %");
-  expect(words("b")).toBe("b at version 0: waits for a worker");
+  expect(words("b")).toBe("b at version 0: waiting for a worker");
 });
 
 test("the newest versions are shown, and an epoch of its own is a column of its own", () => {
@@ -71,7 +71,7 @@ test("a cell of pass@4 shows its own rate, and a baseline its difference", () =>
       .get("1.5")!;
   expect(at(4).rate?.estimate).toBe(0.9);
   expect(at(1).against?.row.policy_step).toBe(0);
-  expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points against the baseline at version 0");
+  expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points compared with the baseline at version 0");
   expect(
     matrixOf([evaluation("b", 5, 0.5)], { k: 1, baseline })
       .cells.get("b")!

@@ -29,12 +29,12 @@ describe("how a worker is", () => {
 
   it("is not claimed for longer than its heartbeat proves it", () => {
     expect(word({}, NOW + 4_000)).toBe("well");
-    expect(word({}, NOW + 60_000)).toBe("not heard of");
+    expect(word({}, NOW + 60_000)).toBe("no heartbeat");
   });
 
   it("names what is wrong with one that runs", () => {
     expect(word({ slots: [{ state: "failed" }, { state: "stepping" }] as WorkerRow["slots"] })).toBe("slots failed");
-    expect(word({ active_step: 4 })).toBe("weights late");
+    expect(word({ active_step: 4 })).toBe("weights behind");
     expect(word({ env_steps_per_second: 10 })).toBe("slow");
     expect(word({ reason: "waiting for room in the buffer" })).toBe("waiting");
   });
@@ -69,7 +69,7 @@ describe("the workers of a fleet", () => {
   it("are counted by how they are", () => {
     expect(tally(standings(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([
       ["failed", 1],
-      ["weights late", 1],
+      ["weights behind", 1],
       ["well", 2],
     ]);
   });

@@ -8,11 +8,11 @@ describe("a new size of the fleet", () => {
   });
 
   it("says how many leave, and that they send what they have", () => {
-    expect(whatHappens(3, 1)).toBe("Lets 2 workers send what they have, then ends them.");
+    expect(whatHappens(3, 1)).toBe("2 workers will send pending data and exit.");
   });
 
   it("says so when nothing changes", () => {
-    expect(whatHappens(2, 2)).toContain("stays as it is");
+    expect(whatHappens(2, 2)).toContain("is not changed");
   });
 });
 
@@ -24,8 +24,8 @@ describe("the size of a fleet now", () => {
   });
 
   it("says what was asked for until it is so", () => {
-    expect(sizeArrival(3, rows("running"))).toEqual({ state: "requested", text: "requested: 3 workers; there is 1" });
-    expect(sizeArrival(1, rows("running", "running"))?.text).toBe("requested: 1 worker; there are 2");
+    expect(sizeArrival(3, rows("running"))).toEqual({ state: "requested", text: "requested: 3 workers; 1 present" });
+    expect(sizeArrival(1, rows("running", "running"))?.text).toBe("requested: 1 worker; 2 present");
     expect(sizeArrival(1, rows("running", "stopped"))?.state).toBe("applied");
   });
 

@@ -11,7 +11,7 @@ const workers = (count: number) => `${count} ${count === 1 ? "worker" : "workers
 export function whatHappens(now: number, wanted: number): string {
   if (wanted > now) return `Starts ${workers(wanted - now)}.`;
   if (wanted < now) return `${workers(now - wanted)} will send pending data and exit.`;
-  return "Must be at least 1. The run's configuration is not changed.";
+  return "At least 1. The run's configuration is not changed.";
 }
 
 /** The workers that are part of the fleet; rows of former workers remain as `stopped`. */

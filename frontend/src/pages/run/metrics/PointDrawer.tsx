@@ -105,7 +105,7 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
   if (!data) return <Skeletons heights={[160]} />;
   return (
     <>
-      <h3>The batch has {number(batch.ordinal)}</h3>
+      <h3>In batch {number(batch.ordinal)}</h3>
       <Items run={run} items={data.items} />
       <p className="small">
         {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more items · </span>}

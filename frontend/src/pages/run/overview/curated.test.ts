@@ -63,7 +63,7 @@ it("offers a rule for each curve, in the unit that is measured", () => {
   const waits = chart("language", "waits");
   const drawn = drawing(waits, [line("trainer/waiting_share", { x: [1, 2], last: [0.5, 0.25] })]);
   const [trainer, workers] = watchablesOf(waits, "pole", drawn);
-  expect([trainer?.metric, trainer?.run, trainer?.label]).toEqual(["rolldeck/trainer/waiting_share", "pole", "trainer, for data"]);
+  expect([trainer?.metric, trainer?.run, trainer?.label]).toEqual(["rolldeck/trainer/waiting_share", "pole", "trainer waiting for data"]);
   expect([trainer?.valueAt(0), trainer?.valueAt(null), trainer?.valueAt(7)]).toEqual([0.5, 0.25, null]);
   expect([workers?.metric, workers?.valueAt(null)]).toEqual(["rolldeck/fleet/waiting_share", null]);
 });

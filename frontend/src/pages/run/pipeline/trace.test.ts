@@ -39,8 +39,8 @@ it("shows weights on their way to each worker, as far as they came", () => {
   const version = { epoch: 1, step: 7, published_at: AT } as PolicyVersionRow;
   const delivery = { epoch: 1, step: 7, worker: 2, announced_at: later(1), staged_at: later(3), active_at: null } as DeliveryRow;
   expect(shown({ versions: [version], deliveries: [delivery] }).map(({ name, ts, dur }) => [name, ts, dur])).toEqual([
-    ["is told of 1.7", from, SECOND],
-    ["receives 1.7", from + SECOND, 2 * SECOND],
+    ["announced 1.7", from, SECOND],
+    ["received 1.7", from + SECOND, 2 * SECOND],
   ]);
 });
 

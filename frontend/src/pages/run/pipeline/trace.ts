@@ -67,7 +67,7 @@ function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): Tra
     const version = `${epoch}.${step}`;
     const marks = [
       ["announced", published.get(version), announced_at],
-      ["receives", announced_at, staged_at],
+      ["received", announced_at, staged_at],
       ["activated", staged_at, active_at],
     ] as const;
     return marks.flatMap(([what, from, to]) =>

@@ -11,7 +11,7 @@ const batch = (state: "leased" | "returned" | "quarantined" | "confirmed", expir
 
 it("says that a lease has lapsed before anybody swept it", () => {
   expect(lookOf(batch("leased"), NOW).words).toBe("leased");
-  expect(lookOf(batch("leased", "2026-01-01T00:00:30Z"), NOW).words).toBe("lease lapsed");
+  expect(lookOf(batch("leased", "2026-01-01T00:00:30Z"), NOW).words).toBe("lease expired");
 });
 it("lets people decide only about what no trainer holds", () => {
   expect([batch("leased"), batch("confirmed")].map((each) => mayDecide(each, NOW))).toEqual([false, false]);
@@ -34,5 +34,5 @@ it("orders staleness by versions", () => {
 it("names the largest parts first", () => {
   expect(compositionText({ a: 1, b: 4, c: 2, d: 1 })).toBe("b 4, c 2, a 1, … 1 more");
   const names = namesOf([{ env_id: 0, wandb_name: "math_0" }]);
-  expect(compositionText({ "0": 8, "-1": 4, pole: 2 }, names)).toBe("math_0 8, without an environment 4, pole 2");
+  expect(compositionText({ "0": 8, "-1": 4, pole: 2 }, names)).toBe("math_0 8, without environment 4, pole 2");
 });

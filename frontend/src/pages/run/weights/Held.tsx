@@ -15,7 +15,7 @@ import { appliedOf, heldWords, pinEffect, whyNotOrder } from "@/pages/run/weight
 
 const LimitsDialog = lazy(() => import("@/pages/run/queue/LimitsDialog").then(({ LimitsDialog: dialog }) => ({ default: dialog })));
 const LAGGING_SHOWN = 6;
-const KINDS = { pin: "keep", unpin: "follow newest", sync: "reload" } as const;
+const KINDS = { pin: "pin", unpin: "follow newest", sync: "reload" } as const;
 
 type Dialog = "pin" | "unpin" | "sync" | "limits" | null;
 
@@ -29,7 +29,7 @@ function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders;
         <b className="num">
           {number(done)} of {number(there)}
         </b>{" "}
-        {there === 1 ? "worker uses" : "workers use"} with version {policyStep(orders.acting_step)}
+        {there === 1 ? "worker uses" : "workers use"} version {policyStep(orders.acting_step)}
         {orders.number > 0 && ` under order ${number(orders.number)}`}.
       </p>
       {waiting.length > 0 && (
