@@ -2,8 +2,8 @@
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import { loadLines } from "@/api/metricsBatcher";
 import type { components } from "@/api/schema";
-import { linesOf } from "@/api/together";
 
 export type MetricLine = components["schemas"]["MetricLine"];
 export type MetricKey = components["schemas"]["MetricKey"];
@@ -39,7 +39,7 @@ export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Loo
   const asked = { runs: runs.join(","), names: name.split(","), x: axis, points, ...span };
   return queryOptions({
     queryKey: ["metric-lines", asked],
-    queryFn: () => linesOf(asked),
+    queryFn: () => loadLines(asked),
     refetchInterval: isLive ? REFRESH_MS : false,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,

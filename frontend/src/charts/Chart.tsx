@@ -1,7 +1,7 @@
 import "uplot/dist/uPlot.min.css";
 import { useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
-import { type Kept, useKept } from "@/charts/kept";
+import { type Controlled, useControllableState } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
 import { PointKeys } from "@/charts/picking";
 import { HEIGHT, type Plotted } from "@/charts/plot";
@@ -31,8 +31,8 @@ export type ChartProps = Omit<Plotted, "isLog"> & {
   deeds?: readonly ChartDeed[];
   empty: string;
   /** State owned by the page; without it the chart holds its own. */
-  isLog?: Kept<boolean>;
-  hidden?: Kept<readonly string[]>;
+  isLog?: Controlled<boolean>;
+  hidden?: Controlled<readonly string[]>;
   /** Contents of files and the table, if they differ from the plotted data. */
   sheet?: (view: View) => Sheet;
   /** Whether a legend is shown; defaults to true for several lines. */
@@ -66,8 +66,8 @@ function emptyWords({ left, isHidden, empty }: { left: number; isHidden: boolean
 export function Chart(chart: ChartProps) {
   const { x, height = HEIGHT } = chart;
   const [said, setSaid] = useState("");
-  const isLog = useKept(chart.isLog, false);
-  const hidden = useKept<readonly string[]>(chart.hidden, []);
+  const isLog = useControllableState(chart.isLog, false);
+  const hidden = useControllableState<readonly string[]>(chart.hidden, []);
   const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
   const shown = plotted.lines.filter((line) => isShown(line, hidden.value));
   const hasPoints = shown.some((line) => line.values.some((value) => typeof value === "number"));

@@ -1,10 +1,10 @@
 import { ActionIcon, Menu } from "@mantine/core";
 import { Ellipsis } from "lucide-react";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 
 type Props = {
   name: string;
-  isLog: Kept<boolean>;
+  isLog: Controlled<boolean>;
   isOpen: boolean;
   setIsOpen: (isOpen: boolean) => void;
   /** The last cursor position as text; null if there was none. */

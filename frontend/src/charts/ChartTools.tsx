@@ -2,7 +2,7 @@ import { type RefObject, useState } from "react";
 import type uPlot from "uplot";
 import type { ChartProps } from "@/charts/Chart";
 import { ChartMenu } from "@/charts/ChartMenu";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { pictureOf } from "@/charts/picture";
 import { SheetDialog } from "@/charts/SheetDialog";
 import { fileName, save } from "@/charts/save";
@@ -12,7 +12,7 @@ import { placeName } from "@/charts/TipBox";
 type Props = {
   chart: ChartProps;
   plot: RefObject<uPlot | null>;
-  isLog: Kept<boolean>;
+  isLog: Controlled<boolean>;
   hidden: readonly string[];
   lastIndex: RefObject<number | null>;
   onCopy: (index: number) => void;

@@ -1,4 +1,4 @@
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { toggled } from "@/charts/names";
 import type { Line } from "@/charts/plot";
 import { Swatch } from "@/charts/Swatch";
@@ -6,7 +6,7 @@ import { entryOf } from "@/charts/sheet";
 
 type Props = {
   lines: Line[];
-  hidden: Kept<readonly string[]>;
+  hidden: Controlled<readonly string[]>;
   /** Label of the band, if there is one. */
   band?: string;
 };

@@ -2,7 +2,7 @@ import { Box, Button, Group, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_AUDIT } from "@/components/keptIn";
+import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 
 type Props = {
   title: string;
@@ -30,7 +30,7 @@ export function ReasonDialog({
   asking,
   refused,
   submit,
-  keptIn = KEPT_IN_AUDIT,
+  keptIn = RECORDED_IN_AUDIT,
   isReady: isFit = true,
   needsReason,
   destroys,

@@ -4,9 +4,9 @@ import { ServerClock } from "@/live/clock";
 import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
 import { type Painted, Painting } from "@/live/painting";
 import {
+  applyBackfill,
   applyDelta,
   applyError,
-  applyPast,
   applyPoll,
   applySnapshot,
   disconnected,
@@ -126,9 +126,9 @@ export class LiveConnection {
   }
 
   /** Prepend older rows of a series to those from the socket. */
-  addPast(name: string, series: string, rows: Row[]): void {
+  addBackfill(name: string, series: string, rows: Row[]): void {
     const topic = this.topic(name);
-    this.set(topic, applyPast(topic.state, series, rows));
+    this.set(topic, applyBackfill(topic.state, series, rows));
   }
 
   watchStatus(listener: () => void): () => void {

@@ -91,7 +91,7 @@ export function disconnected(state: TopicState): TopicState {
 }
 
 /** Add older rows of a series, read over REST. */
-export function applyPast(state: TopicState, name: string, rows: Row[]): TopicState {
+export function applyBackfill(state: TopicState, name: string, rows: Row[]): TopicState {
   const shown = state.series[name] ?? [];
   const first = shown[0]?.id ?? Infinity;
   const older = rows.filter((row) => row.id < first);

@@ -9,8 +9,8 @@ import { LongText } from "@/components/LongText";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useChangeFeed } from "@/live/changeFeed";
 import { usePart } from "@/live/live";
-import { useNews } from "@/live/news";
 import { changesIn } from "@/pages/audit/changes";
 import css from "./audit.module.css";
 
@@ -91,7 +91,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
 export function AuditPage() {
   const asked = useSearch({ from: "/shell/audit" });
   const navigate = useNavigate({ from: "/audit" });
-  const rereadMs = useNews(usePart("audit", "audit")?.newest, NEWS_MS, ["audit"]);
+  const rereadMs = useChangeFeed(usePart("audit", "audit")?.newest, NEWS_MS, ["audit"]);
   const pages = useInfiniteQuery({ ...auditQuery(asked), refetchInterval: rereadMs });
   const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
   const ask = (changes: Asked) =>

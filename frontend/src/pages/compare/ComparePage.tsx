@@ -5,7 +5,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import { metricNamesQuery } from "@/api/compare";
 import type { MetricAxis, Span } from "@/api/metrics";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
@@ -71,7 +71,7 @@ type Props = {
   chosen: Chosen[];
   looked: Looked;
   search: CompareSearch;
-  hidden: Kept<readonly string[]>;
+  hidden: Controlled<readonly string[]>;
   shown: RefObject<readonly string[]>;
   change: Change;
 };
@@ -161,7 +161,7 @@ export function ComparePage() {
   isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
   const change: Change = (more) =>
     void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more || "runs" in more), resetScroll: false });
-  const hidden: Kept<readonly string[]> = { value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) };
+  const hidden: Controlled<readonly string[]> = { value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) };
   return (
     <>
       <nav aria-label="Breadcrumbs" className="crumbs">

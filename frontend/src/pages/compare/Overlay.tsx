@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { metricLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { visible } from "@/format";
@@ -15,8 +15,8 @@ import type { Looked } from "./looked";
 type Props = {
   metric: string;
   looked: Looked;
-  isLog: Kept<boolean>;
-  hidden: Kept<readonly string[]>;
+  isLog: Controlled<boolean>;
+  hidden: Controlled<readonly string[]>;
   onZoom: (span: Span | null) => void;
 };
 

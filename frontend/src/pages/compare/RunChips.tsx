@@ -1,7 +1,7 @@
 import { ActionIcon } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { X } from "lucide-react";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { lookAt } from "@/charts/looks";
 import { toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
@@ -10,7 +10,7 @@ import { lookOf } from "@/theme/chips";
 import css from "./compare.module.css";
 import type { Chosen } from "./useChosen";
 
-type Props = { chosen: Chosen[]; hidden: Kept<readonly string[]>; onTakeOut: (run: string) => void };
+type Props = { chosen: Chosen[]; hidden: Controlled<readonly string[]>; onTakeOut: (run: string) => void };
 
 /** The compared runs with their chart styles; each chip toggles its run. */
 export function RunChips({ chosen, hidden, onTakeOut }: Props) {

@@ -13,7 +13,7 @@ const tried: TriedEnvironment = {
   episode: { ...episode, rewards: [1, 1] },
 };
 
-it("takes an object for arguments, and nothing for none", () => {
+it("accepts an object or empty text as arguments", () => {
   expect(kwargsOf(' {"delay": 4} ').kwargs).toEqual({ delay: 4 });
   expect(kwargsOf("").kwargs).toEqual({});
   for (const typed of ["[1]", "null", "7", "{delay: 4}"]) {
@@ -22,7 +22,7 @@ it("takes an object for arguments, and nothing for none", () => {
   }
 });
 
-it("says what an episode was, and what was odd about it", () => {
+it("describes the probed episode and its anomalies", () => {
   expect(triedWords(tried)).toBe(
     "Observations: float32 [4]; actions: choices 2. One episode: 23 steps, terminated, return 23, 5,000 steps/s.",
   );
@@ -37,7 +37,7 @@ it("says what an episode was, and what was odd about it", () => {
   );
 });
 
-it("says of what is missing that others may have it", () => {
+it("explains a missing module", () => {
   expect(triedWords({ ...tried, trouble: "there is no module 'ale'", is_missing: true, episode: null })).toBe(
     "Probe failed: there is no module 'ale'. It is not installed on the server, but may be on the workers.",
   );

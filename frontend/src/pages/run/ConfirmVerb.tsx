@@ -2,7 +2,7 @@ import { Button, Group, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { RunSummary } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { forgetDraft, useDraft } from "@/components/useDraft";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 
@@ -29,7 +29,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
         <p className="verb-does">{does}</p>
         <Textarea
           label="Reason"
-          description={KEPT_IN_EVENTS}
+          description={RECORDED_IN_EVENTS}
           value={reason}
           maxLength={2000}
           required={needsName}

@@ -9,8 +9,8 @@ import { PlaceLink } from "@/components/PlaceLink";
 import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useEventBackfill } from "@/live/backfill";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
-import { usePastEvents } from "@/live/past";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
@@ -56,7 +56,7 @@ function LiveRun({ name }: { name: string }) {
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const ask = useAsk(name);
-  usePastEvents(name, topic, shown !== undefined);
+  useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
   const isProven = useIsProven(run, fleet?.proven_at);
   const workers = fleet?.workers ?? [];

@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 import { QUEUE_MS, queueQuery } from "@/api/queue";
 import type { useAsk } from "@/api/runs";
 import type { QueuePart, RunDetail } from "@/api/types";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { drainText } from "@/pages/run/verbs";
 
 const UNDO_MS = 15_000;
@@ -25,7 +25,7 @@ function Undo({ ask }: { ask: Ask }) {
 
 /** The estimated time of a drain. */
 function Drain({ run, queue }: { run: RunDetail; queue: QueuePart | undefined }) {
-  const refetchInterval = usePartNews(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
   const { data } = useQuery({ ...queueQuery(run.name), refetchInterval });
   return <span data-drain>{drainText(run, queue, data?.trained_per_second ?? null)}</span>;
 }

@@ -4,8 +4,8 @@ import { useState } from "react";
 import { valuesQuery } from "@/api/runLists";
 import { useSetTags } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 
 const TAGS_AT_MOST = 20;
 
@@ -20,7 +20,7 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
       title={`Tags of ${run.name}`}
       asking={set}
       refused="Tags not saved"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Save"
       isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}
       onSubmit={(reason) => set.mutate({ tags, reason }, { onSuccess: onClose })}

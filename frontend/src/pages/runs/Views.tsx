@@ -3,7 +3,7 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { visible } from "@/format";
-import { keepViews, type Looked, readViews, type View, withView } from "@/pages/runs/keptViews";
+import { type Looked, readViews, saveViews, type View, withView } from "@/pages/runs/savedViews";
 import css from "./runs.module.css";
 
 function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClose: () => void }) {
@@ -44,7 +44,7 @@ export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) =
   const [isNaming, setNaming] = useState(false);
   const change = (next: View[]) => {
     setViews(next);
-    keepViews(next);
+    saveViews(next);
   };
   return (
     <>

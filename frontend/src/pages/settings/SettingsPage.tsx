@@ -8,9 +8,9 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { Browsers } from "@/pages/settings/Browsers";
-import { KeptPanel } from "@/pages/settings/KeptPanel";
 import { Licences } from "@/pages/settings/Licences";
 import { Look } from "@/pages/settings/Look";
+import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
 
@@ -87,7 +87,7 @@ export function SettingsPage() {
         <div className={css.column}>
           <Browsers />
           <Webhooks />
-          <KeptPanel />
+          <RetentionPanel />
         </div>
       </div>
     </>

@@ -6,7 +6,7 @@ import { ApiProblem } from "@/api/problems";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_AUDIT } from "@/components/keptIn";
+import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { Preview } from "./Preview";
 import { RuleFields, type Said } from "./RuleFields";
@@ -68,7 +68,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
         <Textarea
           mt="md"
           label="Reason"
-          description={KEPT_IN_AUDIT}
+          description={RECORDED_IN_AUDIT}
           autosize
           minRows={1}
           maxLength={2000}

@@ -10,8 +10,8 @@ import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useChangeFeed } from "@/live/changeFeed";
 import { useSeries } from "@/live/live";
-import { useNews } from "@/live/news";
 import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
 import { backTo, revisionOf } from "@/pages/run/config/revisions";
 import { isOver } from "@/theme/chips";
@@ -78,7 +78,7 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
 
 /** All state and settings changes of the run, newest first. */
 export function ChangeHistory({ run }: { run: RunDetail }) {
-  const refetchInterval = useNews(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
+  const refetchInterval = useChangeFeed(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
   const changes = useInfiniteQuery({ ...changesQuery(run.name, KINDS), refetchInterval });
   const { data, error } = changes;
   const events = data?.pages.flat() ?? [];

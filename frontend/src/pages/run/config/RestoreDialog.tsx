@@ -1,7 +1,7 @@
 import { useChangeRun } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { visible } from "@/format";
 import type { PutBack } from "@/pages/run/config/revisions";
 
@@ -15,7 +15,7 @@ export function RestoreDialog({ run, back, onClose }: Props) {
       title="Restore these settings?"
       asking={change}
       refused="Settings not restored"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Restore"
       onSubmit={(reason) => change.mutate({ ...back.changes, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -8,7 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { ConnectDialog } from "@/pages/run/environments/ConnectDialog";
 import { type Ask, EnvironmentLine } from "@/pages/run/environments/EnvironmentLine";
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
@@ -25,9 +25,9 @@ export function EnvironmentsTab() {
   const mayOperate = useMayOperate();
   const [asked, setAsked] = useState<{ what: Ask; environment: EnvironmentRow } | null>(null);
   const keys = ["environments", "mixing", "ledger", "arrivals"].map((key) => [key, run.name]);
-  const refetchInterval = usePartNews(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
   // Registrations and disconnects arrive with the run part.
-  usePartNews(`run:${run.name}`, "run", BESIDE_MS, ...keys);
+  usePartChangeFeed(`run:${run.name}`, "run", BESIDE_MS, ...keys);
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval });
   const mixing = useQuery({ ...mixingQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const ledger = useQuery({ ...ledgerQuery(run.name), refetchInterval });

@@ -1,7 +1,7 @@
 import { useMute } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { visible } from "@/format";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
@@ -15,7 +15,7 @@ export function MuteDialog({ run, environment, onClose }: Props) {
       title={`${isMuted ? "Unmute" : "Mute"} ${visible(environment.wandb_name)}`}
       asking={mute}
       refused="Environment not changed"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit={isMuted ? "Unmute" : "Mute"}
       onSubmit={(reason) => mute.mutate({ envId: environment.env_id, muted: !isMuted, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -2,8 +2,8 @@ import { NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useReweigh } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
 
@@ -17,7 +17,7 @@ export function WeightDialog({ run, environment, onClose }: Props) {
       title={`Weight of ${environment.wandb_name}`}
       asking={reweigh}
       refused="Weight not changed"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Change"
       isReady={isReady}
       onSubmit={(reason) =>

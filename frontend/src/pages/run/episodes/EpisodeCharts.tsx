@@ -7,11 +7,11 @@ import { Chart } from "@/charts/Chart";
 import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
-import { PAST_ROWS, usePastEpisodes } from "@/live/past";
+import { BACKFILL_ROWS, useEpisodeBackfill } from "@/live/backfill";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
-import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf, namesOf, OWN } from "@/pages/run/overview/curated";
+import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
+import { defaultChartsOf, namesOf, OWN } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import { type Words, wordsOf } from "@/pages/run/words";
@@ -60,7 +60,7 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
   return (
     <Panel
       title="Return"
-      note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"}
+      note={rows > BACKFILL_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"}
       aside={aside}
       className="span-12"
     >
@@ -121,7 +121,7 @@ function VersionChart(props: EpisodeProps) {
 
 /** Throughput of the fleet since the start of the run. */
 function SpeedChart({ run }: { run: RunDetail }) {
-  const chart = curatedOf(run.kind).find(({ key }) => key === "throughput");
+  const chart = defaultChartsOf(run.kind).find(({ key }) => key === "throughput");
   const [span, setSpan] = useState<Span | null>(null);
   if (!chart) return null;
   const look = {
@@ -132,13 +132,13 @@ function SpeedChart({ run }: { run: RunDetail }) {
     isLive: !isOver(run.status),
     names: namesOf(chart),
   };
-  return <CuratedChart chart={chart} look={look} onZoom={setSpan} />;
+  return <DefaultChartPanel chart={chart} look={look} onZoom={setSpan} />;
 }
 
 /** Episodes as reported by workers, one point each. */
 export function EpisodeCharts() {
   const { run, episodes } = useRun();
-  usePastEpisodes(run.name, `run:${run.name}`);
+  useEpisodeBackfill(run.name, `run:${run.name}`);
   const { x: axis = "time" } = route.useSearch();
   const navigate = route.useNavigate();
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
 type Props = {
@@ -50,7 +50,7 @@ function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[];
       title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}
       asking={ask}
       refused="Evaluation not requested"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Evaluate"
       onSubmit={(reason) => ask.mutate({ lessons: chosen, reason }, { onSuccess: onClose })}
       onClose={onClose}

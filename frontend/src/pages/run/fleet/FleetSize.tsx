@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useResize } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
@@ -17,7 +17,7 @@ function Resize({ name, now, onClose }: ResizeProps) {
       title={`Workers of ${name}`}
       asking={resize}
       refused="Fleet not resized"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Resize"
       isReady={wanted !== now}
       onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}

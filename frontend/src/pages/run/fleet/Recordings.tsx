@@ -8,9 +8,9 @@ import { Age } from "@/components/Age";
 import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
@@ -31,7 +31,7 @@ function Ask({ run, workers, onClose }: AskProps) {
       title={`Record episodes of ${run.name}`}
       asking={ask}
       refused="Recording not requested"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Record"
       onSubmit={(reason) =>
         ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })

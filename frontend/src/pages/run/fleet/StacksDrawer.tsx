@@ -10,7 +10,7 @@ import { deckCommand } from "@/components/commandToken";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { utc, visible } from "@/format";
 import css from "./stacks.module.css";
 
@@ -67,7 +67,7 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           label="Reason"
           size="xs"
           className={css.reason}
-          description={KEPT_IN_EVENTS}
+          description={RECORDED_IN_EVENTS}
           value={reason}
           maxLength={2000}
           onChange={(event) => setReason(event.currentTarget.value)}

@@ -5,7 +5,7 @@ import { Pin } from "lucide-react";
 import { useMemo } from "react";
 import { type MetricAxis, type MetricKey, metricLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import type { Mark } from "@/charts/marks";
 import { runLines } from "@/charts/runLines";
@@ -18,8 +18,8 @@ export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Sp
 type Props = {
   metric: MetricKey;
   look: Look;
-  isLog: Kept<boolean>;
-  isPinned: Kept<boolean>;
+  isLog: Controlled<boolean>;
+  isPinned: Controlled<boolean>;
   onZoom: (span: Span | null) => void;
   onPick: (point: Picked) => void;
   onAlert: (start: RuleStart) => void;

@@ -5,7 +5,7 @@ import { X } from "lucide-react";
 import { useMemo } from "react";
 import { metricNamesOfQuery, namedLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn } from "@/charts/lines";
 import type { Mark } from "@/charts/marks";
 import { runLines } from "@/charts/runLines";
@@ -26,7 +26,7 @@ type Props = {
   expression: string;
   look: Look;
   marks: readonly Mark[];
-  isLog: Kept<boolean>;
+  isLog: Controlled<boolean>;
   onZoom: (span: Span | null) => void;
   onRemove: () => void;
 };

@@ -1,8 +1,8 @@
 import { lazy, Suspense } from "react";
 import type { RunDetail } from "@/api/types";
 import { Events } from "@/pages/run/logs/Events";
-import { CuratedCharts } from "@/pages/run/overview/CuratedCharts";
 import { Figures } from "@/pages/run/overview/Figures";
+import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { RunAlerts } from "@/pages/run/overview/RunAlerts";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
@@ -26,7 +26,7 @@ export function OverviewTab() {
         <RunAlerts run={run} />
         <Ledger run={run} ledger={ledger} />
       </div>
-      <CuratedCharts />
+      <OverviewCharts />
       <div className={`charts ${classes.rest}`}>
         <div className={`span-12 ${classes.notes}`}>
           <Suspense>

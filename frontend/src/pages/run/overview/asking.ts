@@ -3,7 +3,7 @@
 import { type MetricAxis, mayMeasure, namedLinesQuery, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
-import { namesOfAll } from "@/pages/run/overview/curated";
+import { namesOfAll } from "@/pages/run/overview/defaultCharts";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 
 export type Look = {

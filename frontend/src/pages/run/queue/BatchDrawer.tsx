@@ -8,9 +8,9 @@ import { Age } from "@/components/Age";
 import { Copy } from "@/components/Copying";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
@@ -172,7 +172,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
       <p className="soft small">{does}</p>
       <Textarea
         label="Reason"
-        description={KEPT_IN_EVENTS}
+        description={RECORDED_IN_EVENTS}
         value={reason}
         maxLength={2000}
         required={verb === "discard"}

@@ -2,8 +2,8 @@ import { NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { number } from "@/format";
 import { changesOf, typedOf } from "@/pages/run/queue/limits";
 
@@ -20,7 +20,7 @@ export function LimitsDialog({ run, onClose }: Props) {
       title={`Limits of ${run.name}`}
       asking={change}
       refused="Limits not changed"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Change"
       isReady={changes !== null}
       onSubmit={(reason) => changes && change.mutate({ ...changes, reason }, { onSuccess: onClose })}

@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
 import { ErrorState } from "@/components/ErrorState";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { BatchTable } from "@/pages/run/queue/BatchTable";
 import { namesOf } from "@/pages/run/queue/batches";
 import { Depth } from "@/pages/run/queue/Depth";
@@ -24,9 +24,16 @@ export function QueueTab() {
   const topic = `run:${run.name}` as const;
   const { data, error } = useQuery({
     ...queueQuery(run.name),
-    refetchInterval: usePartNews(topic, "queue", QUEUE_MS, ["queue", run.name]),
+    refetchInterval: usePartChangeFeed(topic, "queue", QUEUE_MS, ["queue", run.name]),
   });
-  const refetchInterval = usePartNews(topic, "queue", BESIDE_MS, ["environments", run.name], ["batches", run.name], ["preview", run.name]);
+  const refetchInterval = usePartChangeFeed(
+    topic,
+    "queue",
+    BESIDE_MS,
+    ["environments", run.name],
+    ["batches", run.name],
+    ["preview", run.name],
+  );
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);
   const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });

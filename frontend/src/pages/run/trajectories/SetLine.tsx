@@ -2,8 +2,8 @@ import { useState } from "react";
 import { type MarkWords, useDropSet } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { number } from "@/format";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
@@ -17,7 +17,7 @@ function DropSet({ run, name, groups, onClose, onDropped }: DropProps) {
       title={`Delete the set ${name}?`}
       asking={dropping}
       refused="Set not deleted"
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       submit="Delete set"
       destroys
       onSubmit={(reason) => dropping.mutate({ set: name, reason }, { onSuccess: onDropped })}

@@ -4,7 +4,7 @@ import { BESIDE_MS, batchesQuery } from "@/api/queue";
 import type { LedgerCounts, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, percent } from "@/format";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { stalenessBars } from "@/pages/run/queue/batches";
 import { staleShare } from "@/pages/run/weights/waterfall";
 
@@ -12,7 +12,7 @@ const SHOWN = 50;
 
 /** Staleness of the last batches, one column each, and the share dropped as stale. */
 export function StalenessStrip({ run, counts }: { run: RunDetail; counts: LedgerCounts | undefined }) {
-  const refetchInterval = usePartNews(`run:${run.name}`, "queue", BESIDE_MS, ["batches", run.name]);
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", BESIDE_MS, ["batches", run.name]);
   const { data } = useInfiniteQuery({ ...batchesQuery(run.name, undefined), refetchInterval });
   const batches = (data?.pages[0] ?? []).slice(0, SHOWN).toReversed();
   const share = counts ? staleShare(counts) : null;

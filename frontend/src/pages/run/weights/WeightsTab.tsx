@@ -5,7 +5,7 @@ import { useSearch } from "@tanstack/react-router";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/api/weights";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { useRun } from "@/pages/run/RunContext";
 import { Held } from "@/pages/run/weights/Held";
 import { isHeldBack } from "@/pages/run/weights/orders";
@@ -19,7 +19,7 @@ const NOBODY: never[] = [];
 export function WeightsTab() {
   const { run, fleet, ledger } = useRun();
   const search = useSearch({ from: "/shell/runs/$name/weights" });
-  const refetchInterval = usePartNews(
+  const refetchInterval = usePartChangeFeed(
     `run:${run.name}`,
     "weights",
     EVERY_MS,

@@ -17,7 +17,7 @@ export type Curve = Pick<Line, "label" | "role" | "thin" | "dashed"> & {
   of?: "max";
 };
 
-export type Curated = {
+export type DefaultChart = {
   key: string;
   title: string;
   note: string;
@@ -38,7 +38,7 @@ export type Curated = {
 const PERCENT = { scale: 100, unit: "%", floor: 0 };
 const SLOWEST = 0.05;
 
-const reward = (kind: RunDetail["kind"]): Curated => ({
+const reward = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "reward",
   title: kind === "fleet" ? "Return" : "Reward",
   note: kind === "fleet" ? "of training episodes, by end time" : "mean score per group, by time received",
@@ -52,7 +52,7 @@ const reward = (kind: RunDetail["kind"]): Curated => ({
   isTall: true,
 });
 
-const queue = (kind: RunDetail["kind"]): Curated => ({
+const queue = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "queue",
   title: "Queue depth",
   note: `in ${kind === "fleet" ? "fragments" : "sequences"}`,
@@ -65,7 +65,7 @@ const queue = (kind: RunDetail["kind"]): Curated => ({
   isTall: true,
 });
 
-const staleness: Curated = {
+const staleness: DefaultChart = {
   key: "staleness",
   title: "Staleness",
   note: "versions behind when leased",
@@ -77,7 +77,7 @@ const staleness: Curated = {
   empty: "No batches leased yet.",
 };
 
-const flow = (kind: RunDetail["kind"]): Curated => ({
+const flow = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "flow",
   title: kind === "fleet" ? "Fragments in and out" : "Groups in and out",
   note: "per second",
@@ -90,7 +90,7 @@ const flow = (kind: RunDetail["kind"]): Curated => ({
   empty: "No data received yet.",
 });
 
-const waits = (kind: RunDetail["kind"]): Curated => ({
+const waits = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "waits",
   title: "Wait time",
   note: "% of the time",
@@ -102,7 +102,7 @@ const waits = (kind: RunDetail["kind"]): Curated => ({
   empty: "No trainer has requested a batch yet.",
 });
 
-const lost = (kind: RunDetail["kind"]): Curated =>
+const lost = (kind: RunDetail["kind"]): DefaultChart =>
   kind === "fleet"
     ? {
         key: "truncated",
@@ -130,7 +130,7 @@ const LENGTHS: Record<RunDetail["kind"], [string, string, string]> = {
   outside: ["Sequence length", "tokens, including the prompt", "No groups received yet."],
 };
 
-const length = (kind: RunDetail["kind"]): Curated => ({
+const length = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "length",
   title: LENGTHS[kind][0],
   note: LENGTHS[kind][1],
@@ -142,7 +142,7 @@ const length = (kind: RunDetail["kind"]): Curated => ({
   empty: LENGTHS[kind][2],
 });
 
-const throughput = (kind: RunDetail["kind"]): Curated => ({
+const throughput = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "throughput",
   title: "Throughput",
   note: kind === "fleet" ? `${wordsOf(kind).works} per second` : "tokens leased per second",
@@ -158,7 +158,7 @@ const throughput = (kind: RunDetail["kind"]): Curated => ({
   empty: kind === "fleet" ? "No env steps yet." : "No batches leased yet.",
 });
 
-const all = (kind: RunDetail["kind"]): readonly Curated[] => [
+const all = (kind: RunDetail["kind"]): readonly DefaultChart[] => [
   reward(kind),
   queue(kind),
   staleness,
@@ -168,19 +168,19 @@ const all = (kind: RunDetail["kind"]): readonly Curated[] => [
   length(kind),
   throughput(kind),
 ];
-const CURATED = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
+const DEFAULT_CHARTS = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
 
 /** The charts of a kind of run; a stable reference. */
-export const curatedOf = (kind: RunDetail["kind"]): readonly Curated[] => CURATED[kind];
+export const defaultChartsOf = (kind: RunDetail["kind"]): readonly DefaultChart[] => DEFAULT_CHARTS[kind];
 
 /** All metric names of a chart, with the built-in prefix. */
-export function namesOf({ curves, band }: Curated): string[] {
+export function namesOf({ curves, band }: DefaultChart): string[] {
   const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : [])];
   return names.map((name) => OWN + name);
 }
 
 /** The names for all kinds of runs, so that the request needs no kind; a run lacks those of other kinds. */
-export const namesOfAll: readonly string[] = [...new Set(Object.values(CURATED).flat().flatMap(namesOf))];
+export const namesOfAll: readonly string[] = [...new Set(Object.values(DEFAULT_CHARTS).flat().flatMap(namesOf))];
 
 /** A line as one column: the mean or maximum of each point's samples. */
 function condensed(line: Buckets, of: Curve["of"]): Buckets {
@@ -202,7 +202,7 @@ function newestOf(line: MetricLine | undefined, scale: number): number | null {
 }
 
 /** Convert the lines of a chart to columns, with the band between its two bounds. */
-export function drawing(chart: Curated, found: MetricLine[]): Drawing {
+export function drawing(chart: DefaultChart, found: MetricLine[]): Drawing {
   const { curves, band, scale = 1 } = chart;
   const byName = new Map(found.map((line) => [line.name, line]));
   const wanted: [string, Curve["of"]][] = [...curves.map(({ name, of }): [string, Curve["of"]] => [name, of])];
@@ -220,7 +220,7 @@ export function drawing(chart: Curated, found: MetricLine[]): Drawing {
 }
 
 /** The metrics of a chart's curves for alert rules, each with its unscaled value at the cursor, by default the newest. */
-export function watchablesOf(chart: Curated, run: string, { lines }: Pick<Drawing, "lines">): Watchable[] {
+export function watchablesOf(chart: DefaultChart, run: string, { lines }: Pick<Drawing, "lines">): Watchable[] {
   const { curves, scale = 1 } = chart;
   return curves.map(({ name, label }) => {
     const values = lines.find((line) => line.label === label)?.values ?? [];

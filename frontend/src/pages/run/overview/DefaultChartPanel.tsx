@@ -9,13 +9,13 @@ import { number } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { curvesQuery, type Look } from "@/pages/run/overview/asking";
-import { askAgainMs, type Curated, drawing, OWN, watchablesOf } from "@/pages/run/overview/curated";
+import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import classes from "./overview.module.css";
 
 type Props = {
-  chart: Curated;
+  chart: DefaultChart;
   look: Look;
   onZoom: (span: Span | null) => void;
   /** Absent for charts whose points cannot be chosen. */
@@ -37,7 +37,7 @@ function useLines(look: Look, isSeen: boolean) {
 }
 
 /** One of the default charts; loaded and drawn only while on screen. */
-export function CuratedChart({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
+export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
   const marks = useMarks(run, look.axis);

@@ -3,7 +3,7 @@
 import type { Kept } from "@/api/deck";
 import { bytes, count, duration } from "@/format";
 
-export const KEPT_NAMES: Record<Kept["what"], string> = {
+export const RETENTION_NAMES: Record<Kept["what"], string> = {
   payloads: "Payloads of groups and fragments",
   weights: "Weights",
   recordings: "Recorded episodes",
@@ -25,14 +25,14 @@ function bound({ value, unit }: Kept["limits"][number]): string {
 }
 
 /** The retention limits as text: "for 7 d, newest 50 GB"; data without a limit is kept. */
-export function keptWords(kept: Pick<Kept, "what" | "limits">): string {
+export function retentionText(kept: Pick<Kept, "what" | "limits">): string {
   const bounds = kept.limits.filter((limit) => limit.value > 0).map(bound);
   if (bounds.length > 0) return bounds.join(", ");
   return kept.limits.length > 0 ? "until deleted manually" : "as long as the run";
 }
 
 /** Names of the settings that define the limits. */
-export const keptSettings = (kept: Pick<Kept, "limits">): string[] => kept.limits.map((limit) => limit.setting).filter(Boolean);
+export const retentionSettings = (kept: Pick<Kept, "limits">): string[] => kept.limits.map((limit) => limit.setting).filter(Boolean);
 
 /** Usage of the tightest limit of bytes or items, 0 to 1; null if there is none. */
 export function fullness(kept: Pick<Kept, "limits" | "size_bytes" | "count">): number | null {

@@ -7,7 +7,7 @@ import { useLiveStatus, usePart } from "@/live/live";
 import { askEveryMs, Rereading } from "@/live/rereading";
 
 /** Invalidate query keys when `news` changes, at a limited rate; return the fallback refetch interval. */
-export function useNews(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {
+export function useChangeFeed(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {
   const queries = useQueryClient();
   const { mode } = useLiveStatus();
   const words = JSON.stringify(keys);
@@ -23,11 +23,11 @@ export function useNews(news: unknown, atMostEveryMs: number, ...keys: QueryKey[
 }
 
 /** The same for a part of a topic. */
-export function usePartNews<T extends TopicName, N extends PartName<T>>(
+export function usePartChangeFeed<T extends TopicName, N extends PartName<T>>(
   topic: T,
   part: N,
   atMostEveryMs: number,
   ...keys: QueryKey[]
 ): number {
-  return useNews(usePart(topic, part), atMostEveryMs, ...keys);
+  return useChangeFeed(usePart(topic, part), atMostEveryMs, ...keys);
 }

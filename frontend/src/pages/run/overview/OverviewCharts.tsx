@@ -5,8 +5,8 @@ import type { Span } from "@/api/metrics";
 import { live } from "@/live/live";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
 import { type Look, lookOf } from "@/pages/run/overview/asking";
-import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf } from "@/pages/run/overview/curated";
+import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
+import { defaultChartsOf } from "@/pages/run/overview/defaultCharts";
 import { nextRange, RANGE_WORDS, RANGES, type Range, rangeOf, spanSince } from "@/pages/run/overview/range";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import { useRun } from "@/pages/run/RunContext";
@@ -79,7 +79,7 @@ function Bar({ search, work, change }: BarProps) {
 }
 
 /** The built-in metrics of a run on a common axis. */
-export function CuratedCharts() {
+export function OverviewCharts() {
   const { run } = useRun();
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -96,8 +96,8 @@ export function CuratedCharts() {
     <section aria-label="Charts">
       <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
       <div className="charts">
-        {curatedOf(run.kind).map((chart) => (
-          <CuratedChart key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />
+        {defaultChartsOf(run.kind).map((chart) => (
+          <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />
         ))}
       </div>
       {picked && (

@@ -54,7 +54,7 @@ export function readViews(): View[] {
   }
 }
 
-export function keepViews(views: View[]): void {
+export function saveViews(views: View[]): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(views));
   } catch {

@@ -6,20 +6,20 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, count, percent } from "@/format";
-import { fullness, KEPT_NAMES, keptSettings, keptWords } from "@/pages/settings/kept";
+import { fullness, RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
 import css from "./settings.module.css";
 
 const BACKUP = "python manage.py backup /backups/today";
 
 function Row({ kept }: { kept: Kept }) {
   const share = fullness(kept);
-  const settings = keptSettings(kept);
+  const settings = retentionSettings(kept);
   return (
     <tr data-kept={kept.what}>
       <td className="anywhere">
-        {KEPT_NAMES[kept.what]}
+        {RETENTION_NAMES[kept.what]}
         <div className="faint small">
-          {keptWords(kept)}
+          {retentionText(kept)}
           {settings.length > 0 && (
             <span className={css.setting} title="Set in the server's environment">
               {" "}
@@ -46,7 +46,7 @@ function Row({ kept }: { kept: Kept }) {
 }
 
 /** Retained data with its limits and current size. */
-export function KeptPanel() {
+export function RetentionPanel() {
   const { data, error } = useQuery(keptQuery);
   return (
     <Panel title="Data retention" note="limits and current size">
