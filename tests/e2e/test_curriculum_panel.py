@@ -122,7 +122,7 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     signed_in.goto(f"/runs/{NAME}/curriculum")
     panel = signed_in.get_by_role("region", name="Curriculum")
 
-    expect(panel).to_contain_text("2 active, 1 learnt, 1 locked")
+    expect(panel).to_contain_text("2 active, 1 graduated, 1 locked")
     expect(lesson(signed_in, "reverse-2").locator("[data-state='graduated']")).to_be_visible()
     expect(lesson(signed_in, "reverse-2")).to_contain_text("evaluation succeeded 63 times of 64")
     expect(lesson(signed_in, "reverse-8")).to_contain_text("waits for reverse-4 (active, success")

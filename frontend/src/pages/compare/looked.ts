@@ -44,7 +44,7 @@ export function lookedOf(chosen: Chosen[], search: CompareSearch): Looked {
     points: there.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
     smooth,
     isLive: there.some(({ status }) => mayMeasure(status)),
-    xLabel: { step: "train step", time: "time", elapsed: "time since the start of the run", amount }[axis],
+    xLabel: { step: "train step", time: "time", elapsed: "since the start of the run", amount }[axis],
     unit: isSeconds ? "s" : axis === "step" ? "steps" : amount,
   };
 }

@@ -60,8 +60,8 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
       )}
       {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
       <Fact name="Environment">{plain(fragment.environment)}</Fact>
-      <Fact name="Follows the one before">{fragment.contiguous ? "yes" : "no, discontinuity"}</Fact>
-      <Fact name="Came in">
+      <Fact name="Contiguous">{fragment.contiguous ? "yes" : "no"}</Fact>
+      <Fact name="Received">
         <Age at={fragment.received_at} suffix=" ago" />
       </Fact>
     </dl>

@@ -113,7 +113,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
       </Fact>
       {group.example && <Fact name="Problem">{plain(group.example)}</Fact>}
       {detail.seed !== null && <Fact name="Seed of the run">{detail.seed}</Fact>}
-      <Fact name="Came in">
+      <Fact name="Received">
         <Age at={group.received_at} suffix=" ago" />
       </Fact>
     </dl>

@@ -24,7 +24,7 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
   return [
     {
       id: "deck:curl",
-      group: "Deck",
+      group: "General",
       title: "Copy as curl",
       note: request.path,
       words,
@@ -32,7 +32,7 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
     },
     {
       id: "deck:python",
-      group: "Deck",
+      group: "General",
       title: "Copy as Python",
       note: request.path,
       words,
@@ -71,20 +71,20 @@ export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { c
   );
   const deck: Command[] = [
     ...THEMES.map(
-      ([value, title, words]): Command => ({ id: `theme:${value}`, group: "Deck", title, words, act: () => setColorScheme(value) }),
+      ([value, title, words]): Command => ({ id: `theme:${value}`, group: "General", title, words, act: () => setColorScheme(value) }),
     ),
     {
       id: "deck:copy",
-      group: "Deck",
+      group: "General",
       title: "Copy link to this page",
       words: "share address url",
       act: () => onCopied(location.href, "Link"),
     },
     ...requestCommands(pathname, search, onCopied),
-    { id: "deck:keys", group: "Deck", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
-    { id: "deck:docs", group: "Deck", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
-    { id: "deck:admin", group: "Deck", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
-    { id: "deck:out", group: "Deck", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
+    { id: "deck:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
+    { id: "deck:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
+    { id: "deck:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
+    { id: "deck:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
   return { commands: [...offered(), ...places, ...named, ...deck], isLooking: runs.isFetching };
 }

@@ -90,7 +90,7 @@ function Told({
               fired <Moment at={raised_at} />
               <span className="faint" title={utc(began_at)}>
                 {" "}
-                · {ended_at ? `cleared after ${duration(seconds(ended_at) - seconds(raised_at))}` : "lasts"}
+                · {ended_at ? `cleared after ${duration(seconds(ended_at) - seconds(raised_at))}` : "ongoing"}
               </span>
             </li>
           ))}

@@ -44,7 +44,7 @@ export function ProgressCharts({ run, revision, lessons, opened }: Props) {
   return (
     <>
       <Panel title="Share of samples" note={`% of episodes, ${scope}`} className="span-6">
-        <Chart {...common} name="Share of each lesson of what is sampled, in percent" lines={styled(lines, "share")} />
+        <Chart {...common} name="Share of samples by lesson, in percent" lines={styled(lines, "share")} />
       </Panel>
       <Panel title="Training success" note={`% of the lesson's episodes, ${scope}`} className="span-6">
         <Chart {...common} name="Success of each lesson in training, in percent" lines={styled(lines, "success")} />

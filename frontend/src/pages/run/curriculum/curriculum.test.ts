@@ -84,7 +84,7 @@ test("pass@k is sorted by k", () => {
 
 test("summarizes the lessons", () => {
   expect(summaryOf(curriculum)).toBe("3 active, 2 locked · effective number of sampled lessons 2.7");
-  expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 learnt, 2 locked");
+  expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 graduated, 2 locked");
   expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons graduated");
 });
 

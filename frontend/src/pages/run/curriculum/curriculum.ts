@@ -98,7 +98,7 @@ export function summaryOf({ locked, active, graduated, effective_lessons, comple
   if (completed_at) return `all ${graduated} lessons graduated`;
   const states = [
     [active, "active"],
-    [graduated, "learnt"],
+    [graduated, "graduated"],
     [locked, "locked"],
   ] as const;
   const counted = states.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);

@@ -42,7 +42,7 @@ export function MetricsTab() {
   const labels = {
     step: "train step",
     time: "time",
-    elapsed: "time since the start of the run",
+    elapsed: "since the start of the run",
     amount: run.kind === "fleet" ? "env step" : "token",
   };
   const look: Look = {

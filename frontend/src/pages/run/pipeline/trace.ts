@@ -45,13 +45,13 @@ function threadNamed(pid: number, tid: number, name: string): TraceEvent {
 
 /** Each batch for the duration of its lease, one track per trainer. */
 function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
-  const trainers = [...new Set(batches.map(({ trainer }) => trainer ?? "nobody"))].sort();
+  const trainers = [...new Set(batches.map(({ trainer }) => trainer ?? "no trainer"))].sort();
   const stretches = batches.map((batch): TraceEvent => {
     const begins = micros(batch.leased_at);
     const ends = batch.settled_at ? micros(batch.settled_at) : now * 1000;
     const { state, ordinal, epoch, policy_step, sequences, tokens, staleness } = batch;
     return {
-      ...{ name: `batch ${ordinal}`, ph: "X", pid: TRACKS.trainers, tid: 1 + trainers.indexOf(batch.trainer ?? "nobody") },
+      ...{ name: `batch ${ordinal}`, ph: "X", pid: TRACKS.trainers, tid: 1 + trainers.indexOf(batch.trainer ?? "no trainer") },
       ...{ ts: begins, dur: Math.max(0, ends - begins) },
       args: { state, weights: `${epoch}.${policy_step}`, sequences, tokens, staleness },
     };

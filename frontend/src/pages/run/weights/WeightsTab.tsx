@@ -13,7 +13,7 @@ import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
 
-const NOBODY: never[] = [];
+const NO_WORKERS: never[] = [];
 
 /** Published weights, their distribution to workers, and the staleness of leased data. */
 export function WeightsTab() {
@@ -41,7 +41,7 @@ export function WeightsTab() {
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
     <div className="charts">
-      <Held run={run} versions={versions} workers={fleet?.workers ?? NOBODY} />
+      <Held run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
       <VersionTable run={run} orders={orders} versions={versions} deliveries={deliveries} open={shown?.id} pages={pages} />
       {shown && (
         <Waterfall
