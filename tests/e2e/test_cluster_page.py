@@ -111,5 +111,7 @@ def test_tables_growth_and_machines_are_shown_and_nothing_is_foretold_too_early(
     tables = page.get_by_role("region", name="Largest tables")
     expect(tables.locator("tbody tr")).to_have_count(6)
     growth = page.get_by_role("region", name="Growth")
-    expect(growth.locator("[data-forecast='unknown']")).to_contain_text("Not enough data for a forecast")
+    expect(growth.locator("[data-forecast='unknown']")).to_contain_text(
+        "Not enough data for a forecast"
+    )
     expect(page.get_by_role("region", name="PostgreSQL")).to_contain_text("Oldest xmin")

@@ -216,7 +216,7 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
 def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/evaluations")
     row = signed_in.locator("[data-evaluated='sums']")
-    marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the previous evaluation"
+    marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the previous"
     expect(row.get_by_role("button", name=f"sums at version 20: {marked}")).to_be_visible()
 
     row.get_by_role("button", name="sums at version 40").click()
@@ -290,7 +290,7 @@ def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, deck: Deck)
         dialog = signed_in.get_by_role("dialog", name="Steer sums")
         dialog.get_by_label("Weight factor").fill("3")
         expect(dialog).to_contain_text("from 50 % to 75 %, from the next task on")
-        dialog.get_by_label("Locked").check()
+        dialog.get_by_label("Locked", exact=True).check()
         expect(dialog).to_contain_text("No new tasks sample it.")
         dialog.get_by_label("Reason").fill("sums drown the words")
         dialog.get_by_role("button", name="Steer", exact=True).click()

@@ -278,7 +278,7 @@ def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
     run_page.goto(f"/runs/{fleet.name}/fleet?worker=1")
     line = run_page.locator("[data-worker='1']")
     run_page.get_by_role("button", name="Drain worker 1").click()
-    dialog = run_page.get_by_role("dialog", name="Drain worker 1")
+    dialog = run_page.get_by_role("dialog", name="Drain and cordon worker 1")
     expect(dialog).to_contain_text("It is not replaced")
     dialog.get_by_label("Reason").fill("its node is hot")
     dialog.get_by_role("button", name="Drain", exact=True).click()

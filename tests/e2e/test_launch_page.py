@@ -101,9 +101,7 @@ def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -
     shown.fill(written.replace("num_workers: 2", "num_workers: 3 # more"))
     expect(page.get_by_label("Workers", exact=True)).to_have_value("3")
     shown.fill(written.replace("  num_workers: 2", "  num_workers: [2"))
-    expect(
-        page.get_by_text(re.compile(r"Invalid YAML at line \d+, column \d+"))
-    ).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Invalid YAML at line \d+, column \d+"))).to_be_visible()
     shown.fill(written + "surprise: 1\n")
     lines = written.count("\n") + 1
     expect(page.get_by_text(f"There is no such field: surprise, at line {lines}")).to_be_visible()

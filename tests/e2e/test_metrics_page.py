@@ -224,9 +224,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     page.get_by_label("Panel from /regex/").fill("^layer/.*norm$")
     page.get_by_role("button", name="Add", exact=True).click()
     panel = page.locator("[data-panel]")
-    expect(panel.locator("[data-matched='90']")).to_have_text(
-        "first 20 of 90 matching metrics"
-    )
+    expect(panel.locator("[data-matched='90']")).to_have_text("first 20 of 90 matching metrics")
     expect(panel.locator("canvas")).to_be_visible()
 
     page.get_by_role("button", name="Layouts").click()

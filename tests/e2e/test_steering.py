@@ -184,7 +184,9 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
     change.click()
     expect(dialog).to_have_count(0)
 
-    expect(page.get_by_role("region", name=re.compile("Producers paused|Backpressure"))).to_contain_text("7.5 ×")
+    expect(
+        page.get_by_role("region", name=re.compile("Producers paused|Backpressure"))
+    ).to_contain_text("7.5 ×")
     (event,) = seeded_deck.get("/api/runs/seed-hostile-text/events?kinds=settings_changed")[
         "results"
     ]
