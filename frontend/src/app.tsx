@@ -1,4 +1,4 @@
-/** Draw the dashboard. */
+/** Render the dashboard. */
 
 import { MantineProvider } from "@mantine/core";
 import { QueryClientProvider } from "@tanstack/react-query";

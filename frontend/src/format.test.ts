@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ageSeconds, bytes, count, duration, elapsed, finePercent, number, percent, policyStep, shortId, utc, visible } from "./format";
 
 describe("numbers", () => {
-  it("keeps three meaningful digits and groups thousands", () => {
+  it("rounds to three significant digits and groups thousands", () => {
     expect(number(182.345)).toBe("182");
     expect(number(4.567)).toBe("4.57");
     expect(number(0.01234)).toBe("0.0123");
@@ -11,7 +11,7 @@ describe("numbers", () => {
     expect(number(-0.0001)).toBe("-1e-4");
     expect(number(0)).toBe("0");
   });
-  it("never invents a value", () => {
+  it("shows missing values as missing", () => {
     expect(number(null)).toBe("–");
     expect(number(Number.NaN)).toBe("–");
     expect(count(undefined)).toBe("–");
@@ -23,32 +23,32 @@ describe("numbers", () => {
   });
 });
 
-describe("sizes and parts", () => {
+describe("sizes and fractions", () => {
   it("are short and keep their unit", () => {
     expect([0, 512, 1_400, 83_000_000, 1_414_000_000].map(bytes)).toEqual(["0 B", "512 B", "1.4 kB", "83 MB", "1.41 GB"]);
     expect([0, 0.714, 2.5].map(percent)).toEqual(["0 %", "71 %", "250 %"]);
     expect([0, 0.00714, 1].map(finePercent)).toEqual(["0 %", "0.714 %", "100 %"]);
   });
-  it("are not made up", () => {
+  it("are missing if unknown", () => {
     expect([bytes(null), percent(undefined)]).toEqual(["–", "–"]);
   });
 });
 
 describe("ages", () => {
-  it("are said as people say them", () => {
+  it("use suitable units", () => {
     expect(duration(0.42)).toBe("0.4 s");
     expect(duration(59.9)).toBe("59 s");
     expect(duration(185)).toBe("3 min");
     expect(duration(7500)).toBe("2 h 05");
     expect(duration(4 * 86_400 + 3)).toBe("4 d");
   });
-  it("are unknown for broken times and never negative", () => {
+  it("are unknown for invalid times and never negative", () => {
     const now = Date.parse("2026-01-01T00:00:10Z");
     expect(ageSeconds("2026-01-01T00:00:04Z", now)).toBe(6);
     expect(ageSeconds("2026-01-01T00:00:14Z", now)).toBe(0);
     expect(ageSeconds("yesterday-ish", now)).toBeNull();
     expect(ageSeconds(null, now)).toBeNull();
-    expect(utc("nonsense")).toBe("no time known");
+    expect(utc("nonsense")).toBe("unknown time");
   });
 });
 
@@ -65,8 +65,8 @@ it("makes control and direction characters visible", () => {
   expect(visible("tag\u{e0041}, é 日本 😀 ❤️")).toBe("tag⟨U+E0041⟩, é 日本 😀 ❤️");
 });
 
-describe("time since a beginning", () => {
-  it("is told to the second, with a sign before it", () => {
+describe("elapsed time", () => {
+  it("is formatted to the second, with a sign if negative", () => {
     expect([0, 7, 750, 7500, 273_600, -65, 0.25].map(elapsed)).toEqual([
       "0:00",
       "0:07",

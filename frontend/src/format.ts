@@ -1,10 +1,10 @@
-/** Write numbers, ages and times the way every screen shows them. */
+/** Format numbers, ages and times consistently on every screen. */
 
 import { preferences } from "@/preferences";
 
 const NOTHING = "–";
 
-/** A number rounded to three meaningful digits: 6.98e-6, 0.0123, 4.57, 182, 12,400. */
+/** A number rounded to three significant digits: 6.98e-6, 0.0123, 4.57, 182, 12,400. */
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
@@ -14,7 +14,7 @@ export function number(value: number | null | undefined, digits = 3): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: decimals });
 }
 
-/** A large count in few characters: 950, 12.4 k, 3.1 M. */
+/** A large count in short form: 950, 12.4 k, 3.1 M. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   const units: [number, string][] = [
@@ -28,7 +28,7 @@ export function count(value: number | null | undefined): string {
   return number(value);
 }
 
-/** Bytes in a unit that keeps them short: 512 B, 1.4 GB. */
+/** Bytes in a suitable unit: 512 B, 1.4 GB. */
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -36,19 +36,19 @@ export function bytes(value: number | null | undefined): string {
   return `${number(value / 1000 ** power)} ${units[power]}`;
 }
 
-/** A part of the whole in percent: 0.714 is 71 %. */
+/** A fraction in percent: 0.714 is 71 %. */
 export function percent(part: number | null | undefined): string {
   if (part === null || part === undefined || !Number.isFinite(part)) return NOTHING;
   return `${Math.round(100 * part)} %`;
 }
 
-/** A small part of the whole, to three digits: 0.00714 is 0.714 %. */
+/** A small fraction in percent, to three digits: 0.00714 is 0.714 %. */
 export function finePercent(part: number | null | undefined): string {
   if (part === null || part === undefined || !Number.isFinite(part)) return NOTHING;
   return `${number(100 * part)} %`;
 }
 
-/** Seconds as people say them: 0.4 s, 12 s, 3 min, 2 h 05, 4 d. */
+/** Seconds in a suitable unit: 0.4 s, 12 s, 3 min, 2 h 05, 4 d. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
   const whole = Math.max(0, seconds);
@@ -64,7 +64,7 @@ export function duration(seconds: number | null | undefined): string {
 
 const two = (value: number) => String(value).padStart(2, "0");
 
-/** Seconds from a beginning, to the second: 0:07, 12:30, 2:05:00, 3 d 04:00:00; before it with a sign. */
+/** Seconds since a start, to the second: 0:07, 12:30, 2:05:00, 3 d 04:00:00; negative before it. */
 export function elapsed(seconds: number): string {
   const sign = seconds < 0 ? "−" : "";
   const whole = Math.abs(seconds);
@@ -75,24 +75,24 @@ export function elapsed(seconds: number): string {
   return `${sign}${hours > 0 ? `${hours}:${rest}` : rest.replace(/^0/, "")}`;
 }
 
-/** How long before `nowMs` the ISO time was, in seconds; null for no or a broken time. */
+/** Seconds between the ISO time and `nowMs`; null for a missing or invalid time. */
 export function ageSeconds(iso: string | null | undefined, nowMs: number): number | null {
   if (!iso) return null;
   const at = Date.parse(iso);
   return Number.isNaN(at) ? null : Math.max(0, (nowMs - at) / 1000);
 }
 
-/** The zone in which the person reads times; undefined for the browser's own. */
+/** The user's time zone; undefined for the browser's. */
 export const timeZone = (): string | undefined => (preferences().time === "utc" ? "UTC" : undefined);
 
-/** The ISO time in the zone that the reader chose, seconds shown. */
+/** The ISO time in the user's time zone, with seconds. */
 export function clock(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return NOTHING;
   return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: timeZone() });
 }
 
-/** The ISO time with its day, in the zone that the reader chose, to the minute. */
+/** The ISO date and time in the user's time zone, to the minute. */
 export function dayAndClock(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return NOTHING;
@@ -108,7 +108,7 @@ export function dayAndClock(iso: string | null | undefined): string {
 
 const dayOf = (at: Date): string => at.toLocaleDateString("en-CA", { timeZone: timeZone() });
 
-/** The ISO time to the second if it is of today, else its day and the minute; in the zone that the reader chose. */
+/** The ISO time to the second if it is today, else with its date to the minute; in the user's time zone. */
 export function moment(iso: string | null | undefined, now = new Date()): string {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return NOTHING;
@@ -118,7 +118,7 @@ export function moment(iso: string | null | undefined, now = new Date()): string
 /** The ISO time in UTC, for tooltips. */
 export function utc(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;
-  if (!at || Number.isNaN(at.getTime())) return "no time known";
+  if (!at || Number.isNaN(at.getTime())) return "unknown time";
   return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
@@ -127,17 +127,17 @@ export function shortId(id: string): string {
   return id.split("@", 1)[0] || id;
 }
 
-/** A policy step; the two before the first training step have names. */
+/** A policy step; the two values before the first train step have names. */
 export function policyStep(step: number | null | undefined): string {
   if (step === null || step === undefined || step === -2) return "none yet";
   return step === -1 ? "bootstrap" : number(step);
 }
 
-// Controls, direction marks, what takes no room, fillers, line separators, tags.
+// Controls, direction marks, zero-width characters, fillers, line separators, tags.
 const BIDI_OR_CONTROL =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
 
-/** Text from outside, with control and direction characters made visible. */
+/** Untrusted text with control and direction characters made visible. */
 export function visible(text: string): string {
   return text.replace(
     BIDI_OR_CONTROL,

@@ -1,4 +1,4 @@
-/** Begin with what takes longest: ask the server, and draw with what loads meanwhile. */
+/** Start the slowest work first: request data, and render with whatever has loaded. */
 
 import "@mantine/core/styles.css";
 import "@/theme/index.css";

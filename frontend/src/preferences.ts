@@ -1,10 +1,10 @@
-/** What a person chose for this browser: read when something is drawn, kept in it and nowhere else. */
+/** User preferences, stored in this browser only. */
 
 type Preferences = {
-  /** In which zone times of day are written. */
+  /** Time zone of displayed times. */
   time: "local" | "utc";
   density: "comfortable" | "dense";
-  /** Rows of a list that are asked for at once. */
+  /** Rows per page. */
   rows: number;
 };
 
@@ -12,7 +12,7 @@ export const ROWS = [25, 50, 100] as const;
 export const STANDARD: Preferences = { time: "local", density: "comfortable", rows: 50 };
 const KEY = "rolldeck-preferences";
 
-/** What was kept, as far as it makes sense. */
+/** Parse the stored preferences; invalid values are dropped. */
 export function parsed(kept: string | null): Preferences {
   let found: Partial<Record<keyof Preferences, unknown>> = {};
   try {
@@ -43,7 +43,7 @@ export function preferences(): Preferences {
   return current;
 }
 
-/** Let the page take the density that was chosen. */
+/** Apply the density to the page. */
 export function applyPreferences(): void {
   document.documentElement.dataset.density = preferences().density;
 }

@@ -1,4 +1,4 @@
-/** Say which address shows which page; pages beyond the list are loaded when they are opened. */
+/** The routes of the dashboard; most pages are loaded on demand. */
 
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import type { Asked } from "@/api/audit";
@@ -197,7 +197,7 @@ const runTabs = [
     component: lazyRouteComponent(tabCode.fragments, "FragmentPage"),
     validateSearch: (search): { step?: number; episode?: string } => ({
       step: whole(search.step),
-      // A router reads "17" as a number.
+      // The router parses "17" as a number.
       episode: search.episode === undefined ? undefined : String(search.episode).slice(0, 64),
     }),
   }),
@@ -229,15 +229,15 @@ const runTabs = [
 function NotFound() {
   return (
     <div className="panel">
-      <h1 className="unseen">There is no such page</h1>
-      <EmptyState title="There is no such page" action={<Link to="/runs">All runs</Link>}>
-        Look at the address again, or go on from the runs.
+      <h1 className="unseen">Page not found</h1>
+      <EmptyState title="Page not found" action={<Link to="/runs">All runs</Link>}>
+        Check the address, or go to the list of runs.
       </EmptyState>
     </div>
   );
 }
 
-/** The same where nothing of the deck stands around it. */
+/** The same without the page frame. */
 function NowhereFound() {
   return (
     <main className="page">

@@ -81,8 +81,8 @@ def test_the_filter_lives_in_the_address(signed_in: Page, seeded_deck: Deck) -> 
     page.reload()
     expect(page.locator("tbody [data-open]")).to_have_text(["3 items of batch 2 were corrupt"])
     page.get_by_label("Run").fill("no-such-run")
-    expect(page.get_by_role("heading", name="No such alert")).to_be_visible()
-    page.get_by_role("link", name="all of them").click()
+    expect(page.get_by_role("heading", name="No matching alerts")).to_be_visible()
+    page.get_by_role("link", name="all alerts").click()
     expect(page).to_have_url(re.compile(r"/alerts\?state=all$"))
 
 
@@ -172,10 +172,10 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     expect(dialog.get_by_role("textbox", name="Threshold")).to_have_value(
         re.compile(r"^[456](\.\d+)?$")
     )
-    expect(dialog.get_by_text("it would have fired once")).to_be_visible()
+    expect(dialog.get_by_text("the rule would have fired once")).to_be_visible()
     dialog.get_by_label("Name").fill(rule)
-    dialog.get_by_label("What to do").fill("Lower the learning rate.")
-    dialog.get_by_role("button", name="Make the rule").click()
+    dialog.get_by_label("Instructions").fill("Lower the learning rate.")
+    dialog.get_by_role("button", name="Create rule").click()
     expect(dialog).to_have_count(0)
 
     # Its alert comes by itself, with what was said of it, and leads to the chart.
@@ -186,7 +186,7 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     drawer.get_by_role("button", name="Silence…").click()
     silence = page.get_by_role("dialog", name="Silence alerts")
     silence.get_by_label("Reason").fill("we know of it")
-    silence.get_by_role("button", name="Silence them").click()
+    silence.get_by_role("button", name="Add silence").click()
     expect(drawer.locator("[data-alert=silenced]")).to_be_visible()
     page.goto("/alerts?view=silences")
     row = page.get_by_role("row").filter(has_text=rule)
@@ -195,11 +195,11 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     page.goto("/alerts?view=rules")
     row = page.get_by_role("row").filter(has_text=rule)
     expect(row.locator("[data-rule-state=firing]")).to_be_visible()
-    row.get_by_role("button", name=f"Do something with {rule}").click()
+    row.get_by_role("button", name=f"Actions for {rule}").click()
     page.get_by_role("menuitem", name="Delete").click()
     confirm = page.get_by_role("dialog", name=f"Delete {rule}?")
     confirm.get_by_label("Reason").fill("was a test")
-    confirm.get_by_role("button", name="Delete it").click()
+    confirm.get_by_role("button", name="Delete rule").click()
     expect(row).to_have_count(0)
     (event, *_) = deck.get("/api/audit?kind=alert_rule_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "was a test")

@@ -39,10 +39,10 @@ def group(deck: Deck) -> int:
 def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
     """The file that a person saves from the run's page."""
     signed_in.goto(f"/runs/{RUN}/config")
-    panel = signed_in.get_by_role("region", name="A copy to keep")
-    panel.get_by_label("Groups to take along").fill("5")
+    panel = signed_in.get_by_role("region", name="Export")
+    panel.get_by_label("Groups to include").fill("5")
     with signed_in.expect_download() as download:
-        panel.get_by_role("link", name="Save the copy").click()
+        panel.get_by_role("link", name="Download").click()
     assert download.value.suggested_filename == f"{RUN}.html"
     target = tmp_path / "copy.html"
     download.value.save_as(target)

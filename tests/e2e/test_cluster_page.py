@@ -17,7 +17,7 @@ def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> No
     for role in ("web", "jobs", "clock"):
         process = page.locator(f"[data-process='{role}']").first
         expect(process.locator("[data-state=running]")).to_be_visible(timeout=60_000)
-    for title in ("PostgreSQL", "Valkey", "Storage of payloads"):
+    for title in ("PostgreSQL", "Valkey", "Payload storage"):
         part = page.get_by_role("region", name=title)
         expect(part.locator("[data-state=up]")).to_be_visible(timeout=60_000)
     database = page.get_by_role("region", name="PostgreSQL")
@@ -53,14 +53,14 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
         dialog = page.get_by_role("dialog", name="Cordon")
         assert barriers(page, within="[role=dialog]") == []
         dialog.get_by_label("Reason").fill("its fan <b id=loud>")
-        dialog.get_by_role("button", name="Cordon it").click()
+        dialog.get_by_role("button", name="Cordon", exact=True).click()
         told = head.locator("[data-machine-cordon]")
         expect(told).to_contain_text("its fan <b id=loud>")
-        expect(told).to_contain_text("there")
+        expect(told).to_contain_text("remaining")
 
-        head.get_by_role("button", name="Let it in again…").click()
-        dialog = page.get_by_role("dialog", name="in again")
-        dialog.get_by_role("button", name="Let it in").click()
+        head.get_by_role("button", name="Uncordon…").click()
+        dialog = page.get_by_role("dialog", name="Uncordon")
+        dialog.get_by_role("button", name="Uncordon").click()
         expect(told).to_have_count(0)
     finally:
         deck.delete(f"/api/cluster/nodes/{node}/cordon")
@@ -82,23 +82,23 @@ def test_what_everybody_is_told_stands_on_every_page_until_it_is_taken_down(
     page = signed_in
     page.goto("/cluster")
     try:
-        page.get_by_role("button", name="Tell everybody").click()
-        dialog = page.get_by_role("dialog", name="Tell everybody")
+        page.get_by_role("button", name="Set notice").click()
+        dialog = page.get_by_role("dialog", name="Set notice")
         dialog.get_by_label("Notice").fill("The disk is changed at noon <b id=hostile>.")
         dialog.get_by_label("Reason").fill("it is full")
-        dialog.get_by_role("button", name="Tell everybody").click()
+        dialog.get_by_role("button", name="Set notice").click()
         expect(page.locator("[data-notice]")).to_contain_text("noon <b id=hostile>")
         page.goto("/audit")
         expect(page.locator("[data-notice]")).to_be_visible()
         expect(page.locator("[data-row]").first).to_contain_text("it is full")
 
         page.goto("/cluster")
-        page.get_by_role("button", name="Take it down").click()
-        dialog = page.get_by_role("dialog", name="Take the notice down")
-        dialog.get_by_role("button", name="Take it down").click()
+        page.get_by_role("button", name="Remove notice").click()
+        dialog = page.get_by_role("dialog", name="Remove notice")
+        dialog.get_by_role("button", name="Remove notice").click()
 
         expect(page.locator("[data-notice]")).to_have_count(0)
-        expect(page.get_by_role("region", name="Notice")).to_contain_text("Nobody is told")
+        expect(page.get_by_role("region", name="Notice")).to_contain_text("No notice is set")
     finally:
         deck.delete("/api/deck/notice")
 
@@ -111,5 +111,7 @@ def test_tables_growth_and_machines_are_shown_and_nothing_is_foretold_too_early(
     tables = page.get_by_role("region", name="Largest tables")
     expect(tables.locator("tbody tr")).to_have_count(6)
     growth = page.get_by_role("region", name="Growth")
-    expect(growth.locator("[data-forecast='unknown']")).to_contain_text("Too early to tell")
+    expect(growth.locator("[data-forecast='unknown']")).to_contain_text(
+        "Not enough data for a forecast"
+    )
     expect(page.get_by_role("region", name="PostgreSQL")).to_contain_text("Oldest xmin")

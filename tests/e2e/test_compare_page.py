@@ -90,10 +90,10 @@ def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
     expect(seed.get_by_role("cell")).to_have_text(["1", "differs: 2", "differs: –"])
     expect(page.get_by_text("beside-out: launched elsewhere")).to_be_visible()
 
-    page.get_by_role("button", name="Take beside-out out").click()
+    page.get_by_role("button", name="Remove beside-out").click()
     expect(page).to_have_url(re.compile(r"runs=beside-a%2Cbeside-b$"))
     expect(configs.locator("tr[data-path]")).to_have_count(3)
-    page.get_by_role("radiogroup", name="How much of it").get_by_text("All of it").click()
+    page.get_by_role("radiogroup", name="Rows").get_by_text("All", exact=True).click()
     expect(configs.locator('tr[data-path="environment.spec"]')).to_be_visible()
     expect(page).to_have_url(re.compile("config=all"))
 
@@ -101,7 +101,7 @@ def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
 def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Deck) -> None:
     page = signed_in
     page.goto("/compare")
-    expect(page.get_by_role("heading", name="No run is chosen")).to_be_visible()
+    expect(page.get_by_role("heading", name="No runs selected")).to_be_visible()
     add = page.get_by_role("combobox", name="Add a run")
     for run in ("beside-a", "beside-out"):
         add.click()
@@ -113,7 +113,7 @@ def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Deck) -
     page.locator(".mantine-MultiSelect-pill").filter(has_text="loss").locator("button").click()
     expect(overlay(page, "loss")).to_have_count(0)
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Draw beside-out").click()
+    page.get_by_role("button", name="Show beside-out").click()
     page.get_by_text("Since start").click()
     page.get_by_role("combobox", name="Smoothing").click()
     page.get_by_role("option", name="smoothing 0.9", exact=True).click()
@@ -123,7 +123,7 @@ def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Deck) -
     expect(page).to_have_url(re.compile(r"smooth=0\.9"))
     page.reload()
     expect(overlay(page, "entropy").locator("canvas")).to_be_visible()
-    expect(page.get_by_role("button", name="Draw beside-out")).to_have_attribute(
+    expect(page.get_by_role("button", name="Show beside-out")).to_have_attribute(
         "aria-pressed", "false"
     )
     expect(overlay(page, "entropy").get_by_role("img")).to_have_attribute(
@@ -148,14 +148,14 @@ def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Deck) -> None
     for metric in ("loss", "entropy"):
         points = overlay(page, metric).locator(".chart")
         expect(points).to_have_attribute("data-points", re.compile("^1[0-9][0-9]$|^9[0-9]$"))
-    page.get_by_role("button", name="Whole range").click()
+    page.get_by_role("button", name="Reset zoom").click()
     expect(overlay(page, "loss").locator(".chart")).to_have_attribute("data-points", str(STEPS))
 
 
 def test_a_run_that_is_not_there_costs_the_others_nothing(signed_in: Page, measured: Deck) -> None:
     page = signed_in
     page.goto("/runs/beside-a")
-    page.get_by_role("link", name="Compare with others").click()
+    page.get_by_role("link", name="Compare", exact=True).click()
     expect(page).to_have_url(re.compile(r"/compare\?runs=beside-a$"))
     page.goto("/compare?runs=beside-a,never-there")
 
@@ -193,7 +193,7 @@ def test_a_report_is_kept_opened_again_and_opens_without_a_deck(
     page.get_by_role("button", name="Save report…").click()
     dialog = page.get_by_role("dialog", name="Save report")
     dialog.get_by_label("Name").fill(name)
-    dialog.get_by_label("Remarks").fill("<b id=hostile>b</b> is worse")
+    dialog.get_by_label("Description").fill("<b id=hostile>b</b> is worse")
     dialog.get_by_role("button", name="Save report").click()
     report = page.get_by_role("region", name="Report", exact=True)
     expect(report).to_contain_text(name)

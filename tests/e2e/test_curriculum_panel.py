@@ -122,12 +122,12 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     signed_in.goto(f"/runs/{NAME}/curriculum")
     panel = signed_in.get_by_role("region", name="Curriculum")
 
-    expect(panel).to_contain_text("2 active, 1 learnt, 1 locked")
+    expect(panel).to_contain_text("2 active, 1 graduated, 1 locked")
     expect(lesson(signed_in, "reverse-2").locator("[data-state='graduated']")).to_be_visible()
     expect(lesson(signed_in, "reverse-2")).to_contain_text("evaluation succeeded 63 times of 64")
     expect(lesson(signed_in, "reverse-8")).to_contain_text("waits for reverse-4 (active, success")
     bar = lesson(signed_in, "sums").get_by_role("img")
-    words = "Success 0.641, between 0.538 and 0.732; learnt at 0.9"
+    words = "Success 0.641, between 0.538 and 0.732; goal 0.9"
     expect(bar).to_have_attribute("aria-label", words)
 
     # What a worker tells now is here without a reload.
@@ -137,7 +137,7 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     lesson(signed_in, "sums").get_by_role("button", name="sums").click()
     expect(signed_in).to_have_url(re.compile(r"\?lesson=sums$"))
     drawer = signed_in.get_by_role("dialog", name="Lesson sums")
-    expect(drawer.get_by_role("img", name="Evaluated success of sums: 3 points")).to_be_visible()
+    expect(drawer.get_by_role("img", name="Evaluation success of sums: 3 points")).to_be_visible()
     expect(drawer).to_contain_text("<b id=hostile>21</b>⟨U+202E⟩")
     expect(signed_in.locator("#hostile")).to_have_count(0)
     drawer.get_by_role("button", name="Close").click()
@@ -188,10 +188,10 @@ def test_what_was_sampled_and_what_moved_is_shown_over_versions(
     signed_in.goto(f"/runs/{NAME}/curriculum")
     success = "Success of each lesson in training, in percent: 2 points; newest "
     expect(signed_in.get_by_role("img", name=success)).to_be_visible()
-    shares = signed_in.get_by_role("region", name="Share of what is sampled")
+    shares = signed_in.get_by_role("region", name="Share of samples")
     expect(shares.get_by_role("button", name="reverse-4")).to_have_count(1)
 
-    moves = signed_in.get_by_role("region", name="What moved, and why").get_by_role("listitem")
+    moves = signed_in.get_by_role("region", name="Transitions").get_by_role("listitem")
     expect(moves.first).to_contain_text("reverse-4 unlocked at version 20")
     expect(moves.first).to_contain_text("reverse-2 is learnt")
     expect(moves.nth(1)).to_contain_text("reverse-2 graduated at version 20")
@@ -205,7 +205,7 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
     expect(signed_in.locator("dl.figures")).to_contain_text("Episodes per second")
     expect(signed_in.get_by_role("region", name="Answer length")).to_contain_text("tokens")
 
-    tabs = signed_in.get_by_role("navigation", name=f"Parts of {NAME}")
+    tabs = signed_in.get_by_role("navigation", name=f"Tabs of {NAME}")
     tabs.get_by_role("link", name="Episodes").click()
     expect(signed_in.get_by_role("region", name="Episodes", exact=True)).to_be_visible()
     tabs.get_by_role("link", name="Fleet").click()
@@ -216,7 +216,7 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
 def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/evaluations")
     row = signed_in.locator("[data-evaluated='sums']")
-    marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the evaluation"
+    marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the previous"
     expect(row.get_by_role("button", name=f"sums at version 20: {marked}")).to_be_visible()
 
     row.get_by_role("button", name="sums at version 40").click()
@@ -233,7 +233,7 @@ def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, tok
     button = signed_in.get_by_role("button", name="Evaluate now")
     expect(button).to_be_disabled()
     expect(button).to_have_accessible_description(
-        "The run is stopped: no worker would take it. Start it first."
+        "The run is stopped: no worker can evaluate. Start it first."
     )
 
 
@@ -246,7 +246,7 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
     with hand_played(deck, name, config=config) as fleet:
         signed_in.goto(f"/runs/{name}/evaluations")
         button = signed_in.get_by_role("button", name="Evaluate now")
-        expect(button).to_have_accessible_description("No weights are published yet.")
+        expect(button).to_have_accessible_description("No weights published yet.")
 
         with Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
             trainer.register()
@@ -257,13 +257,13 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
 
         button.click()
         asked = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
-        expect(asked).to_contain_text("the schedule stays as it is")
+        expect(asked).to_contain_text("the schedule is unchanged")
         asked.get_by_label("Lessons").click()
         signed_in.get_by_role("option", name="sums").click()
         asked.get_by_label("Reason").fill("a closer look")
         asked.get_by_role("button", name="Evaluate", exact=True).click()
         expect(asked).to_have_count(0)
-        expect(cell).to_contain_text("waits")
+        expect(cell).to_contain_text("queued")
 
         assert fleet.evaluate(successes=48) == ["sums"]
         expect(cell).to_contain_text("75 %")
@@ -283,27 +283,27 @@ def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, deck: Deck)
             trainer.register()
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
         signed_in.goto(f"/runs/{name}/curriculum?lesson=sums")
-        hand = signed_in.get_by_role("region", name="By hand")
-        expect(hand).to_contain_text("The curriculum decides alone: 50 % of the next tasks")
+        hand = signed_in.get_by_role("region", name="Manual control")
+        expect(hand).to_contain_text("Controlled by the curriculum: 50 % of tasks")
 
-        hand.get_by_role("button", name="Lock, unlock or re-weigh…").click()
+        hand.get_by_role("button", name="Lock, unlock or change weight…").click()
         dialog = signed_in.get_by_role("dialog", name="Steer sums")
-        dialog.get_by_label("Times as often").fill("3")
-        expect(dialog).to_contain_text("75 % of the tasks are of it, from the next one on")
-        dialog.get_by_label("Hold it locked").check()
-        expect(dialog).to_contain_text("No further task is of it.")
+        dialog.get_by_label("Weight factor").fill("3")
+        expect(dialog).to_contain_text("from 50 % to 75 %, from the next task on")
+        dialog.get_by_label("Locked", exact=True).check()
+        expect(dialog).to_contain_text("No new tasks sample it.")
         dialog.get_by_label("Reason").fill("sums drown the words")
-        dialog.get_by_role("button", name="Steer it").click()
-        expect(hand).to_contain_text("held locked, drawn × 3 by ada")
+        dialog.get_by_role("button", name="Steer", exact=True).click()
+        expect(hand).to_contain_text("held locked, weight × 3 by ada")
         expect(hand).to_contain_text("sums drown the words")
         # Nobody of the played workers asks for tasks: what was asked for is not applied yet.
         panel = signed_in.get_by_role("region", name="Curriculum")
-        expect(panel).to_contain_text("1 lesson is steered by hand; not yet asked since by w0@")
+        expect(panel).to_contain_text("1 lesson is steered manually; not yet applied by w0@")
 
-        hand.get_by_role("button", name="Give it back to the curriculum…").click()
-        back = signed_in.get_by_role("dialog", name="Give sums back to the curriculum")
-        back.get_by_role("button", name="Give it back").click()
-        expect(hand).to_contain_text("The curriculum decides alone: 50 % of the next tasks")
+        hand.get_by_role("button", name="Return to the curriculum…").click()
+        back = signed_in.get_by_role("dialog", name="Return sums to the curriculum")
+        back.get_by_role("button", name="Return", exact=True).click()
+        expect(hand).to_contain_text("Controlled by the curriculum: 50 % of tasks")
         moves = signed_in.get_by_role("list", name="History, newest first")
         expect(moves).to_contain_text("by ada at version 0")
         expect(moves).to_contain_text("held locked and drawn 3 times as often: sums drown")
@@ -314,7 +314,7 @@ def test_versions_are_compared_with_another_run(signed_in: Page) -> None:
     cell = signed_in.locator("[data-evaluated='sums']").get_by_role("button").last
     # Beside itself nothing differs, and that is said by more than a colour.
     expect(cell).to_contain_text("≈ ±0 (−")
-    expect(signed_in.get_by_role("status").filter(has_text=f"Beside {NAME}")).to_be_visible()
-    signed_in.get_by_role("button", name="No baseline").click()
+    expect(signed_in.get_by_role("status").filter(has_text=f"Compared with {NAME}")).to_be_visible()
+    signed_in.get_by_role("button", name="Remove baseline").click()
     expect(signed_in).not_to_have_url(re.compile("baseline"))
     expect(cell).not_to_contain_text("≈")

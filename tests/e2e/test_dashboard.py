@@ -192,7 +192,7 @@ def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
 
     expect(pause).to_be_disabled()
     pause.hover(force=True)
-    expect(page.get_by_role("tooltip")).to_contain_text("takes an operator")
+    expect(page.get_by_role("tooltip")).to_contain_text("Requires the operator role")
     page.keyboard.press("p")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto("/runs/new")

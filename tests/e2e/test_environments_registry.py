@@ -53,8 +53,8 @@ def test_the_command_and_the_form_launch_this_environment(
     expect(pendulum.locator("pre")).to_have_text(
         "rolldeck launch --name pendulum-v1 --preset pendulum"
     )
-    pendulum.get_by_label("Steps at most").fill("20")
-    pendulum.get_by_role("button", name="Try it").click()
+    pendulum.get_by_label("Max. steps").fill("20")
+    pendulum.get_by_role("button", name="Run probe").click()
     tried = pendulum.locator("[data-tried]")
     expect(tried).to_contain_text("One episode: 20 steps", timeout=60_000)
     expect(tried).to_have_attribute("data-tried", "played")
@@ -72,22 +72,22 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     page.goto(f"/environments?q={spec}")
     page.get_by_role("button", name=spec).click()
     drawer = page.get_by_role("dialog", name=spec)
-    drawer.get_by_role("button", name="Deny it to new runs").click()
-    dialog = page.get_by_role("dialog", name=f"Deny {spec} to new runs?")
+    drawer.get_by_role("button", name="Deny…").click()
+    dialog = page.get_by_role("dialog", name=f"Deny {spec} for new runs?")
     dialog.get_by_label("Reason").fill("it <b>leaks</b> memory")
-    dialog.get_by_role("button", name="Deny it").click()
+    dialog.get_by_role("button", name="Deny", exact=True).click()
 
     expect(drawer.locator("[data-denied=denied]")).to_contain_text(
-        re.compile("Denied to new runs by ada .*: it <b>leaks</b> memory")
+        re.compile("Denied for new runs by ada .*: it <b>leaks</b> memory")
     )
     refused = seeded_deck.http.post("/api/runs", json=asked)
     assert refused.status_code == 400, refused.text
     assert "it <b>leaks</b> memory" in refused.text
     assert "denied-to-me" not in [run["name"] for run in seeded_deck.get("/api/runs")["results"]]
 
-    drawer.get_by_role("button", name="Allow it again").click()
-    dialog = page.get_by_role("dialog", name=f"Allow {spec} again?")
-    dialog.get_by_role("button", name="Allow it").click()
+    drawer.get_by_role("button", name="Allow…").click()
+    dialog = page.get_by_role("dialog", name=f"Allow {spec}?")
+    dialog.get_by_role("button", name="Allow", exact=True).click()
     expect(drawer.locator("[data-denied=allowed]")).to_be_visible()
     checked = seeded_deck.post("/api/run-checks", {"config": asked["config"]})
     assert "denied" not in str(checked)
@@ -106,4 +106,4 @@ def test_names_that_mean_harm_are_shown_as_text_and_nothing_matches_is_said(
     expect(page.get_by_role("dialog")).to_contain_text("seed-hostile-text")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.goto("/environments?q=nowhere")
-    expect(page.get_by_role("heading", name="No environment is called so")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching environments")).to_be_visible()

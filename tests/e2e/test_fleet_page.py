@@ -64,7 +64,7 @@ def run_page(signed_in: Page, fleet: HandPlayedFleet) -> Page:
 
 
 def open_tab(page: Page, name: str) -> None:
-    page.get_by_role("navigation", name="Parts of").get_by_role("link", name=name).click()
+    page.get_by_role("navigation", name="Tabs of").get_by_role("link", name=name).click()
 
 
 def stays_text(page: Page, shown: Locator) -> None:
@@ -85,7 +85,7 @@ def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: HandPla
     fleet.logs[0, None] = [*fleet.logs[0, None], "ready to act"]
     expect(log).to_contain_text("ready to act")
 
-    drawer.get_by_label("With the words").fill("POLICY")
+    drawer.get_by_label("Search").fill("POLICY")
     expect(log).to_have_text("loading the policy\n")
     drawer.get_by_role("button", name="Close").click()
     expect(run_page.get_by_role("dialog")).to_have_count(0)
@@ -99,9 +99,9 @@ def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: HandPlayedFleet) ->
 
     stays_text(run_page, drawer.get_by_label("Log, oldest line first"))
     # A log that nobody wrote to says so, and shows nothing of the one before.
-    drawer.get_by_role("combobox", name="Of").click()
+    drawer.get_by_role("combobox", name="Process").click()
     run_page.get_by_role("option", name="worker 1, slot 3").click()
-    expect(run_page.get_by_role("dialog")).to_contain_text("Nothing was written yet.")
+    expect(run_page.get_by_role("dialog")).to_contain_text("The log is empty.")
     expect(run_page.get_by_role("dialog")).not_to_contain_text("the env of slot 2")
 
 
@@ -120,7 +120,7 @@ def test_the_logs_of_several_processes_are_laid_into_one_by_time(
     run_page.goto(f"/runs/{fleet.name}/logs?log=manager")
     drawer = run_page.get_by_role("dialog", name="Log of manager")
     expect(drawer).to_contain_text("sent weights 4")
-    drawer.get_by_role("combobox", name="Together with").click()
+    drawer.get_by_role("combobox", name="Merge with").click()
     run_page.get_by_role("option", name="worker 1", exact=True).click()
     log = drawer.get_by_label("Log, oldest line first")
 
@@ -194,7 +194,7 @@ def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet
 def test_recent_episodes_are_summed_up(run_page: Page, fleet: HandPlayedFleet) -> None:
     open_tab(run_page, "Episodes")
     episodes = run_page.get_by_role("region", name="Episodes", exact=True)
-    expect(episodes).to_contain_text("No episode ended in the last 5 minutes")
+    expect(episodes).to_contain_text("No finished episodes in the last 5 minutes")
     expect(episodes).to_contain_text(f"--run {fleet.name}")
 
     returns = [float(n) for n in range(1, 22)]
@@ -230,7 +230,7 @@ def test_more_workers_are_requested_until_they_are_there(
     resize(run_page, fleet.name, 3, reason="more data")
 
     expect(run_page.locator("[data-size=requested]")).to_contain_text(
-        "requested: 3 workers; there are 2"
+        "requested: 3 workers; 2 present"
     )
     fleet.workers = 3
     expect(run_page.locator("[data-size=applied]")).to_be_visible()
@@ -256,9 +256,9 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
     run_page.get_by_role("button", name="Replace worker 1").click()
     dialog = run_page.get_by_role("dialog", name="Replace worker 1")
     dialog.get_by_label("Reason").fill("its returns drift")
-    dialog.get_by_role("button", name="Replace it").click()
+    dialog.get_by_role("button", name="Replace", exact=True).click()
 
-    expect(run_page.get_by_text("another one was asked for")).to_be_visible()
+    expect(run_page.get_by_text("replacement requested")).to_be_visible()
     wait_until(
         lambda: fleet.control and [one.worker for one in fleet.control.restarts] == [1],
         seconds=30,
@@ -278,10 +278,10 @@ def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
     run_page.goto(f"/runs/{fleet.name}/fleet?worker=1")
     line = run_page.locator("[data-worker='1']")
     run_page.get_by_role("button", name="Drain worker 1").click()
-    dialog = run_page.get_by_role("dialog", name="Drain worker 1")
-    expect(dialog).to_contain_text("Nobody takes its place")
+    dialog = run_page.get_by_role("dialog", name="Drain and cordon worker 1")
+    expect(dialog).to_contain_text("It is not replaced")
     dialog.get_by_label("Reason").fill("its node is hot")
-    dialog.get_by_role("button", name="Drain it").click()
+    dialog.get_by_role("button", name="Drain", exact=True).click()
 
     expect(line.locator("[data-cordon='requested']")).to_contain_text("its node is hot")
     wait_until(
@@ -292,9 +292,9 @@ def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
     fleet.kept_out = {1}
     expect(line.locator("[data-cordon='out']")).to_be_visible()
     expect(line.locator("[data-state='cordoned']")).to_be_visible()
-    run_page.get_by_role("button", name="Let worker 1 in again").click()
-    dialog = run_page.get_by_role("dialog", name="Let worker 1 in again")
-    dialog.get_by_role("button", name="Let it in").click()
+    run_page.get_by_role("button", name="Uncordon worker 1").click()
+    dialog = run_page.get_by_role("dialog", name="Uncordon worker 1")
+    dialog.get_by_role("button", name="Uncordon", exact=True).click()
     expect(line.locator("[data-cordon='lifting']")).to_be_visible()
     fleet.kept_out = set()
     expect(line.locator("[data-cordon]")).to_have_count(0)
@@ -306,15 +306,15 @@ def test_the_stacks_of_a_worker_are_asked_for_shown_as_text_and_taken_along(
     run_page.goto(f"/runs/{fleet.name}/fleet?worker=0")
     run_page.get_by_role("button", name="Stacks of worker 0").click()
     drawer = run_page.get_by_role("dialog", name="Stacks of worker 0")
-    expect(drawer).to_contain_text("Nobody has asked yet")
+    expect(drawer).to_contain_text("No stacks captured yet")
     drawer.get_by_label("Reason").fill("it hangs")
-    drawer.get_by_role("button", name="Take stacks now").click()
+    drawer.get_by_role("button", name="Capture stacks").click()
     expect(drawer.locator("[data-stacks='requested']")).to_be_visible()
 
     fleet.stacks = ["Thread rollout (0x1)", f"  a.py:1 in step {HOSTILE}"]
 
     expect(drawer.locator("[data-stacks='answered']")).to_contain_text("pid 100")
-    expect(drawer.get_by_label("Stacks, thread by thread")).to_contain_text("<script>")
+    expect(drawer.get_by_label("Stacks by thread")).to_contain_text("<script>")
     with run_page.expect_download() as download:
         drawer.get_by_role("button", name="Download").click()
     assert download.value.suggested_filename.endswith("stacks.txt")
@@ -360,7 +360,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
         dialog.get_by_role("button", name="Resize").click()
 
     assert answer.value.status == 403
-    expect(dialog.get_by_role("alert")).to_contain_text("The fleet stays as it is")
+    expect(dialog.get_by_role("alert")).to_contain_text("Fleet not resized")
     dialog.get_by_role("button", name="Cancel").click()
     # The page has been told meanwhile.
     expect(button).to_be_disabled()

@@ -24,7 +24,7 @@ def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_
     severe = [text.strip().splitlines()[-1] for text in words]
     assert severe == sorted(severe), severe
 
-    line.get_by_role("link", name="Look at it").click()
+    line.get_by_role("link", name="View", exact=True).click()
     expect(page).to_have_url(re.compile(r"/runs/seed-hostile-text/queue$"))
     expect(page.get_by_role("heading", name="seed-hostile-text")).to_be_visible()
     page.keyboard.press("g")
@@ -70,7 +70,7 @@ def test_an_empty_deck_says_how_to_begin(page: Page, deck: Deck) -> None:
     sign_in(page, USERNAME)
     page.goto("/")
 
-    expect(page.get_by_role("region", name="Look around")).to_contain_text("make seed")
+    expect(page.get_by_role("region", name="Load demo data")).to_contain_text("make seed")
     expect(page.get_by_role("link", name="Get a token")).to_be_visible()
     page.get_by_role("link", name="Launch CartPole").click()
     expect(page).to_have_url(re.compile(r"/runs/new\?preset=cartpole"))
@@ -108,5 +108,5 @@ def test_home_says_how_the_machines_are_and_who_changed_what(
     cluster = page.get_by_role("region", name="Cluster")
     expect(cluster.locator("[data-cluster]")).to_have_text(re.compile(r"\w"))
     expect(cluster).to_contain_text("Disk free")
-    cluster.get_by_role("link", name="All parts").click()
+    cluster.get_by_role("link", name="View cluster").click()
     expect(page).to_have_url(re.compile("/cluster$"))

@@ -116,7 +116,7 @@ def test_a_layout_that_somebody_shares_cannot_hold_a_page_up(
     page = signed_in
     page.goto(f"/runs/{written.run}/metrics?layout={written.layout}")
 
-    expect(page.get_by_text(re.compile("might never end"))).to_be_visible()
+    expect(page.get_by_text(re.compile("might not terminate"))).to_be_visible()
     expect(page.locator("[data-metric]").first).to_be_visible()
     nothing_acts(page)
 

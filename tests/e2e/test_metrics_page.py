@@ -70,7 +70,7 @@ def test_zooming_fetches_finer_buckets_and_lives_in_the_address(
     expect(card(signed_in, "train/loss").locator("[data-bucket]")).to_have_attribute(
         "data-bucket", "1"
     )
-    signed_in.get_by_role("button", name="Whole range").click()
+    signed_in.get_by_role("button", name="Reset zoom").click()
     expect(card(signed_in, "train/loss").locator("[data-bucket]")).to_have_attribute(
         "data-bucket", "16"
     )
@@ -105,7 +105,7 @@ def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, meas
     assert signed_in.locator("[data-metric]").count() == 60
     assert signed_in.locator("[data-metric] canvas").count() < 40
 
-    signed_in.get_by_label("Find a metric").fill("layer/7/")
+    signed_in.get_by_label("Find metrics").fill("layer/7/")
     expect(signed_in).to_have_url(re.compile("q=layer"))
     expect(card(signed_in, "layer/7/norm")).to_be_visible()
     expect(signed_in.locator("[data-metric]")).to_have_count(1)
@@ -113,7 +113,7 @@ def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, meas
 
 def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Deck) -> None:
     loss = opened(signed_in, measured, "?q=loss")
-    signed_in.get_by_label("Beside these runs").fill("curves-b")
+    signed_in.get_by_label("Compare with").fill("curves-b")
 
     expect(signed_in).to_have_url(re.compile("with=curves-b"))
     chart = loss.get_by_role("img", name=re.compile("curves-a .*curves-b"))
@@ -159,7 +159,7 @@ def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Dec
     measured.post("/api/runs/curves-b/metrics", {"samples": samples})
     signed_in.goto(f"{measured.url}/runs/curves-b/metrics?q=signed&log=signed")
 
-    expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 left out")
+    expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 omitted")
 
 
 def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: Deck) -> None:
@@ -181,7 +181,7 @@ def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: 
 
     signed_in.keyboard.press("Control+c")
     expect(loss.locator("[aria-live]")).to_have_text("Copied.")
-    find = signed_in.get_by_label("Find a metric")
+    find = signed_in.get_by_label("Find metrics")
     find.fill("")
     find.press("Control+v")
     expect(find).to_have_value(re.compile(r"train step.*curves-a", re.DOTALL))
@@ -197,7 +197,7 @@ def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
     first = page.locator("[data-metric]").first
     expect(first).to_have_attribute("data-metric", "value_loss")
 
-    page.get_by_label("Find a metric").fill("entropy")
+    page.get_by_label("Find metrics").fill("entropy")
     expect(page.locator("[data-metric]")).to_have_count(2)
     expect(first).to_have_attribute("data-metric", "value_loss")
     page.get_by_role("button", name="Pin value_loss").click()
@@ -209,31 +209,29 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
 ) -> None:
     page = signed_in
     page.goto("/runs/curves-a/metrics")
-    tree = page.get_by_role("tree", name="Metrics by name")
+    tree = page.get_by_role("tree", name="Metric tree")
     layer = tree.locator('[data-path="layer/"]')
     expect(layer).to_contain_text("90")
     # Of 91 names only those in view are there to be looked at.
-    layer.get_by_role("button", name="Open layer/").click()
+    layer.get_by_role("button", name="Expand layer/").click()
     expect(tree.locator('[data-path="layer/1/"]')).to_be_visible()
     assert tree.get_by_role("treeitem").count() < 80
-    layer.get_by_role("button", name="Close layer/").click()
+    layer.get_by_role("button", name="Collapse layer/").click()
     tree.locator('[data-path="train/"]').get_by_role("button", name="train/").last.click()
     expect(page).to_have_url(re.compile("under=train"))
     expect(page.locator("[data-metric]")).to_have_count(1)
 
-    page.get_by_label("Panel of /regex/").fill("^layer/.*norm$")
+    page.get_by_label("Panel from /regex/").fill("^layer/.*norm$")
     page.get_by_role("button", name="Add", exact=True).click()
     panel = page.locator("[data-panel]")
-    expect(panel.locator("[data-matched='90']")).to_have_text(
-        "the first 20 of 90 metrics that match"
-    )
+    expect(panel.locator("[data-matched='90']")).to_have_text("first 20 of 90 matching metrics")
     expect(panel.locator("canvas")).to_be_visible()
 
     page.get_by_role("button", name="Layouts").click()
-    page.get_by_role("menuitem", name="Keep as a new layout").click()
-    dialog = page.get_by_role("dialog", name="Keep this layout")
+    page.get_by_role("menuitem", name="Save as new layout").click()
+    dialog = page.get_by_role("dialog", name="Save layout")
     dialog.get_by_label("Name").fill("norms")
-    dialog.get_by_role("button", name="Keep it").click()
+    dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(r"layout=\d+"))
     layout = measured.get("/api/audit?kind=layout_kept")["results"][0]["details"]["layout"]
     # The layout alone, elsewhere, is the same look.
@@ -251,23 +249,23 @@ def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs
         measured.delete(f"/api/runs/curves-a/annotations/{left['id']}")  # by an earlier try
     opened(page, measured, "?q=loss&pick=train%2Floss&at=2500")
     drawer = page.get_by_role("dialog", name="train/loss at train step")
-    drawer.get_by_label("Write here").fill("halved the rate")
-    drawer.get_by_role("button", name="Mark it").click()
-    marked = page.get_by_role("button", name="Marks (1)")
+    drawer.get_by_role("textbox", name="Annotation").fill("halved the rate")
+    drawer.get_by_role("button", name="Add annotation").click()
+    marked = page.get_by_role("button", name="Annotations (1)")
     expect(marked).to_be_visible()
     expect(card(page, "train/loss").locator(".chart")).to_have_attribute(
         "data-marks", re.compile("^[1-9]")
     )
-    drawer.get_by_role("link", name="Events and logs of that time").click()
+    drawer.get_by_role("link", name="Events and logs at this time").click()
     expect(page).to_have_url(re.compile(r"/logs\?at=\d+"))
-    expect(page.get_by_text(re.compile("^(Marked|Nothing is known)"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^(Marked|No event known)"))).to_be_visible()
 
     page.goto("/runs/curves-a/metrics?q=loss")
     marked.click()
-    marks = page.get_by_role("dialog", name="Marks on the charts")
+    marks = page.get_by_role("dialog", name="Annotations")
     expect(marks.get_by_text("halved the rate")).to_contain_text("train step 2,500")
-    marks.get_by_role("button", name="Take away “halved the rate”").click()
-    page.get_by_role("dialog", name="Take it from the charts?").get_by_role(
-        "button", name="Take it away"
+    marks.get_by_role("button", name="Remove “halved the rate”").click()
+    page.get_by_role("dialog", name="Remove annotation?").get_by_role(
+        "button", name="Remove annotation"
     ).click()
-    expect(marks.get_by_text("Nobody wrote anything yet")).to_be_visible()
+    expect(marks.get_by_text("No user annotations yet")).to_be_visible()

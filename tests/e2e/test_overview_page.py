@@ -47,7 +47,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
     outside_run(deck, "measured")
     page = signed_in
     page.goto("/runs/measured")
-    expect(curve(page, "reward")).to_contain_text("No group has come in yet.")
+    expect(curve(page, "reward")).to_contain_text("No groups received yet.")
 
     push(deck, "measured", conversation("2+2?", "4", "5", scores=[1.0, 0.0]))
     expect(newest(page, "Reward")).to_have_attribute(
@@ -55,7 +55,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
     )
     expect(newest(page, "Queue depth")).to_have_attribute("data-newest", "2")
     curve(page, "staleness").scroll_into_view_if_needed()
-    expect(curve(page, "staleness")).to_contain_text("No batch was handed out yet.")
+    expect(curve(page, "staleness")).to_contain_text("No batches leased yet.")
     curve(page, "variance").scroll_into_view_if_needed()
     expect(newest(page, "Zero variance")).to_have_attribute("data-newest", "0")
     curve(page, "reward").scroll_into_view_if_needed()
@@ -122,14 +122,14 @@ def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_dr
     expect(reader).to_have_url(re.compile(r"from=[\d.]+.*to=[\d.]+"))
 
     reader.reload()
-    expect(reader.get_by_role("button", name="Whole range")).to_be_visible()
-    reader.get_by_role("button", name="Whole range").click()
+    expect(reader.get_by_role("button", name="Reset zoom")).to_be_visible()
+    reader.get_by_role("button", name="Reset zoom").click()
     expect(reader).not_to_have_url(re.compile("from="))
 
     area.click(position={"x": box["width"] * 0.6, "y": box["height"] / 2})
     expect(reader).to_have_url(re.compile("pick=rolldeck"))
     drawer = reader.get_by_role("dialog")
-    expect(drawer).to_contain_text("Batches handed out by then")
+    expect(drawer).to_contain_text("Batches leased at this point")
     drawer.get_by_role("button", name="Close").click()
     expect(reader).not_to_have_url(re.compile("pick="))
 
@@ -160,7 +160,7 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix")
-    verdict = page.get_by_role("region", name="Verdict")
+    verdict = page.get_by_role("region", name="Diagnosis")
     expect(verdict).to_contain_text(re.compile(r"\w+.*\."))
     alerts = page.get_by_role("region", name="Alerts of this run")
     expect(alerts.locator("[data-alert-id]").first).to_be_visible()
@@ -170,12 +170,12 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     expect(page).to_have_url(re.compile(r"/runs/seed-atropos-mix/groups/\d+"))
 
     page.go_back()
-    verdict.get_by_role("link", name="Why").click()
+    verdict.get_by_role("link", name="View pipeline").click()
     expect(page).to_have_url(re.compile("/runs/seed-atropos-mix/pipeline$"))
     # What is over is held up by nothing.
     page.goto("/runs/seed-cartpole-sweep-0")
     expect(page.get_by_role("region", name="Newest trajectories")).to_be_visible()
-    expect(page.get_by_role("region", name="Verdict")).to_have_count(0)
+    expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
 
 
 def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
@@ -189,7 +189,7 @@ def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
     page.reload()
     expect(range_choice).to_have_value("900")
     expect(curve(page, "queue").locator("canvas")).to_be_visible()
-    range_choice.select_option("All of it")
+    range_choice.select_option("Entire run")
     expect(page).not_to_have_url(re.compile("last="))
 
 
@@ -197,7 +197,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     page, run = signed_in, deck.new_run("noted")
     page.goto(f"/runs/{run}")
     notes = page.get_by_role("region", name="Notes", exact=True)
-    notes.get_by_role("button", name="Write notes").click()
+    notes.get_by_role("button", name="Add notes").click()
     hostile = """<img src=x onerror="document.title='owned'"> [go](javascript:alert(1))"""
     written = f"**good** until step 80\n\n{hostile} ![p](https://x.test/p)"
     notes.get_by_label("Notes", exact=True).fill(written)
@@ -219,10 +219,10 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     theirs = {"text": "theirs", "revision": 1}
     assert deck.http.put(f"/api/runs/{run}/notes", json=theirs).status_code == 200
     page.reload()
-    expect(notes.locator("[data-conflict]")).to_contain_text("wrote revision 2 meanwhile")
-    expect(notes.get_by_label("What they wrote")).to_have_text("theirs")
+    expect(notes.locator("[data-conflict]")).to_contain_text("saved revision 2")
+    expect(notes.get_by_label("Their text")).to_have_text("theirs")
     expect(notes.get_by_role("button", name="Save notes")).to_be_disabled()
-    notes.get_by_role("button", name="Put theirs above mine").click()
+    notes.get_by_role("button", name="Insert theirs above mine").click()
     notes.get_by_role("button", name="Save notes").click()
     expect(shown).to_contain_text("theirs")
     expect(shown).to_contain_text("mine")
@@ -230,7 +230,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
 
     notes.get_by_role("button", name="History").click()
     page.get_by_role("menuitem", name=re.compile("^Revision 1 by ada")).click()
-    expect(notes).to_contain_text("This is revision 1, which was replaced.")
+    expect(notes).to_contain_text("This is revision 1, since replaced.")
     expect(shown.locator("strong")).to_have_text("good")
 
 

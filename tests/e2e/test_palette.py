@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 def opened(page: Page) -> Locator:
     page.keyboard.press("Control+k")
-    box = page.get_by_role("combobox", name="Go to a place")
+    box = page.get_by_role("combobox", name="Search pages")
     expect(box).to_be_focused()
     return box
 
 
 def chosen(page: Page) -> Locator:
     """The option that Enter takes, once the box says of one to a screen reader that it is it."""
-    box = page.get_by_role("combobox", name="Go to a place")
+    box = page.get_by_role("combobox", name="Search pages")
     expect(box).to_have_attribute("aria-activedescendant", re.compile("."))
     return page.locator(f"[id='{box.get_attribute('aria-activedescendant')}']")
 
@@ -40,7 +40,7 @@ def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, deck: D
     page.keyboard.press("Control+k")
     page.keyboard.type("pipeline")
 
-    expect(page.get_by_role("combobox", name="Go to a place")).to_have_value("pipeline")
+    expect(page.get_by_role("combobox", name="Search pages")).to_have_value("pipeline")
 
 
 def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
@@ -93,7 +93,7 @@ def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
     dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     expect(dialog).to_be_visible()
     page.keyboard.press("Control+k")  # never above a dialog
-    expect(page.get_by_role("combobox", name="Go to a place")).to_have_count(0)
+    expect(page.get_by_role("combobox", name="Search pages")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("link", name="Metrics")).to_be_focused()
@@ -107,8 +107,8 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=deck.url)
     page.goto("/audit?kind=created")
     page.get_by_role("heading", name="Audit").wait_for()
-    page.get_by_role("button", name="Go to, or do").click()
-    expect(page.get_by_role("combobox", name="Go to a place")).to_be_focused()
+    page.get_by_role("button", name="Search or command").click()
+    expect(page.get_by_role("combobox", name="Search pages")).to_be_focused()
     page.keyboard.type("light th")
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
@@ -116,13 +116,13 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
     opened(page)
     page.keyboard.type("copy link")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("The link is copied")
+    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("Link copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"{deck.url}/audit?kind=created"
 
     page.keyboard.press("Control+a")
     page.keyboard.type("copy as python")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("The program is copied")
+    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("Python script copied")
     program = page.evaluate("navigator.clipboard.readText()")
     answered = subprocess.run(
         [sys.executable, "-c", program],
@@ -135,18 +135,18 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
 
     page.keyboard.press("Control+a")
     page.keyboard.type("no such thing")
-    expect(page.get_by_text("Nothing is called “no such thing”.")).to_be_visible()
+    expect(page.get_by_text("No matches for “no such thing”.")).to_be_visible()
     page.keyboard.press("Control+a")
     page.keyboard.type("keyboard")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Go to anything")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Open the command palette")
 
 
 def test_a_phone_has_room_for_it(at_home: Page) -> None:
     page = at_home
     page.set_viewport_size({"width": 360, "height": 740})
-    page.get_by_role("button", name="Go to, or do").click()
-    expect(page.get_by_role("combobox", name="Go to a place")).to_be_focused()
+    page.get_by_role("button", name="Search or command").click()
+    expect(page.get_by_role("combobox", name="Search pages")).to_be_focused()
     page.keyboard.type("audit")
     expect(chosen(page)).to_contain_text("Audit")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -30,9 +30,9 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
 
     for name in ("step", "exchange", "infer", "push", "queue", "batch", "train"):
         expect(stage(page, name)).to_be_visible()
-    expect(stage(page, "step")).to_contain_text("env steps a second")
+    expect(stage(page, "step")).to_contain_text("env steps per second")
     told = seeded_deck.get(f"/api/runs/{LIVE}/pipeline")
-    verdict = page.get_by_role("region", name="Verdict")
+    verdict = page.get_by_role("region", name="Diagnosis")
     expect(verdict.get_by_role("heading", level=2)).not_to_be_empty()
     assert told["workers"] > 0
     # What it says and what is marked are the same, however often it changes meanwhile.
@@ -40,7 +40,7 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
     named = verdict.get_attribute("data-stage")
     if named != "none":
         expect(slowest).to_have_attribute("data-stage", named or "")
-        expect(slowest).to_contain_text("holds it up")
+        expect(slowest).to_contain_text("bottleneck")
 
     worker = page.get_by_role("list", name="Workers").get_by_role("link", name="worker 1")
     worker.click()
@@ -76,10 +76,10 @@ def test_of_an_outside_run_the_way_begins_where_the_deck_sees_it(
     page = signed_in
     page.goto(f"/runs/{FOLLOWED}/pipeline")
 
-    expect(stage(page, "elsewhere")).to_contain_text("outside of the deck")
+    expect(stage(page, "elsewhere")).to_contain_text("outside this deployment")
     expect(stage(page, "push")).to_be_visible()
     expect(stage(page, "infer")).to_have_count(0)
-    expect(page.get_by_role("region", name="Where workers' time goes")).to_have_count(0)
+    expect(page.get_by_role("region", name="Worker time")).to_have_count(0)
 
 
 def test_a_point_is_chosen_with_the_keyboard_and_kept_in_the_address(

@@ -70,7 +70,7 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
 
         expect(row.locator("[data-state=running]")).to_be_visible(timeout=120_000)
         expect(row.get_by_role("cell").nth(3)).not_to_have_text(str(worker["pid"]))
-        page.get_by_role("navigation", name="Parts of").get_by_role("link", name="Logs").click()
+        page.get_by_role("navigation", name="Tabs of").get_by_role("link", name="Logs").click()
         expect(page.get_by_label("Events, newest first")).to_contain_text(
             re.compile(r"Worker 0 is lost, respawning in [\d.]+ s: \S+")
         )
@@ -96,13 +96,13 @@ def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
         expect(row.locator("[data-late]")).to_have_text(
             re.compile(r"last heartbeat \d+ (s|min) ago")
         )
-        expect(chip).to_contain_text("No proof of life for too long")
+        expect(chip).to_contain_text("No recent heartbeat")
         chip.hover()
         expect(page.get_by_role("tooltip")).to_contain_text(
-            re.compile(r"No proof of life for too long.*Last heartbeat 20\d\d-")
+            re.compile(r"No recent heartbeat.*Last heartbeat 20\d\d-")
         )
         # Nobody answers for it on the cluster either, so the platform starts it again.
-        page.get_by_role("navigation", name="Parts of").get_by_role("link", name="Logs").click()
+        page.get_by_role("navigation", name="Tabs of").get_by_role("link", name="Logs").click()
         expect(page.get_by_label("Events, newest first")).to_contain_text(
             "its manager is gone from the cluster", timeout=60_000
         )
@@ -132,7 +132,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
     fleet = HandPlayedFleet(deck, run, is_replaced=True)
     in_its_header = page.locator(".run-title [data-state]")
     of_the_fleet = page.locator("[data-fleet-state] [data-state]")
-    verdict = page.get_by_role("region", name="Verdict")
+    verdict = page.get_by_role("region", name="Diagnosis")
 
     def is_unknown(chip: Locator, why: str) -> None:
         expect(chip).to_have_attribute("data-state", "unknown", timeout=30_000)
@@ -150,7 +150,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
             expect(page.locator("[data-arrival]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
             expect(verdict).to_contain_text(re.compile("has not been heard of for .* nobody can"))
-            page.get_by_role("navigation", name="Parts of").get_by_text("Overview").click()
+            page.get_by_role("navigation", name="Tabs of").get_by_text("Overview").click()
             expect(verdict).to_contain_text("nobody can tell what it does")
             page.goto("/runs")
             row = page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=run))

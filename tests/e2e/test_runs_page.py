@@ -75,7 +75,7 @@ def test_the_filter_offers_what_could_follow_and_points_at_mistakes(
     ask(page, "stat:running")
     expect(page.get_by_text("at character 1: there is no 'stat'")).to_be_visible()
     ask(page, "name:nothing-is-called-so")
-    expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching runs")).to_be_visible()
 
 
 def test_a_half_typed_filter_keeps_the_rows_of_the_last_valid_one(
@@ -110,7 +110,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     dialog.get_by_label("Reason").fill("the cluster moves")
     dialog.get_by_role("button", name="Pause").click()
 
-    expect(dialog.get_by_text("Done for 3 runs; not for 3 runs:")).to_be_visible()
+    expect(dialog.get_by_text("Done for 3 runs; failed for 3 runs:")).to_be_visible()
     expect(dialog.get_by_text("sweep-1 is draft: it cannot pause now")).to_be_visible()
     dialog.get_by_role("button", name="Close", exact=True).last.click()
     expect(page.locator("tbody [data-state=paused]:visible")).to_have_count(3)
@@ -141,8 +141,8 @@ def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) 
     page.goto("/runs?q=tag:sweep&dense=true")
     page.get_by_role("link", name="seed-cartpole-sweep-0").wait_for()
     page.get_by_role("button", name="Views").click()
-    page.get_by_role("menuitem", name="Keep this view…").click()
-    page.get_by_role("dialog", name="Keep this view").get_by_label("Name").fill(view)
+    page.get_by_role("menuitem", name="Save this view…").click()
+    page.get_by_role("dialog", name="Save view").get_by_label("Name").fill(view)
     page.keyboard.press("Enter")
 
     page.goto("/runs")

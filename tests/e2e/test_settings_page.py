@@ -28,8 +28,8 @@ def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck:
     page.goto("/settings")
     pick(page, "Theme", "Light")
     pick(page, "Density", "Dense")
-    pick(page, "Times of day", "UTC")
-    pick(page, "Rows", "25")
+    pick(page, "Time zone", "UTC")
+    pick(page, "Rows per page", "25")
     expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
     hour = page.evaluate("new Date().getUTCHours()")
     assert int(page.locator("[data-clock]").inner_text()[:2]) in {hour, (hour + 1) % 24}
@@ -39,7 +39,7 @@ def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck:
     assert "limit=25" in asked.value.url
     expect(page.locator("html")).to_have_attribute("data-density", "dense")
     page.goto("/settings")
-    for group, choice in (("Density", "Dense"), ("Times of day", "UTC"), ("Rows", "25")):
+    for group, choice in (("Density", "Dense"), ("Time zone", "UTC"), ("Rows per page", "25")):
         chosen = page.get_by_role("radiogroup", name=group).get_by_role("radio", name=choice)
         expect(chosen).to_be_checked()
     pick(page, "Density", "Comfortable")
@@ -73,10 +73,10 @@ def test_everybody_sees_who_they_are_and_which_deck_this_is(page: Page, deck: De
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/settings")
-    you = page.get_by_role("region", name="You")
-    expect(you).to_contain_text("You may look at everything")
-    expect(you).to_contain_text("An administrator changes your password")
-    expect(page.get_by_role("region", name="This deck")).to_contain_text(deck.url)
+    you = page.get_by_role("region", name="Account")
+    expect(you).to_contain_text("Can view everything")
+    expect(you).to_contain_text("An administrator can change your password")
+    expect(page.get_by_role("region", name="Deployment")).to_contain_text(deck.url)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
@@ -101,22 +101,22 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
 ) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")
-    row = page.get_by_role("table", name="Whom alerts are told").locator("[data-webhook]")
+    row = page.get_by_role("table", name="Notification receivers").locator("[data-webhook]")
     expect(row).to_contain_text("errors and warnings, signed")
     expect(row).not_to_contain_text("a-secret-path")
     row.get_by_role("button", name="Test").click()
     dialog = page.get_by_role("dialog", name="Send a test to http")
     dialog.get_by_label("Reason").fill("a new receiver")
-    dialog.get_by_role("button", name="Send a test").click()
+    dialog.get_by_role("button", name="Send test").click()
 
     expect(dialog).to_have_count(0)
     row.get_by_role("button", name="Test").click()
-    dialog.get_by_role("button", name="Send a test").click()
+    dialog.get_by_role("button", name="Send test").click()
     expect(dialog).to_contain_text("within the last 10 seconds")
     dialog.get_by_role("button", name="Cancel").click()
 
     expect(row.locator("[data-delivery=delivered]")).to_be_visible(timeout=30_000)
-    expect(row).to_contain_text(re.compile(r"answered 200 after \d+ ms"))
+    expect(row).to_contain_text(re.compile(r"HTTP 200 after \d+ ms"))
     headers, body = [one for one in webhook.heard if is_test(one[1])][-1]
     when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
     proof = hmac.new(WEBHOOK_SECRET.encode(), f"{when[2:]}.".encode() + body, hashlib.sha256)
@@ -143,6 +143,6 @@ def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
 
     row = page.locator(f"[data-webhook='{hook}']")
     expect(row.locator("[data-delivery='given up']")).to_be_visible(timeout=30_000)
-    expect(row).to_contain_text("answered 503")
+    expect(row).to_contain_text("HTTP 503")
     expect(row.get_by_role("button", name="Test")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -56,7 +56,7 @@ def test_a_page_stands_still_until_it_is_asked_to_move(signed_in: Page, seeded_d
     steps = page.locator("[data-figure=env-steps]")
     expect(steps).to_have_attribute("data-value", re.compile(r"\d"))
     page.locator("[data-live=live]").hover()
-    painted = re.compile(r"The newest change was painted .*\d m?s (after it was|of its) commit")
+    painted = re.compile(r"The newest change was painted .*\d m?s (after|of) its commit")
     expect(page.locator("[data-painted]")).to_have_text(painted, timeout=20_000)
     page.mouse.move(0, 0)
     page.keyboard.press("l")
@@ -85,18 +85,18 @@ def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_deck: Deck) -> Non
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("/runs/no-such-run", "There is no run called no-such-run"),
-        ("/runs/seed-cartpole-live/no-such-tab", "There is no such page"),
-        ("/runs/seed-cartpole-live/groups/999999999", "This group cannot be shown"),
-        ("/runs/seed-cartpole-live/groups/abc", "This group cannot be shown"),
-        ("/runs/seed-cartpole-live/fragments/1.5", "This fragment cannot be shown"),
+        ("/runs/no-such-run", "No run named no-such-run"),
+        ("/runs/seed-cartpole-live/no-such-tab", "Page not found"),
+        ("/runs/seed-cartpole-live/groups/999999999", "Group unavailable"),
+        ("/runs/seed-cartpole-live/groups/abc", "Group unavailable"),
+        ("/runs/seed-cartpole-live/fragments/1.5", "Fragment unavailable"),
         ("/runs/seed-cartpole-live/curriculum", "This run has no lessons"),
         ("/runs/seed-cartpole-live/evaluations?lesson=x", "This run has no lessons"),
         ("/runs/seed-cartpole-live?x=7&from=b&last=-1&at=%00", "Newest trajectories"),
         ("/runs/seed-cartpole-live/queue?state=eaten&from=9&to=1", "Ledger"),
         ("/runs/seed-cartpole-live/episodes?span=x&x=y", "Return"),
         ("/alerts?alert=zero", "Alerts"),
-        ("/compare?runs=,,&from=a", "No run is chosen"),
+        ("/compare?runs=,,&from=a", "No runs selected"),
     ],
 )
 def test_a_broken_address_leads_to_a_page_that_helps(
@@ -112,15 +112,15 @@ def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, deck: Deck)
     page.goto(f"/runs/{run}/environments")
     command = page.locator(".command code")
     expect(command).to_contain_text("env:$ROLLDECK_TOKEN@")
-    page.get_by_role("button", name="Make one and fill it in").click()
-    dialog = page.get_by_role("dialog", name="Create a token")
+    page.get_by_role("button", name="Create one and insert it").click()
+    dialog = page.get_by_role("dialog", name="Create token")
     expect(dialog.get_by_label("Name")).to_have_value(f"env of {run}")
-    dialog.get_by_role("button", name="Create the token").click()
+    dialog.get_by_role("button", name="Create token").click()
     token = page.get_by_role("dialog").locator("[data-token]").inner_text()
     page.get_by_role("button", name="Done").click()
 
     expect(command).to_contain_text(f"env:{token}@")
-    expect(page.get_by_role("button", name="Make one and fill it in")).to_have_count(0)
+    expect(page.get_by_role("button", name="Create one and insert it")).to_have_count(0)
     # A trainer would be refused with it: its command goes on asking for one of its own.
     page.get_by_role("link", name="Weights").click()
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')
@@ -139,7 +139,7 @@ def test_the_time_of_a_run_is_taken_along_as_a_trace(signed_in: Page, seeded_dec
     assert all(event["dur"] >= 0 and event["ts"] > 0 for event in events if event["ph"] == "X")
     names = [event["name"] for event in events]
     assert any(name.startswith("batch ") for name in names)
-    assert any(name.startswith("begins to act with 1.") for name in names)
+    assert any(name.startswith("activated 1.") for name in names)
 
 
 def test_what_somebody_was_writing_outlives_their_session(page: Page, deck: Deck) -> None:

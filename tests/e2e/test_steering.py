@@ -81,18 +81,18 @@ def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix/queue?state=returned")
-    expect(page.get_by_role("region", name="Why is it paused?")).to_contain_text(
+    expect(page.get_by_role("region", name="Producers paused")).to_contain_text(
         "tolerance × batch = 3 × 32 = 96"
     )
-    expect(page.locator("[data-preview=ready]")).to_contain_text("comes again")
+    expect(page.locator("[data-preview=ready]")).to_contain_text("leased again")
     page.get_by_role("table", name="Batches, newest first").get_by_role("link").first.click()
     drawer = page.get_by_role("dialog")
     expect(drawer.get_by_role("table", name="Items of the batch")).to_contain_text("gsm8k_0")
-    drawer.get_by_role("button", name="Queue again").click()
+    drawer.get_by_role("button", name="Release").click()
     drawer.get_by_label("Reason").fill("its trainer is gone")
-    drawer.get_by_role("button", name="Queue again").click()
+    drawer.get_by_role("button", name="Release").click()
 
-    expect(drawer).to_contain_text("taken apart")
+    expect(drawer).to_contain_text("released")
     released = seeded_deck.get("/api/runs/seed-atropos-mix/events?kinds=batch_released")
     assert released["results"][0]["reason"] == "its trainer is gone"
 
@@ -119,7 +119,7 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
     gone = page.locator("[data-environment=gsm8k_1]")
     gone.get_by_role("button", name="Mute").click()
     dialog = page.get_by_role("dialog", name="Mute gsm8k_1")
-    expect(dialog).to_contain_text("no trainer gets it")
+    expect(dialog).to_contain_text("no trainer receives it")
     dialog.get_by_label("Reason").fill("it rewards nonsense")
     dialog.get_by_role("button", name="Mute").click()
     expect(gone).to_contain_text("muted")
@@ -161,7 +161,7 @@ def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: 
 def test_a_pause_can_be_given_its_reason_first(signed_in: Page, deck: Deck) -> None:
     page, run = signed_in, deck.new_run("explained")
     page.goto(f"/runs/{run}")
-    page.get_by_role("button", name="Say why first").click()
+    page.get_by_role("button", name="Give a reason").click()
     dialog = page.get_by_role("dialog", name=f"Pause {run}?")
     dialog.get_by_label("Reason").fill("the disk is swapped")
     dialog.get_by_role("button", name="Pause").click()
@@ -184,7 +184,9 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
     change.click()
     expect(dialog).to_have_count(0)
 
-    expect(page.get_by_role("region", name=re.compile("pause"))).to_contain_text("7.5 ×")
+    expect(
+        page.get_by_role("region", name=re.compile("Producers paused|Backpressure"))
+    ).to_contain_text("7.5 ×")
     (event,) = seeded_deck.get("/api/runs/seed-hostile-text/events?kinds=settings_changed")[
         "results"
     ]
@@ -198,9 +200,9 @@ def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) ->
         deck.http.patch(f"/api/runs/{run}", json=changes).raise_for_status()
     page.goto(f"/runs/{run}/config")
     made = page.locator("[data-change=created]")
-    made.get_by_role("button", name="Restore settings of this time").click()
+    made.get_by_role("button", name="Restore these settings").click()
     dialog = page.get_by_role("dialog", name="Restore these settings?")
-    expect(dialog.get_by_label("What will change").get_by_role("listitem")).to_have_text(
+    expect(dialog.get_by_label("Changes").get_by_role("listitem")).to_have_text(
         ["max_staleness 7 → none", "max_age_seconds 90 → none"]
     )
     dialog.get_by_label("Reason").fill("it was better before")

@@ -15,15 +15,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck) -> None:
     page, run, name = signed_in, deck.new_run("inspected"), f"trainer-{uuid4().hex[:6]}"
     page.goto("/tokens")
-    page.get_by_role("button", name="Create a token").click()
+    page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill(name)
     dialog.get_by_label("trainer").check()
     dialog.get_by_role("textbox", name="Run").fill(run)
-    dialog.get_by_role("button", name="Create the token").click()
+    dialog.get_by_role("button", name="Create token").click()
     token = page.locator("[data-token]").inner_text()
     dialog.get_by_role("button", name="Done").click()
-    expect(page.get_by_text("with the token created last")).to_be_visible()
+    expect(page.get_by_text("with the last created token")).to_be_visible()
     expect(page.locator("pre:visible")).to_contain_text(f"{deck.url}/api/runs")
     expect(page.locator("pre:visible")).to_contain_text(token)
 
@@ -59,7 +59,7 @@ def test_a_viewer_sees_how_to_start_and_no_tokens(page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto("/tokens")
 
-    expect(page.get_by_role("heading", name="Tokens are for administrators")).to_be_visible()
+    expect(page.get_by_role("heading", name="Requires the administrator role")).to_be_visible()
     page.get_by_role("tab", name="Atropos environment").click()
     expect(page.locator("pre:visible")).to_contain_text("/atropos/my-run")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

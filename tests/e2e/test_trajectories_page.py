@@ -50,7 +50,7 @@ def test_one_finds_a_group_by_facets_and_words_and_the_address_remembers(
     expect(rows).to_have_count(1)
     expect(page).to_have_url(re.compile("q=planets"))
     page.get_by_role("searchbox").fill("nothing like it")
-    expect(page.get_by_role("heading", name="No group matches")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching groups")).to_be_visible()
 
 
 def test_one_walks_through_the_list_by_keys_and_opens_a_group(

@@ -50,7 +50,7 @@ def test_from_what_was_said_to_the_token_where_sequences_part(
     expect(page).to_have_url(re.compile("seq=1"))
 
     page.get_by_role("tab", name="Group diff").click()
-    expect(page.get_by_text("All begin with the same 3 tokens.")).to_be_visible()
+    expect(page.get_by_text("All sequences share the first 3 tokens.")).to_be_visible()
     best = page.get_by_label("Sequence 1", exact=True)
     best.locator('[data-token="3"]').click()
 

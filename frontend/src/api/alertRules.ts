@@ -1,4 +1,4 @@
-/** Make rules that raise alerts, see what they would have told, and silence what one knows of. */
+/** API queries and mutations for alert rules, rule previews and silences. */
 
 import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -12,17 +12,17 @@ export type Silence = Schemas["SilenceRow"];
 type NewSilence = Schemas["NewSilenceRequest"];
 export type Comparator = AlertRule["comparator"];
 
-/** What a rule compares a number with, as people say it; the type holds this to the server's list. */
+/** UI labels of the comparators; the type keeps the keys in line with the server's enum. */
 export const COMPARATORS: Record<Comparator, string> = {
   above: "is above",
   at_least: "is at least",
   below: "is below",
   at_most: "is at most",
   not_finite: "is not finite (NaN, ∞)",
-  no_data: "comes no more",
+  no_data: "has no data",
 };
 
-/** Whether it is compared with a threshold. */
+/** Whether a comparator needs a threshold. */
 export const isCompared = (comparator: Comparator): boolean => comparator !== "not_finite" && comparator !== "no_data";
 
 const REREAD_MS = 5_000;
@@ -40,7 +40,7 @@ export const silencesQuery = queryOptions({
   refetchInterval: REREAD_MS,
 });
 
-/** What would break a rule that is not made yet, and where. */
+/** A rule that is not saved yet, with its scope. */
 export type Draft = {
   metric: string;
   comparator: Comparator;
@@ -50,7 +50,7 @@ export type Draft = {
   filter: string;
 };
 
-/** When it would have told of the last hours. */
+/** When the draft would have fired in the last hours. */
 export function previewQuery(draft: Draft, hours: number, isReady: boolean) {
   const query = {
     metric: draft.metric,
@@ -76,7 +76,7 @@ function useAlertsChanged() {
   return () => Promise.all(["alert-rules", "alert-silences", "alerts"].map((key) => queries.invalidateQueries({ queryKey: [key] })));
 }
 
-/** Make a rule, or set all of one that there is. */
+/** Create a rule, or replace an existing one. */
 export function useSetRule(id: number | null) {
   return useMutation({
     mutationFn: (rule: SetAlertRule): Promise<AlertRule> =>

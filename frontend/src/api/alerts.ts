@@ -1,4 +1,4 @@
-/** Know what is wrong, and say that somebody is at it or that it is over. */
+/** API queries and mutations for alerts: list, acknowledge, resolve. */
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -17,25 +17,25 @@ export const STATES = ["unresolved", "open", "acknowledged", "silenced", "resolv
 export type AskedState = (typeof STATES)[number];
 export type AskedAlerts = { state?: AskedState; severity?: Severity; kind?: AlertKind; run?: string; text?: string };
 
-/** What each kind is called; the type holds this to the server's list. */
+/** UI labels of the alert kinds; the type keeps the keys in line with the server's enum. */
 export const KINDS: Record<AlertKind, string> = {
-  run_failed: "A run failed",
-  run_not_starting: "A run does not start",
-  run_stalled: "Nothing comes in",
-  training_stalled: "Nobody takes batches",
-  stale_drops: "Much data is too old",
-  fleet_silent: "A fleet is silent",
-  workers_down: "Workers are down",
-  lesson_stalled: "A lesson gets no better",
-  lesson_regressed: "A lesson got worse",
-  lease_lapsed: "A trainer let its batch go",
-  batch_quarantined: "A batch is quarantined",
-  items_corrupt: "Stored bytes are corrupt",
-  ledger_unbalanced: "A ledger does not balance",
-  pushes_refused: "Pushes are refused",
-  queue_full: "A queue is full",
-  disk_low: "The disk is nearly full",
-  rule: "A rule of people",
+  run_failed: "Run failed",
+  run_not_starting: "Run does not start",
+  run_stalled: "No new data",
+  training_stalled: "No batches leased",
+  stale_drops: "Many stale drops",
+  fleet_silent: "Fleet silent",
+  workers_down: "Workers down",
+  lesson_stalled: "Lesson stalled",
+  lesson_regressed: "Lesson regressed",
+  lease_lapsed: "Lease expired",
+  batch_quarantined: "Batch quarantined",
+  items_corrupt: "Stored data corrupt",
+  ledger_unbalanced: "Ledger does not balance",
+  pushes_refused: "Pushes refused",
+  queue_full: "Queue full",
+  disk_low: "Disk almost full",
+  rule: "Alert rule",
 };
 
 const REREAD_MS = 5_000;
@@ -61,7 +61,7 @@ export function alertQuery(id: number) {
   });
 }
 
-/** How much needs attention, as it is now; undefined until it is known. */
+/** Current counts of open alerts; undefined until loaded. */
 export function useAlertSummary(): AlertSummary | undefined {
   return usePart("alerts", "alerts");
 }

@@ -1,4 +1,4 @@
-/** Know what stands upon the charts of a run beside its numbers, and write there. */
+/** API queries and mutations for chart annotations of a run. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";

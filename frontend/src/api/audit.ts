@@ -1,4 +1,4 @@
-/** Ask who changed what. */
+/** API queries for the audit log. */
 
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";

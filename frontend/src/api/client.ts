@@ -1,4 +1,4 @@
-/** Speak to the platform's API with the browser's session. */
+/** API client of the platform, authenticated by the browser session. */
 
 import createClient, { type Middleware } from "openapi-fetch";
 import { ApiProblem, problemOf } from "@/api/problems";
@@ -23,17 +23,17 @@ type Answer<T> = { data?: T; error?: unknown; response: Response };
 
 let onSignedOut: (() => void) | null = null;
 
-/** Call `listener` when an answer shows that the session is over. */
+/** Call `listener` when a response shows that the session has ended. */
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
 
-/** Say that the session is over; the page goes to where one signs in. */
+/** Report that the session has ended; the page then redirects to the login page. */
 export function signedOut(): void {
   onSignedOut?.();
 }
 
-/** Return the body of an answer, or throw the problem it describes. */
+/** Return the body of a response, or throw the problem it describes. */
 export async function body<T>(answer: Promise<Answer<T>>): Promise<T> {
   let got: Answer<T>;
   try {

@@ -1,4 +1,4 @@
-/** Ask for what stands beside each other when runs are compared. */
+/** API queries for run comparison. */
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -10,7 +10,7 @@ const FOUND_AT_MOST = 30;
 const NAMES_AT_MOST = 500;
 const FRESH_MS = 30_000;
 
-/** Runs that a filter finds, newest first. */
+/** Runs that match a filter, newest first. */
 export function matchingRunsQuery(q: string) {
   return queryOptions({
     queryKey: ["matching-runs", q],
@@ -22,7 +22,7 @@ export function matchingRunsQuery(q: string) {
 
 export type NamesOfRun = { run: string; names: string[]; total: number };
 
-/** Names of metrics that a run has; the first of them where there are very many. */
+/** Metric names of a run; truncated for runs with very many. */
 export function metricNamesQuery(run: string, search: string) {
   const query = { search, limit: NAMES_AT_MOST };
   return queryOptions({
@@ -39,7 +39,7 @@ export function metricNamesQuery(run: string, search: string) {
 export type RunCost = components["schemas"]["RunCost"];
 export type PromptRow = components["schemas"]["PromptRow"];
 
-/** What became of the data of runs, and how long their workers lived for it. */
+/** Outcomes of the data of runs, and the worker time spent on it. */
 export function runCostsQuery(runs: string[]) {
   return queryOptions({
     queryKey: ["run-costs", runs],
@@ -51,7 +51,7 @@ export function runCostsQuery(runs: string[]) {
   });
 }
 
-/** What runs were asked lately, what most were asked first. */
+/** Recent prompts of runs, most frequent first. */
 export function promptsQuery(runs: string[]) {
   return queryOptions({
     queryKey: ["prompts", runs],
@@ -63,7 +63,7 @@ export function promptsQuery(runs: string[]) {
   });
 }
 
-/** The batch that was leased last; null before the first. */
+/** The most recently leased batch; null before the first. */
 export function newestBatchQuery(run: string) {
   return queryOptions({
     queryKey: ["newest-batch", run],

@@ -1,4 +1,4 @@
-/** Keep comparisons of runs, and open them again. */
+/** API queries and mutations for saved comparisons. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -21,7 +21,7 @@ export function comparisonQuery(id: number) {
   });
 }
 
-/** Where the file is that shows it without a server. */
+/** URL of the standalone HTML file of a comparison. */
 export const comparisonFile = (id: number): string => `/api/comparisons/${id}/file`;
 
 export function useKeepComparison() {

@@ -1,4 +1,4 @@
-/** Ask what the deck is made of, which one it is, and where one is signed in. */
+/** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -40,7 +40,7 @@ export const keptQuery = queryOptions({
   queryFn: () => body(api.GET("/api/deck/kept")),
 });
 
-/** Tell everybody something; the notice itself comes over the live topic `me`, to this page too. */
+/** Set the notice shown to all users; it arrives over the live topic `me`, on this page too. */
 export function useSetNotice() {
   return useMutation({
     mutationFn: (wanted: NoticeWanted) => body(api.PUT("/api/deck/notice", { body: wanted })),
@@ -53,7 +53,7 @@ export function useClearNotice() {
   });
 }
 
-/** Empty a machine, or let it in again; how far that is comes over the live topic of the cluster. */
+/** Cordon or uncordon a machine; progress arrives over the live topic of the cluster. */
 export function useCordonMachine() {
   return useMutation({
     mutationFn: ({ node, reason, lifts }: { node: string; reason: string; lifts: boolean }) =>
@@ -68,7 +68,7 @@ export const browsersQuery = queryOptions({
   queryFn: async () => (await body(api.GET("/api/sessions"))).results,
 });
 
-/** Sign out on one browser, or on all but this one. */
+/** End one session, or all sessions but the current one. */
 export function useEndSessions() {
   const queries = useQueryClient();
   return useMutation({

@@ -1,4 +1,4 @@
-/** Take groups out of the queue for good. */
+/** API mutation that discards groups permanently. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -7,7 +7,7 @@ import type { components } from "@/api/schema";
 type DiscardOutcome = components["schemas"]["DiscardOutcome"];
 type AskedDiscard = { groups: number[]; reason: string };
 
-/** Discard groups that are queued or wait; the answer says of each that could not be why. */
+/** Discard queued or waiting groups; the response lists each group that was not discarded, with the reason. */
 export function useDiscardGroups(run: string) {
   const queries = useQueryClient();
   return useMutation({

@@ -1,4 +1,4 @@
-/** Ask which environments the deck knows. */
+/** API queries for the known environments. */
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -36,14 +36,14 @@ export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
   });
 }
 
-/** Make it and play one episode of random actions; nothing is stored. */
+/** Probe an environment with one episode of random actions; nothing is stored. */
 export function useTryEnvironment() {
   return useMutation({
     mutationFn: (wanted: TryEnvironment): Promise<TriedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })),
   });
 }
 
-/** Deny it to new runs, or allow it again. */
+/** Block an environment for new runs, or allow it again. */
 export function useJudgeEnvironment() {
   const queries = useQueryClient();
   return useMutation({

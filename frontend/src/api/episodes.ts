@@ -1,4 +1,4 @@
-/** Read recent episodes, summed up by environment. */
+/** API queries for recent episodes, aggregated by environment. */
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -10,7 +10,7 @@ type Schemas = components["schemas"];
 const OFTEN_MS = 5000;
 const SELDOM_MS = 30_000;
 
-/** The episodes of the last seconds; long windows of a run that goes on are read less often. */
+/** Episodes of the last `seconds`; long windows of an active run refresh less often. */
 export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolean) {
   return queryOptions({
     queryKey: ["episode-summary", run, seconds],
@@ -27,7 +27,7 @@ export type EpisodeFind = Schemas["EpisodeFind"];
 export type Measure = EpisodeSpread["of"];
 type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
 
-/** How returns or lengths are spread over the life of a run. */
+/** Distribution of returns or lengths over the life of a run. */
 export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: boolean) {
   return queryOptions({
     queryKey: ["episode-spread", run, asked],
@@ -37,7 +37,7 @@ export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: bool
   });
 }
 
-/** Which workers' episodes are unlike the others', and which episodes stand out. */
+/** Workers whose episodes deviate from the others, and outlier episodes. */
 export function episodeOutliersQuery(run: string, seconds: number, goesOn: boolean) {
   return queryOptions({
     queryKey: ["episode-outliers", run, seconds],
@@ -48,7 +48,7 @@ export function episodeOutliersQuery(run: string, seconds: number, goesOn: boole
   });
 }
 
-/** The newest reports that have an episode in a range. */
+/** The newest reports with an episode in a range. */
 export function episodeMatchesQuery(run: string, of: Measure, least: number, most: number) {
   return queryOptions({
     queryKey: ["episode-matches", run, of, least, most],
@@ -60,7 +60,7 @@ export function episodeMatchesQuery(run: string, of: Measure, least: number, mos
 
 export type EpisodeFragments = Schemas["EpisodeFragments"];
 
-/** The stored fragments that hold the episode of a report. */
+/** Stored fragments that contain the episode of a report. */
 export function fragmentsOfEpisode(
   run: string,
   { report, of, value }: { report: number; of: Measure; value: number },

@@ -1,10 +1,10 @@
-/** Read logs of a fleet, and ask for recordings of its episodes. */
+/** API queries for fleet logs and episode recordings. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { FleetLog, RecordingRow, WorkerStacks } from "@/api/types";
 
-/** A worker and one of its env slots; null where it is the manager, any worker, or any slot. */
+/** A worker and one of its env slots. A null worker is the manager or any worker; a null slot is any slot. */
 export type FleetPlace = { worker: number | null; slot: number | null };
 
 const FOLLOW_MS = 1500;
@@ -23,7 +23,7 @@ export function logQuery(run: string, { worker, slot }: FleetPlace, lines: numbe
   });
 }
 
-/** Whether the list will change by itself soon. */
+/** Whether the list contains recordings that are still in progress. */
 export function isPending(rows: readonly Pick<RecordingRow, "state">[] | undefined): boolean {
   return rows?.some(({ state }) => state === "requested" || state === "recording") ?? false;
 }
@@ -82,7 +82,7 @@ export function useCordonWorker(run: string) {
   });
 }
 
-/** What a worker's threads were at when it was last asked. */
+/** The stack traces of a worker's threads from the last request. */
 export function stacksQuery(run: string, worker: number) {
   return queryOptions({
     queryKey: ["worker-stacks", run, worker],

@@ -1,4 +1,4 @@
-/** Ask for the fragments of a fleet run: lists, and what is in one. Nothing here changes anything. */
+/** Read-only API queries for the fragments of a fleet run: lists and contents. */
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -12,7 +12,7 @@ export type FragmentContent = Schemas["FragmentContent"];
 export type EpisodePart = Schemas["EpisodePart"];
 export type StepWindow = Schemas["StepWindow"];
 
-/** What a list of fragments is asked by, of all that an address may say. */
+/** The URL parameters that filter a list of fragments. */
 type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "q">;
 
 const PAGE_FRAGMENTS = 50;

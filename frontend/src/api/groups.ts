@@ -1,4 +1,4 @@
-/** Ask for the trajectory groups of a run: lists, facets, and what is in one. Nothing here changes anything. */
+/** Read-only API queries for the trajectory groups of a run: lists, facets and contents. */
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -11,14 +11,14 @@ export type GroupList = Schemas["GroupList"];
 export type GroupFacets = Schemas["GroupFacets"];
 export type ScoreBins = Schemas["ScoreBins"];
 export type GroupDetail = Schemas["GroupDetail"];
-/** The generated type forgets that a turn is three values: first token, one past the last, own or not. */
+/** The generated type loses that a turn is three values: first token, end (exclusive), own or not. */
 export type SequenceSummary = Omit<Schemas["SequenceSummary"], "turns"> & { turns: [number, number, boolean][] };
 export type SequenceList = Omit<Schemas["SequenceList"], "results"> & { results: SequenceSummary[] };
 export type SequenceWindow = Schemas["SequenceWindow"];
 export type MessageView = Schemas["MessageView"];
 export type Picture = Schemas["Picture"];
 
-/** What a list of groups is asked by; the names are those of the API and of the page's address. */
+/** Filters of a list of groups; the names match the API and the page URL. */
 export type GroupQuery = {
   env?: string[];
   lesson?: string[];
@@ -113,7 +113,7 @@ export const messagesQuery = (run: string, group: number, sequence: number, char
     retry: false,
   });
 
-/** Address of a group's content; with `characters` its beginning, as text. */
+/** URL of a group's content; with `characters`, of its first characters as text. */
 export function contentUrl(run: string, group: number, characters?: number): string {
   const url = `/api/runs/${encodeURIComponent(run)}/groups/${group}/content`;
   return characters ? `${url}?characters=${characters}` : url;
@@ -133,7 +133,7 @@ export const contentQuery = (run: string, group: number, characters: number) =>
     retry: false,
   });
 
-/** Address of a download of all groups that a query finds. */
+/** URL of a download of all groups that match a query. */
 export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parquet"): string {
   const asked = new URLSearchParams({ form });
   for (const [name, value] of Object.entries(query)) {

@@ -3,11 +3,11 @@ import { matchingRunsQuery } from "@/api/compare";
 import { momentQuery } from "@/api/moments";
 import { foundRunsQuery } from "@/api/runLists";
 
-it("keeps what the palette finds apart from what the comparison finds, though both ask for the same words", () => {
+it("uses separate query keys for palette and comparison searches of the same text", () => {
   expect(matchingRunsQuery("").queryKey[0]).not.toBe(foundRunsQuery("").queryKey[0]);
 });
 
-it("asks for the moment of a point before its run began, and of one whose last digit was rounded", () => {
+it("requests moments before the run's start and at rounded times", () => {
   const asked = (axis: "elapsed" | "time" | "step", from: number, to: number) =>
     momentQuery("a", { name: "loss", axis, from, to }).queryKey[2];
   const before = asked("elapsed", -4, -2);

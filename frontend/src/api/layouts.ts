@@ -1,11 +1,11 @@
-/** Keep ways to look at the metrics of runs, and take them up again. */
+/** API queries and mutations for saved layouts of the metrics tab. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
-/** All of what a layout says. */
+/** The contents of a layout. */
 export type MetricLook = Schemas["MetricLook"];
 export type MetricLayout = Schemas["MetricLayoutRow"];
 type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
@@ -23,7 +23,7 @@ function useLayoutsChanged() {
   return () => queries.invalidateQueries({ queryKey: ["metric-layouts"] });
 }
 
-/** Keep a layout, or set all of one that there is. */
+/** Create a layout, or replace an existing one. */
 export function useKeepLayout(run: string) {
   return useMutation({
     mutationFn: ({ id, layout }: { id: number | null; layout: SetMetricLayout }): Promise<MetricLayout> =>

@@ -1,4 +1,4 @@
-/** Read the lessons of a language run, how they moved, and how they were evaluated. */
+/** API queries and mutations for the lessons of a language run: status, transitions, evaluations. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -6,12 +6,12 @@ import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
 const MATRIX_ROWS = 500;
-/** Moves of all lessons, the newest; a lesson shows its own. */
+/** Number of newest transitions fetched for all lessons; each lesson shows its own. */
 export const MOVES_SHOWN = 50;
-/** Without a socket nobody says when to look again. */
+/** Polling interval without a socket. */
 const LOOK_AGAIN_MS = 15_000;
 
-/** The lessons as they are at a revision of the curriculum. */
+/** The lessons at a revision of the curriculum. */
 export function lessonsQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["lessons", run, revision],
@@ -34,7 +34,7 @@ export function historyQuery(run: string, lesson: string, revision: number) {
   });
 }
 
-/** How lessons moved, newest first. */
+/** Transitions of lessons, newest first. */
 export function lessonMovesQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["lesson-history", run, "", revision],
@@ -47,7 +47,7 @@ export function lessonMovesQuery(run: string, revision: number) {
   });
 }
 
-/** What was sampled of each lesson and succeeded, by version. */
+/** Samples and successes of each lesson, by policy version. */
 export function lessonProgressQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["lesson-progress", run, revision],
@@ -69,7 +69,7 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
   });
 }
 
-/** One evaluation with its answers; what it was does not change once it is done. */
+/** One evaluation with its answers; immutable once finished. */
 export function evaluationQuery(run: string, evaluation: string) {
   return queryOptions({
     queryKey: ["evaluation", run, evaluation],
@@ -77,7 +77,7 @@ export function evaluationQuery(run: string, evaluation: string) {
   });
 }
 
-/** Small looks at a lesson, newest first. */
+/** Micro-evaluations of a lesson, newest first. */
 export function microEvaluationsQuery(run: string, lesson: string, revision: number) {
   return queryOptions({
     queryKey: ["micro-evaluations", run, lesson, revision],
@@ -104,7 +104,7 @@ export function allEvaluationsQuery(run: string, revision: number) {
   });
 }
 
-/** Have lessons evaluated now; none for all that are unlocked. */
+/** Request evaluations of lessons; an empty list means all unlocked lessons. */
 export function useRequestEvaluations(run: string) {
   const client = useQueryClient();
   return useMutation({
@@ -116,7 +116,7 @@ export function useRequestEvaluations(run: string) {
 
 export type Steering = { lesson: string; hold: LessonRow["hold"]; weight_factor: number; reason: string };
 
-/** Overrule the curriculum about a lesson, or give it back. */
+/** Override the curriculum for a lesson, or end the override. */
 export function useSteerLesson(run: string) {
   const client = useQueryClient();
   return useMutation({

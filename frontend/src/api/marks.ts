@@ -1,4 +1,4 @@
-/** Label, pin and note groups, and put them into sets; every change says who made it. */
+/** API queries and mutations for group labels, pins, notes and sets; each change records its author. */
 
 import { type InfiniteData, type QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -22,7 +22,7 @@ export const markWordsQuery = (run: string) =>
 
 type Changed = (group: GroupSummary) => GroupSummary;
 
-/** Show a change wherever the groups are shown; no list is asked anew, so no row moves away. */
+/** Apply a change to all cached groups; lists are not refetched, so no row moves. */
 function shown(queries: QueryClient, run: string, changed: Changed): void {
   const inList = (list: GroupList | undefined) => list && { ...list, results: list.results.map(changed) };
   queries.setQueriesData<GroupList>({ queryKey: ["groups", run] }, inList);
@@ -36,7 +36,7 @@ function shown(queries: QueryClient, run: string, changed: Changed): void {
   );
 }
 
-/** What all changes have in common: the answer is the run's new vocabulary. */
+/** Shared mutation: the response is the run's new vocabulary. */
 function useChange<T>(run: string, ask: (change: T) => Promise<MarkWords>, change: (asked: T, by: string) => Changed | null) {
   const queries = useQueryClient();
   return useMutation({
@@ -53,7 +53,7 @@ function useChange<T>(run: string, ask: (change: T) => Promise<MarkWords>, chang
 
 type AskedMark = MarkChange & { groups: number[] };
 
-/** Label, pin or note groups. */
+/** Label, pin or annotate groups. */
 export function useMark(run: string) {
   const ask = (change: AskedMark) =>
     body(api.POST("/api/runs/{run}/marks", { params: { path: { run } }, body: { ...change, reason: "" } }));
@@ -68,7 +68,7 @@ export function useMark(run: string) {
 
 type AskedSet = { set: string; add?: number[]; remove?: number[] };
 
-/** Put groups into a set, which is made if there is none of this name, or take them out. */
+/** Add groups to a set, which is created if missing, or remove them. */
 export function useChangeSet(run: string) {
   const ask = ({ set, add = [], remove = [] }: AskedSet) =>
     body(api.POST("/api/runs/{run}/sets/{group_set}", { params: { path: { run, group_set: set } }, body: { add, remove, reason: "" } }));
@@ -80,7 +80,7 @@ export function useChangeSet(run: string) {
   });
 }
 
-/** End a set; its groups stay. */
+/** Delete a set; its groups remain. */
 export function useDropSet(run: string) {
   const ask = ({ set, reason }: { set: string; reason: string }) =>
     body(api.POST("/api/runs/{run}/sets/{group_set}/drop", { params: { path: { run, group_set: set } }, body: { reason } }));
@@ -95,11 +95,11 @@ export function useDropSet(run: string) {
   );
 }
 
-/** Call labels something in this run. */
+/** Name the labels of a run. */
 export function useNameLabels(run: string) {
   const ask = async (names: { label: number; name: string }[]) => {
     let words: MarkWords | undefined;
-    // One behind the other: each answer holds the names of all.
+    // In sequence: each response holds all names.
     for (const { label, name } of names) {
       words = await body(
         api.PUT("/api/runs/{run}/labels/{label}", { params: { path: { run, label: String(label) } }, body: { name, reason: "" } }),

@@ -1,26 +1,26 @@
-/** Ask for the names of metrics and for their lines. */
+/** API queries for metric names and series. */
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import { loadLines } from "@/api/metricsBatcher";
 import type { components } from "@/api/schema";
-import { linesOf } from "@/api/together";
 
 export type MetricLine = components["schemas"]["MetricLine"];
 export type MetricKey = components["schemas"]["MetricKey"];
 export type MetricAxis = "step" | "time" | "elapsed" | "amount";
-/** First and last place that is looked at. */
+/** First and last x value of the view. */
 export type Span = { from: number; to: number };
 
 const NAMES_A_PAGE = 60;
 const MEASURED: ReadonlySet<string> = new Set(["starting", "running", "paused", "draining"]);
 const REFRESH_MS = 5000;
-/** What was asked for while the page was on its way is not asked for again when it is there. */
+/** Data that the router prefetched is not fetched again on mount. */
 const FRESH_MS = 3000;
 
-/** Whether a run in this state may measure more, so that its lines grow. */
+/** Whether a run in this state may still record metrics. */
 export const mayMeasure = (status: string): boolean => MEASURED.has(status);
 
-/** Names that hold every word, and begin with what is said. */
+/** Names that contain every word and start with the prefix. */
 export function metricKeysQuery(run: string, search: string, prefix = "") {
   return infiniteQueryOptions({
     queryKey: ["metric-keys", run, search, prefix],
@@ -34,12 +34,12 @@ export function metricKeysQuery(run: string, search: string, prefix = "") {
 
 export type Looked = { runs: string[]; name: string; axis: MetricAxis; span?: Span; points: number; isLive: boolean };
 
-/** One line a run; asked again every few seconds while the run goes on and the page is seen. Charts of one screen ask together. */
+/** One line per run, refetched every few seconds while the run is active and the page visible. Charts of one screen share requests. */
 export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Looked) {
   const asked = { runs: runs.join(","), names: name.split(","), x: axis, points, ...span };
   return queryOptions({
     queryKey: ["metric-lines", asked],
-    queryFn: () => linesOf(asked),
+    queryFn: () => loadLines(asked),
     refetchInterval: isLive ? REFRESH_MS : false,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,
@@ -48,7 +48,7 @@ export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Loo
 
 const NAMES_REREAD_MS = 30_000;
 
-/** All names of a run's metrics, in their order. */
+/** All metric names of a run, in order. */
 export function metricNamesOfQuery(run: string) {
   return queryOptions({
     queryKey: ["metric-names-of", run],
@@ -57,7 +57,7 @@ export function metricNamesOfQuery(run: string) {
   });
 }
 
-/** A line for each of several metrics of one run. */
+/** One line for each of several metrics of a run. */
 export function namedLinesQuery({
   run,
   names,
@@ -77,7 +77,7 @@ export function namedLinesQuery({
   });
 }
 
-/** The one metric of exactly this name, however many there are; null where the run has none. */
+/** The metric with exactly this name; null if the run has none. */
 export function metricKeyQuery(run: string, name: string) {
   return queryOptions({
     queryKey: ["metric-key", run, name],

@@ -1,4 +1,4 @@
-/** Ask what was going on in a run at a point of a chart. */
+/** API query for the context of a run at a point of a chart. */
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -9,7 +9,7 @@ export type Moment = components["schemas"]["Moment"];
 export type MomentBatch = components["schemas"]["MomentBatch"];
 
 export type Place = { name: string; axis: MetricAxis; from: number; to: number };
-/** Times are microseconds, which a number of seconds holds but for the last digit. */
+/** Times have microsecond resolution; floating-point seconds lose the last digit. */
 const ROUNDED_SECONDS = 1e-6;
 
 export function momentQuery(run: string, { name, axis, from, to }: Place) {

@@ -1,4 +1,4 @@
-/** Ask for the notes of a run, and write them. */
+/** API queries and mutations for the notes of a run. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -15,7 +15,7 @@ export function notesQuery(run: string) {
   });
 }
 
-/** What one edit left; it never changes. */
+/** One revision of the notes; immutable. */
 export function noteQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["notes", run, revision],
@@ -32,7 +32,7 @@ export function useWriteNotes(run: string) {
   return useMutation({
     mutationFn: (written: Written): Promise<Notes> => body(api.PUT("/api/runs/{run}/notes", { params: { path: { run } }, body: written })),
     onSuccess: (notes) => queries.setQueryData(queryKey, notes),
-    // Somebody was sooner: what they wrote is shown beside what was refused.
+    // Conflict: show the other author's revision beside the rejected text.
     onError: () => queries.invalidateQueries({ queryKey, exact: true }),
   });
 }

@@ -1,4 +1,4 @@
-/** Ask how data flows through a run. */
+/** API queries for the data flow of a run. */
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -11,7 +11,7 @@ export type StageName = PipelineStage["name"];
 
 const EVERY_MS = 2_000;
 const VERDICTS_EVERY_MS = 10_000;
-/** As many as the server judges at once. */
+/** Maximum number of runs that the server diagnoses per request. */
 export const VERDICTS_AT_MOST = 12;
 
 export function pipelineQuery(run: string) {
@@ -23,7 +23,7 @@ export function pipelineQuery(run: string) {
   });
 }
 
-/** What holds a few runs up, by their ids; each is what the run's own page says. */
+/** Diagnoses of a few runs, by id; identical to those on each run's page. */
 export function verdictsQuery(ids: number[]) {
   return queryOptions({
     queryKey: ["run-verdicts", ids],

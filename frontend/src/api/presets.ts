@@ -1,4 +1,4 @@
-/** Ask for presets that people saved, and save some. */
+/** API queries and mutations for user-defined presets. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -16,7 +16,7 @@ export const presetsQuery = queryOptions({
 
 type NewPreset = { name: string; description: string; access: Access; config: Record<string, unknown>; reason: string };
 
-/** Keep a configuration; `revision` of a preset that there is means that this is to take its place. */
+/** Save a configuration; `revision` of an existing preset replaces that revision. */
 export function useSavePreset() {
   const queries = useQueryClient();
   return useMutation({

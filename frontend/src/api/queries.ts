@@ -1,4 +1,4 @@
-/** What this tab remembers of the server's answers. */
+/** This tab's cache of server responses. */
 
 import { QueryClient } from "@tanstack/react-query";
 import { ApiProblem } from "@/api/problems";
@@ -6,7 +6,7 @@ import { ApiProblem } from "@/api/problems";
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // A refusal stays a refusal; only a server that is away is asked again.
+      // Refusals are final; only an unreachable server is retried.
       retry: (failures, error) => failures < 3 && !(error instanceof ApiProblem && error.status >= 400 && error.status < 500),
     },
   },

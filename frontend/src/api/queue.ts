@@ -1,4 +1,4 @@
-/** Read the queue and the batches of a run, and decide about batches that nobody holds. */
+/** API queries and mutations for the queue and the batches of a run. */
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -14,7 +14,7 @@ import type {
   QueueAnswer,
 } from "@/api/types";
 
-/** However much happens in a queue, it is not read oftener, and lists beside it still more seldom. */
+/** Minimum interval between reads of the queue; lists beside it refresh less often. */
 export const QUEUE_MS = 2_000;
 export const BESIDE_MS = 5_000;
 const BATCHES_PER_PAGE = 50;
@@ -95,7 +95,7 @@ export function ledgerQuery(run: string) {
   });
 }
 
-/** What each environment pushed within the last minute. */
+/** Groups that each environment pushed within the last minute. */
 export function arrivalsQuery(run: string) {
   return queryOptions({
     queryKey: ["arrivals", run],
@@ -106,7 +106,7 @@ export function arrivalsQuery(run: string) {
 type EnvironmentChange = components["schemas"]["PatchedChangeEnvironmentRequest"];
 type AskedChange = EnvironmentChange & { envId: number };
 
-/** Change one thing of an environment, with a reason. */
+/** Change one property of an environment, with a reason. */
 function useEnvironmentChange<T extends AskedChange>(run: string) {
   const client = useQueryClient();
   return useMutation({
@@ -122,11 +122,11 @@ function useEnvironmentChange<T extends AskedChange>(run: string) {
 
 type Asked<T> = T & { envId: number; reason: string };
 
-/** Give it another share of the batches. */
+/** Set the environment's weight in batches. */
 export const useReweigh = (run: string) => useEnvironmentChange<Asked<{ weight: number }>>(run);
 
-/** Count it as gone, or as there again. */
+/** Mark the environment as disconnected or connected. */
 export const useConnect = (run: string) => useEnvironmentChange<Asked<{ connected: boolean }>>(run);
 
-/** Train on nothing that it pushes, or on what it pushes again. */
+/** Mute or unmute the environment: whether its groups are used for training. */
 export const useMute = (run: string) => useEnvironmentChange<Asked<{ muted: boolean }>>(run);

@@ -1,4 +1,4 @@
-/** Addresses of runs, in links and in the API: of a current run its name, of an archived one `name--id`. */
+/** URLs of runs, in links and in the API: `name` for a current run, `name--id` for an archived one. */
 
 export type Addressed = { id: number; name: string; archived_at: string | null };
 

@@ -1,4 +1,4 @@
-/** Ask for lists of runs, and for one thing of many runs. */
+/** API queries for lists of runs, and bulk actions on runs. */
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -34,7 +34,7 @@ export function valuesQuery(of: ValueOf, part: string) {
   });
 }
 
-/** The pages of a list, each behind the one before. */
+/** The pages of a list of runs, as an infinite query. */
 export function runsQuery(q: string, sort: Sort) {
   return infiniteQueryOptions({
     queryKey: ["runs", q, sort],
@@ -48,9 +48,9 @@ export function runsQuery(q: string, sort: Sort) {
 
 const FOUND_AT_MOST = 8;
 
-/** Runs by a part of their name, the last changed first; without one those that changed last. */
+/** Runs whose name contains the text, last changed first; without text, the runs that changed last. */
 export function foundRunsQuery(typed: string) {
-  // Quotes keep a word from being read as a question of the filter.
+  // Quoted, so that a word is not parsed as a filter term.
   const q = typed
     .split(/\s+/)
     .filter(Boolean)
@@ -64,7 +64,7 @@ export function foundRunsQuery(typed: string) {
   });
 }
 
-/** What stands beside runs that the live list does not hold. */
+/** Summaries of runs that the live list does not include. */
 export function outlooksQuery(ids: number[]) {
   return queryOptions({
     queryKey: ["run-outlooks", ids],
@@ -79,7 +79,7 @@ export type Action = Schemas["ActOnRunsRequest"]["action"];
 export type Which = { ids: number[] } | { q: string };
 export type Wanted = { action: Action; which: Which; reason: string; tag: string };
 
-/** Act on all of them, a request at a time; `tell` hears how many are done and left. */
+/** Run a bulk action, one request at a time; `tell` receives the numbers done and left. */
 export async function actOnRuns(wanted: Wanted, tell: (done: number, left: number) => void): Promise<ActedOn[]> {
   const { action, which, reason, tag } = wanted;
   const all: ActedOn[] = [];

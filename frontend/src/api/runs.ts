@@ -1,4 +1,4 @@
-/** Ask for runs and ask things of them. */
+/** API queries and mutations for runs. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -25,7 +25,7 @@ export function useCreateRun() {
   });
 }
 
-/** Say what launching it would meet; nothing is stored. */
+/** Validate a launch; nothing is stored. */
 export function useCheckRun() {
   return useMutation({
     mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> => body(api.POST("/api/run-checks", { body: run })),
@@ -36,7 +36,7 @@ export function runQuery(name: string) {
   return queryOptions({
     queryKey: ["run", name],
     queryFn: (): Promise<RunDetail> => body(api.GET("/api/runs/{run}", { params: { path: { run: name } } })),
-    // What was asked for while the page was on its way is not asked for again when it is there.
+    // Data that the router prefetched is not fetched again on mount.
     staleTime: 3_000,
     retry: false,
   });
@@ -44,7 +44,7 @@ export function runQuery(name: string) {
 
 type NewSize = { workers: number; reason: string };
 
-/** Ask for so many workers; the run's next state, with the number in it, comes over the live page. */
+/** Request a number of workers; the run's next state arrives over the live page. */
 export function useResize(name: string) {
   return useMutation({
     mutationFn: ({ workers, reason }: NewSize): Promise<RunDetail> =>
@@ -52,7 +52,7 @@ export function useResize(name: string) {
   });
 }
 
-/** Archive an outside run and begin it afresh. */
+/** Archive an outside run and start a new one under its name. */
 export function useReset(name: string) {
   return useMutation({
     mutationFn: (reason: string): Promise<RunDetail> =>
@@ -69,10 +69,10 @@ export function useAsk(name: string) {
   });
 }
 
-/** What holds producers back and how long trainers may hold a batch; null: no such limit. */
+/** Limits on staleness and lease duration; null means no limit. */
 export type NewLimits = { off_policy_tolerance?: number; max_staleness?: number | null; lease_seconds?: number; reason: string };
 
-/** Change limits of a run while it goes on; they hold from the next push and the next batch on. */
+/** Change limits of an active run; they apply from the next push and the next batch. */
 export function useChangeLimits(name: string) {
   const queries = useQueryClient();
   return useMutation({
@@ -84,7 +84,7 @@ export function useChangeLimits(name: string) {
 
 export type ChangeRun = components["schemas"]["PatchedChangeRunRequest"];
 
-/** Set any of a run's settings; the history of its changes is read anew. */
+/** Change settings of a run; the change history is refetched. */
 export function useChangeRun(name: string) {
   const queries = useQueryClient();
   return useMutation({
@@ -94,7 +94,7 @@ export function useChangeRun(name: string) {
   });
 }
 
-/** Give the run these tags instead of those it has. */
+/** Replace the tags of a run. */
 export function useSetTags(name: string) {
   const queries = useQueryClient();
   return useMutation({

@@ -1,4 +1,4 @@
-/** Know who is signed in. */
+/** The signed-in user and their permissions. */
 
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
@@ -15,20 +15,20 @@ export function useSession(): Session | undefined {
   return useQuery(sessionQuery).data;
 }
 
-/** Said beside whatever somebody may see and not do. */
-export const TAKES_OPERATOR = "You may look; this takes an operator.";
+/** Hint beside actions that the user may not perform. */
+export const TAKES_OPERATOR = "Requires the operator role.";
 
-export const TAKES_ADMIN = "You may look; this takes an administrator.";
+export const TAKES_ADMIN = "Requires the administrator role.";
 
-/** Whether this person may change what concerns every run. */
+/** Whether the user may change deployment-wide settings. */
 export function useMayAdminister(): boolean {
   return useSession()?.role === "admin";
 }
 
-/** True around an archived run: the server refuses every change of it. */
+/** True within an archived run: the server refuses every change. */
 export const ReadOnlyContext = createContext(false);
 
-/** Whether this person may change runs, and the one around this component. */
+/** Whether the user may change runs, including the run of this context. */
 export function useMayOperate(): boolean {
   const isReadOnly = useContext(ReadOnlyContext);
   const role = useSession()?.role;
@@ -49,7 +49,7 @@ export function useSignOut() {
     mutationFn: () => body(api.DELETE("/api/session")),
     onSettled: () => {
       queries.clear();
-      // A fresh page: nothing of the last person stays in memory.
+      // A full page load: nothing of the previous user stays in memory.
       location.assign("/login");
     },
   });

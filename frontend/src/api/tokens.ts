@@ -1,4 +1,4 @@
-/** Ask for tokens, and for what their bearers were answered. */
+/** API queries and mutations for tokens and their request logs. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";

@@ -1,4 +1,4 @@
-/** Name what the API and the live topics hand out: all of it generated from the server's messages. */
+/** Aliases for the types of the API and the live topics, generated from the server's schema. */
 
 import type { components } from "@/api/schema";
 
@@ -42,10 +42,10 @@ export type NewestTrajectories = Schemas["NewestTrajectories"];
 export type DeliveryRow = Schemas["DeliveryRow"];
 export type Preset = Schemas["Preset"];
 
-/** A row of the live list: the run, and its outlook while it is active. */
+/** A row of the live list: the run, with its summary while it is active. */
 export type RunRow = Schemas["DeckRun"];
 
 type QueueDepth = Schemas["QueueDepth"];
 type Polled = "queued" | "waiting" | "leased" | "threshold" | "batch_size" | "over_threshold" | "served_steps";
-/** The queue; while the socket is away, as far as polling tells it. */
+/** The queue; the polled subset while the socket is down. */
 export type QueuePart = Pick<QueueDepth, Polled> & Partial<QueueDepth>;

@@ -1,4 +1,4 @@
-/** Know which webhooks are told of alerts, and try them out. */
+/** API queries and mutations for the webhooks that receive alerts. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -8,7 +8,7 @@ type Schemas = components["schemas"];
 export type Webhook = Schemas["WebhookRow"];
 
 const REREAD_MS = 10_000;
-/** Somebody waits for an answer. */
+/** Polling interval while the user waits for a result. */
 const WAITING_MS = 700;
 
 export const webhooksQuery = queryOptions({
@@ -17,7 +17,7 @@ export const webhooksQuery = queryOptions({
   refetchInterval: ({ state }) => (state.data?.some(({ last_test }) => last_test?.state === "waiting") ? WAITING_MS : REREAD_MS),
 });
 
-/** Send a sample to one of them. */
+/** Send a test alert to a webhook. */
 export function useWebhookTest() {
   const queries = useQueryClient();
   return useMutation({

@@ -1,10 +1,10 @@
-/** Read which weights were published, and how they reached workers. */
+/** API queries and mutations for published weights and their distribution to workers. */
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { DeliveryRow, PolicyVersionRow, RunEvent } from "@/api/types";
 
-/** However much is told of weights, lists are not read oftener. */
+/** Minimum interval between reads of lists, however many weight events arrive. */
 export const EVERY_MS = 3_000;
 const VERSIONS_PER_PAGE = 50;
 const EVENTS_PER_PAGE = 100;
@@ -21,7 +21,7 @@ export function versionsQuery(run: string) {
   });
 }
 
-/** One version, however long ago it was published. */
+/** One version, of any age. */
 export function versionQuery(run: string, id: number, isWanted: boolean) {
   return queryOptions({
     queryKey: ["version", run, id],
@@ -43,7 +43,7 @@ export function deliveriesQuery(run: string) {
   });
 }
 
-/** Which version workers are to act with, and what people ordered about it. */
+/** The version that workers should use, and the orders about it. */
 export function ordersQuery(run: string) {
   return queryOptions({
     queryKey: ["weights-orders", run],
@@ -53,12 +53,12 @@ export function ordersQuery(run: string) {
 
 export type WeightsOrder = {
   verb: "pin" | "unpin" | "sync";
-  /** The version to keep, for a pin. */
+  /** The version to pin. */
   step?: number;
   reason: string;
 };
 
-/** Have workers keep a version, follow the newest again, or take weights anew. */
+/** Pin a version, follow the newest again, or reload weights. */
 export function useOrderWeights(run: string) {
   const client = useQueryClient();
   return useMutation({
@@ -73,7 +73,7 @@ export function useOrderWeights(run: string) {
   });
 }
 
-/** What people and parts changed of a run, newest first, a page at a time. */
+/** Changes of a run by users and components, newest first, paginated. */
 export function changesQuery(run: string, kinds: string[]) {
   return infiniteQueryOptions({
     queryKey: ["changes", run, kinds],

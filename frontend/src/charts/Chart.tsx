@@ -1,7 +1,7 @@
 import "uplot/dist/uPlot.min.css";
 import { useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
-import { type Kept, useKept } from "@/charts/kept";
+import { type Controlled, useControllableState } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
 import { PointKeys } from "@/charts/picking";
 import { HEIGHT, type Plotted } from "@/charts/plot";
@@ -13,29 +13,29 @@ import { number } from "@/format";
 
 export type { Line } from "@/charts/plot";
 
-/** An entry of a chart's menu; it is told where the cursor was last, null before it was anywhere. */
+/** An entry of a chart's menu; receives the last cursor index, null if there was none. */
 export type ChartDeed = { label: string; act: (index: number | null) => void };
 
 export type ChartProps = Omit<Plotted, "isLog"> & {
-  /** What the chart shows, for those who cannot see it. */
+  /** Accessible name of the chart. */
   name: string;
   x: number[];
   xLabel: string;
-  /** Somebody looks at a part (null: at all again), and whoever draws the chart fetches it. */
+  /** The visible x range changed (null: all); the owner of the chart fetches the data. */
   onZoom?: (span: View | null) => void;
-  /** Somebody chose a point, by its place in `x`: with a click, or with the keyboard. */
+  /** A point was chosen, by index into `x`, with a click or the keyboard. */
   onPick?: (index: number) => void;
-  /** Somebody chose a height, in the unit of the y axis, with a click. */
+  /** A y value was chosen with a click, in the unit of the y axis. */
   onValue?: (value: number) => void;
-  /** What else can be done with the chart, for its menu. */
+  /** Further actions of the chart's menu. */
   deeds?: readonly ChartDeed[];
   empty: string;
-  /** Choices that the page keeps; without it the chart keeps them while it is seen. */
-  isLog?: Kept<boolean>;
-  hidden?: Kept<readonly string[]>;
-  /** What files and the table hold, where that is more than what is drawn. */
+  /** State owned by the page; without it the chart holds its own. */
+  isLog?: Controlled<boolean>;
+  hidden?: Controlled<readonly string[]>;
+  /** Contents of files and the table, if they differ from the plotted data. */
   sheet?: (view: View) => Sheet;
-  /** Whether names stand below; those of several lines do when it is not said. */
+  /** Whether a legend is shown; defaults to true for several lines. */
   hasLegend?: boolean;
 };
 
@@ -46,7 +46,7 @@ function summary({ name, lines, x }: ChartProps): string {
 
 type Seen = { plotted: Plotted & { x: number[] }; left: number };
 
-/** What is seen of a chart: no band of a hidden line, on a log axis nothing at or below 0. */
+/** The visible parts of a chart: no band of a hidden line, on a log axis no value <= 0. */
 function seenOf(chart: ChartProps, isLog: boolean, hidden: readonly string[]): Seen {
   const first = chart.lines[0];
   const band = first && isShown(first, hidden) ? chart.band : undefined;
@@ -58,16 +58,16 @@ function seenOf(chart: ChartProps, isLog: boolean, hidden: readonly string[]): S
 }
 
 function emptyWords({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
-  if (left > 0) return "No value above 0: a log axis has no place for them.";
-  return isHidden ? "Every line is hidden." : empty;
+  if (left > 0) return "No values above 0 to show on a log axis.";
+  return isHidden ? "All lines are hidden." : empty;
 }
 
-/** The one chart of the deck: lines over time or counts, a min/max band, drag to zoom, a menu. */
+/** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu. */
 export function Chart(chart: ChartProps) {
   const { x, height = HEIGHT } = chart;
   const [said, setSaid] = useState("");
-  const isLog = useKept(chart.isLog, false);
-  const hidden = useKept<readonly string[]>(chart.hidden, []);
+  const isLog = useControllableState(chart.isLog, false);
+  const hidden = useControllableState<readonly string[]>(chart.hidden, []);
   const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
   const shown = plotted.lines.filter((line) => isShown(line, hidden.value));
   const hasPoints = shown.some((line) => line.values.some((value) => typeof value === "number"));
@@ -124,8 +124,7 @@ export function Chart(chart: ChartProps) {
       {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
       {left > 0 && (
         <p className="chart-left-out tiny held">
-          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 left out: a log axis has no place for{" "}
-          {left === 1 ? "it" : "them"}
+          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 omitted on the log axis
         </p>
       )}
       {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}

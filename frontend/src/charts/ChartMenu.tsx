@@ -1,13 +1,13 @@
 import { ActionIcon, Menu } from "@mantine/core";
 import { Ellipsis } from "lucide-react";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 
 type Props = {
   name: string;
-  isLog: Kept<boolean>;
+  isLog: Controlled<boolean>;
   isOpen: boolean;
   setIsOpen: (isOpen: boolean) => void;
-  /** Where the cursor was last, in words; null before it was anywhere. */
+  /** The last cursor position as text; null if there was none. */
   cursor: string | null;
   onTable: () => void;
   onPicture: () => void;
@@ -16,7 +16,7 @@ type Props = {
   deeds?: readonly { label: string; act: () => void }[];
 };
 
-/** All that can be done with a chart, out of the way until it is wanted. */
+/** The menu of a chart. */
 export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy, deeds = [] }: Props) {
   return (
     <Menu opened={isOpen} onChange={setIsOpen} position="bottom-end" shadow="md">

@@ -2,7 +2,7 @@ import { type RefObject, useState } from "react";
 import type uPlot from "uplot";
 import type { ChartProps } from "@/charts/Chart";
 import { ChartMenu } from "@/charts/ChartMenu";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { pictureOf } from "@/charts/picture";
 import { SheetDialog } from "@/charts/SheetDialog";
 import { fileName, save } from "@/charts/save";
@@ -12,7 +12,7 @@ import { placeName } from "@/charts/TipBox";
 type Props = {
   chart: ChartProps;
   plot: RefObject<uPlot | null>;
-  isLog: Kept<boolean>;
+  isLog: Controlled<boolean>;
   hidden: readonly string[];
   lastIndex: RefObject<number | null>;
   onCopy: (index: number) => void;
@@ -25,7 +25,7 @@ function viewOf(plot: uPlot | null): View {
   return typeof min === "number" && typeof max === "number" ? { from: min, to: max } : EVERYTHING;
 }
 
-/** The menu of a chart, and what its entries do with what is in view. */
+/** The menu of a chart, with the actions for the visible data. */
 export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Props) {
   const [sheet, setSheet] = useState<Sheet | null>(null);
   const [isOpen, setIsOpen] = useState(false);

@@ -1,4 +1,4 @@
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { toggled } from "@/charts/names";
 import type { Line } from "@/charts/plot";
 import { Swatch } from "@/charts/Swatch";
@@ -6,14 +6,14 @@ import { entryOf } from "@/charts/sheet";
 
 type Props = {
   lines: Line[];
-  hidden: Kept<readonly string[]>;
-  /** What the band shows, where there is one. */
+  hidden: Controlled<readonly string[]>;
+  /** Label of the band, if there is one. */
   band?: string;
 };
 
-/** The names of the lines; each is a switch that shows or hides it. */
+/** The legend: each entry toggles its line. */
 export function Legend({ lines, hidden, band }: Props) {
-  // What is drawn last of an entry is what stands out of it.
+  // The last line of an entry is the prominent one.
   const entries = new Map(lines.map((line) => [entryOf(line), line]));
   return (
     <div className="chart-legend" role="group" aria-label="Lines">

@@ -19,15 +19,13 @@ function Value({ value, isMoment }: { value: Cell; isMoment: boolean }) {
   );
 }
 
-/** What the chart shows as rows, a hundred at a time. */
+/** The chart's data as a table, 100 rows per page. */
 export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
   const [first, setFirst] = useState(0);
   const { head, rows, place } = sheet;
   const page = rows.slice(first, first + ROWS_A_PAGE);
   const range =
-    rows.length > 0
-      ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view`
-      : "Nothing is in view.";
+    rows.length > 0 ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view` : "No data in view.";
   return (
     <Dialog onClose={onClose} title={`${name} as a table`} size="xl">
       <div className="table-scroll chart-sheet" tabIndex={0} role="region" aria-label={`Rows of ${name}`}>
@@ -60,7 +58,7 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
         </span>
         <span className="spacer" />
         <Button size="compact-sm" variant="default" disabled={first === 0} onClick={() => setFirst(first - ROWS_A_PAGE)}>
-          Before
+          Previous
         </Button>
         <Button
           size="compact-sm"

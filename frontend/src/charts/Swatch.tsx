@@ -2,7 +2,7 @@ import { type Look, SHAPES } from "@/charts/looks";
 
 const DASHES = [6, 4];
 
-/** How a line looks: a piece of it, with its dashes and its marker. */
+/** A sample of a line, with its dashes and marker. */
 export function Swatch({ look: { role, dash, dashed, marker } }: { look: Partial<Look> & Pick<Look, "role"> & { dashed?: boolean } }) {
   const colour = `var(--chart-${role})`;
   return (

@@ -9,13 +9,13 @@ import { elapsed, number, timeZone, visible } from "@/format";
 export type Tip = { index: number; left: number; marks?: readonly Mark[] };
 type Props = { tip: Tip; chart: ChartProps; width: number; nearest: string | null };
 
-/** A place on the x axis in words. */
+/** Format an x value. */
 export function placeName({ isTime, isDuration, xLabel, x: places }: ChartProps, x: number): string {
   if (isTime) return momentName(x, (places.at(-1) ?? x) - (places[0] ?? x), timeZone());
   return isDuration ? `${elapsed(x)} ${xLabel}` : `${xLabel} ${number(x)}`;
 }
 
-/** What each line is at the cursor; of many lines the greatest value first. */
+/** The value of each line at the cursor; with many lines, the largest first. */
 export function TipBox({ tip, chart, width, nearest }: Props) {
   const { x, lines, band } = chart;
   const place = x[tip.index];

@@ -24,7 +24,7 @@ const row = (id: number, extra: Partial<EpisodeRow> = {}): EpisodeRow => ({
   ...extra,
 });
 
-it("joins rows at one x by weight and keeps the spikes", () => {
+it("merges rows at the same x by weight and keeps spikes", () => {
   const columns = episodeColumns(
     [
       row(1, { count: 3, return_mean: 10, return_min: 2, return_max: 20 }),
@@ -38,7 +38,7 @@ it("joins rows at one x by weight and keeps the spikes", () => {
   expect(columns.max).toEqual([50]);
 });
 
-it("has a rising x whatever the order of rows, and leaves out empty windows", () => {
+it("sorts x and omits empty windows", () => {
   const columns = episodeColumns([row(3), row(1), row(2, { count: 0 })], "env_steps");
   expect(columns.x).toEqual([100, 300]);
   expect(episodeColumns([row(3), row(1)], "time").x).toEqual([1, 3]);

@@ -1,9 +1,9 @@
-/** Turn rows of a series into the columns of a chart. Pure. */
+/** Convert rows of a series to chart columns. Pure. */
 
 import type { EpisodeRow } from "@/api/types";
 
 export type Axis = "time" | "env_steps" | "served_steps";
-/** Null is a gap; undefined is nothing to say here, and the line goes on. */
+/** Null is a gap; undefined is a missing value that the line spans. */
 export type Column = (number | null | undefined)[];
 
 export type EpisodeColumns = {
@@ -40,10 +40,10 @@ function add(bucket: Bucket, row: EpisodeRow): void {
 }
 
 /**
- * Return the columns of the episode charts, x rising.
+ * Return the columns of the episode charts, with x ascending.
  *
- * Rows at the same x (several workers, or several windows of one train step) become one point:
- * means weighted by episodes, and the true least and greatest return, so no spike vanishes.
+ * Rows with the same x (several workers, or several windows of one train step) merge into one point:
+ * means weighted by episodes, and the exact minimum and maximum return, so that no spike disappears.
  */
 export function episodeColumns(rows: EpisodeRow[], axis: Axis): EpisodeColumns {
   const buckets = new Map<number, Bucket>();

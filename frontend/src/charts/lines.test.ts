@@ -22,7 +22,7 @@ const line = (given: Partial<MetricLine>): MetricLine => ({
   ...given,
 });
 
-it("puts lines of different places on one rising x", () => {
+it("merges lines onto one ascending x", () => {
   const found = drawn([line({ x: [1, 3], last: [10, 30] }), line({ x: [2, 3], last: [2, null] })]);
   expect(found.x).toEqual([1, 2, 3]);
   expect(found.last).toEqual([
@@ -32,18 +32,18 @@ it("puts lines of different places on one rising x", () => {
   expect(found.band).toBeNull();
 });
 
-it("draws a band where buckets hold several samples, so that a spike is seen", () => {
+it("draws a band for buckets of several samples", () => {
   const wide = line({ is_exact: false, x: [7, 15], last: [1, 2], min: [0, 1], max: [1000, 3], mean: [9, 2], count: [8, 8] });
   expect(drawn([wide]).band).toEqual({ low: [0, 1], high: [1000, 3] });
 });
 
-it("smooths without a pull to zero, and leaves gaps", () => {
+it("smooths with bias correction and keeps gaps", () => {
   expect(smoothed([4, undefined, 4, null, 4], 0.9)).toEqual([4, undefined, 4, null, 4]);
   expect(smoothed([0, 1], 0.5)[1]).toBeCloseTo(2 / 3);
   expect(smoothed([1, 2, 3], 0)).toEqual([1, 2, 3]);
 });
 
-it("writes what is drawn, samples alone and buckets alike", () => {
+it("exports samples and buckets", () => {
   const exact = line({ x: [1, 2], last: [0.5, null] });
   const wide = line({ run: "b", is_exact: false, x: [9], last: [2], min: [1], max: [5], mean: [3], count: [4], gaps: [1] });
   expect(csvText(bucketSheet([exact, wide], "step")).split("\n")).toEqual([
@@ -55,14 +55,14 @@ it("writes what is drawn, samples alone and buckets alike", () => {
   ]);
 });
 
-it("counts what is not finite", () => {
+it("counts non-finite values", () => {
   expect(gapsOf([line({ nans: 2 }), line({ infinities: 1 })])).toBe("2 NaN, 1 infinite");
   expect(gapsOf([line({})])).toBe("");
 });
 
-it("says how wide a point is", () => {
+it("describes the bucket width", () => {
   expect(widthOf([line({})], "steps")).toBe("every sample");
-  expect(widthOf([line({}), line({ is_exact: false, bucket: 16 })], "steps")).toBe("each point 16 steps wide");
-  expect(widthOf([line({ is_exact: false, bucket: 1 })], "train steps")).toBe("each point 1 train step wide");
-  expect(widthOf([line({ is_exact: false, bucket: 1e-6 })], "s")).toBe("each point the samples of one moment");
+  expect(widthOf([line({}), line({ is_exact: false, bucket: 16 })], "steps")).toBe("each point covers 16 steps");
+  expect(widthOf([line({ is_exact: false, bucket: 1 })], "train steps")).toBe("each point covers 1 train step");
+  expect(widthOf([line({ is_exact: false, bucket: 1e-6 })], "s")).toBe("each point covers the samples of one moment");
 });

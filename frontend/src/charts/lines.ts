@@ -1,22 +1,22 @@
-/** Turn the server's lines into the columns of a chart, and into text to take along. Pure. */
+/** Convert the server's metric lines to chart columns and text. Pure. */
 
 import type { MetricLine } from "@/api/metrics";
 import type { Column } from "@/charts/columns";
 import type { Sheet } from "@/charts/sheet";
 import { number } from "@/format";
 
-/** What of a line is drawn. */
+/** The plotted fields of a line. */
 export type Buckets = Pick<MetricLine, "x" | "last" | "min" | "max" | "mean" | "is_exact">;
 
 export type Drawn = {
   x: number[];
-  /** One column a line, on the common x. */
+  /** One column per line, on the common x. */
   last: Column[];
-  /** Of the first line where it stands alone and has buckets of several samples. */
+  /** Min and max of a single line whose buckets hold several samples. */
   band: { low: Column; high: Column } | null;
 };
 
-/** Put lines on one x, rising; where a line has no bucket it says nothing, where one is not finite it has a gap. */
+/** Merge lines on one ascending x. A missing bucket is undefined; a non-finite value is a gap. */
 export function drawn(lines: Buckets[]): Drawn {
   const x = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
   const place = new Map(x.map((value, i) => [value, i]));
@@ -33,9 +33,9 @@ export function drawn(lines: Buckets[]): Drawn {
 }
 
 /**
- * Return the exponential moving average, without the pull towards zero at its beginning.
+ * Return the exponential moving average with bias correction.
  *
- * A gap stays a gap and is not averaged; `weight` is 0 (nothing) to below 1.
+ * Gaps stay gaps and are excluded; `weight` is in [0, 1), 0 means no smoothing.
  */
 export function smoothed(values: Column, weight: number): Column {
   let sum = 0;
@@ -48,7 +48,7 @@ export function smoothed(values: Column, weight: number): Column {
   });
 }
 
-/** The rows of what is drawn: one for each bucket of each line. */
+/** Rows of the plotted data: one for each bucket of each line. */
 export function bucketSheet(lines: MetricLine[], axis: string): Sheet {
   const rows = lines.flatMap((line) =>
     line.x.map((x, i) => {
@@ -64,16 +64,16 @@ export function bucketSheet(lines: MetricLine[], axis: string): Sheet {
 
 const MOMENT_SECONDS = 1e-3;
 
-/** How much of the x axis a point stands for, in words; `unit` is that of the axis in the plural, or `s`. */
+/** The width of a bucket as text; `unit` is that of the axis in the plural, or `s`. */
 export function widthOf(lines: MetricLine[], unit: string): string {
   if (lines.every((line) => line.is_exact)) return "every sample";
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
-  if (unit === "s" && bucket < MOMENT_SECONDS) return "each point the samples of one moment";
+  if (unit === "s" && bucket < MOMENT_SECONDS) return "each point covers the samples of one moment";
   const word = bucket === 1 && unit !== "s" ? unit.replace(/s$/, "") : unit;
-  return `each point ${number(bucket)} ${word} wide`;
+  return `each point covers ${number(bucket)} ${word}`;
 }
 
-/** How many samples are not finite, in words; empty without any. */
+/** The number of non-finite samples as text; empty if none. */
 export function gapsOf(lines: MetricLine[]): string {
   const nans = lines.reduce((sum, line) => sum + line.nans, 0);
   const infinities = lines.reduce((sum, line) => sum + line.infinities, 0);

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { lookAt } from "./looks";
 
-it("tells twenty lines apart, with colour and without for neighbours", () => {
+it("gives twenty lines distinct styles", () => {
   const looks = [...Array(20).keys()].map(lookAt);
   expect(new Set(looks.map((look) => JSON.stringify(look))).size).toBe(20);
   const plain = looks.map(({ dash, marker }) => JSON.stringify([dash, marker]));

@@ -1,4 +1,4 @@
-/** Say how lines that lie in one chart are told apart, never by colour alone. Pure. */
+/** Distinguish the lines of one chart by colour, dash and marker, never by colour alone. Pure. */
 
 type Role = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 type Marker = "circle" | "square" | "triangle" | "diamond" | "plus" | "cross" | "star";
@@ -8,7 +8,7 @@ const ROLES = 8;
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 const MARKERS: Marker[] = ["circle", "square", "triangle", "diamond", "plus", "cross", "star"];
 
-/** The paths of markers around 0,0; they reach about 1 far. */
+/** SVG paths of markers around 0,0 with a radius of about 1. */
 export const SHAPES: Record<Marker, string> = {
   circle: "M-.9 0a.9 .9 0 1 0 1.8 0a.9 .9 0 1 0-1.8 0z",
   square: "M-.8-.8h1.6v1.6h-1.6z",
@@ -19,7 +19,7 @@ export const SHAPES: Record<Marker, string> = {
   star: "M0-1.2L.35-.37 1.14-.37.5.14.7.97 0 .48-.7.97-.5.14-1.14-.37-.35-.37z",
 };
 
-/** The look of the line at a place; the first 56 differ, neighbours in colour, dash and marker. */
+/** The style of the line at an index; the first 56 differ, and neighbours differ in colour, dash and marker. */
 export function lookAt(place: number): Look {
   return {
     role: ((place % ROLES) + 1) as Role,

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { type Mark, marksAt } from "./marks";
 
-it("knows which marks the pointer is upon", () => {
+it("finds the marks under the pointer", () => {
   const marks: Mark[] = [
     { x: 10, text: "lower rate", role: "note" },
     { x: 11, text: "paused", role: "event" },

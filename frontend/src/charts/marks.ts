@@ -1,16 +1,16 @@
-/** Draw upon a chart what is no number: marked places, a threshold, stretches in which something was so. */
+/** Draw annotations on a chart: markers, a threshold and shaded ranges. */
 
 import type uPlot from "uplot";
 import { paint } from "@/charts/plot";
 
-/** A place on the x axis that has a word: of a person, or of what happened. */
+/** A labelled x position: a user's note or an event. */
 export type Mark = { x: number; text: string; role: "note" | "event" };
 export type Stretch = { from: number; to: number };
 export type Marked = {
   marks?: readonly Mark[];
-  /** A level on the y axis that something is compared with. */
+  /** A reference level on the y axis. */
   threshold?: number;
-  /** Where the line was beyond it for too long. */
+  /** Ranges in which the line exceeded the threshold for too long. */
   stretches?: readonly Stretch[];
 };
 
@@ -29,7 +29,7 @@ function drawFlag(ctx: CanvasRenderingContext2D, x: number, top: number, ratio: 
   ctx.fill();
 }
 
-/** Draw the marks that lie in view, each a thin line; those of people carry a flag. */
+/** Draw the visible marks as thin lines; users' notes carry a flag. */
 export function drawMarks(u: uPlot, marks: readonly Mark[], ratio: number): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
@@ -49,7 +49,7 @@ export function drawMarks(u: uPlot, marks: readonly Mark[], ratio: number): void
   ctx.restore();
 }
 
-/** Shade stretches, and draw the level that they are beyond. */
+/** Shade ranges and draw the threshold. */
 export function drawThreshold(u: uPlot, { threshold, stretches = [] }: Marked, ratio: number): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
@@ -77,7 +77,7 @@ export function drawThreshold(u: uPlot, { threshold, stretches = [] }: Marked, r
   ctx.restore();
 }
 
-/** The marks that the pointer is upon; `placeOf` says where a place is, in the pixels of `left`. */
+/** Marks under the pointer; `placeOf` converts an x value to pixels, as `left`. */
 export function marksAt(marks: readonly Mark[], left: number, placeOf: (x: number) => number): Mark[] {
   return marks.filter(({ x }) => Math.abs(placeOf(x) - left) <= NEAR_PX);
 }

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { namesOf, switched, toggled } from "./names";
 
-it("reads each name once and leaves out what is none", () => {
+it("parses unique names and drops invalid ones", () => {
   expect(namesOf("a, b,,a")).toEqual(["a", "b"]);
   expect(namesOf(undefined)).toEqual([]);
 });
 
-it("adds and takes away, and leaves nothing behind", () => {
+it("toggles names", () => {
   expect(switched("a,b", "c", true)).toBe("a,b,c");
   expect(switched("a,b", "a", true)).toBe("b,a");
   expect(switched("a", "a", false)).toBeUndefined();

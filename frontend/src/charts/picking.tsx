@@ -1,14 +1,14 @@
-/** Look at the points of a chart without a mouse, and choose one: with Enter, or with a click. */
+/** Inspect and choose chart points with the keyboard or a click. */
 
 import { useState } from "react";
 import type uPlot from "uplot";
 
-/** A second click within it is a double click, which zooms out. */
+/** A second click within this time is a double click, which zooms out. */
 const DOUBLE_CLICK_MS = 220;
-/** A hand that clicks may slip; one that drags goes further. */
+/** Pointer movement up to this distance is a click; beyond it, a drag. */
 const SLIP_PX = 4;
 
-/** Call `choose` with the place of the point that was clicked; drags and double clicks choose none. */
+/** Call `choose` with the index of the clicked point; drags and double clicks are ignored. */
 export function onClickedPoint(plot: uPlot, choose: (index: number) => void): void {
   let pressedAt = 0;
   let timer = 0;
@@ -23,7 +23,7 @@ export function onClickedPoint(plot: uPlot, choose: (index: number) => void): vo
   });
 }
 
-/** Call `choose` with the height that was clicked, in the unit of the y axis; drags choose none. */
+/** Call `choose` with the clicked y value, in the unit of the axis; drags are ignored. */
 export function onClickedValue(plot: uPlot, choose: (value: number) => void): void {
   let pressedAt = 0;
   plot.over.addEventListener("mousedown", (event) => {
@@ -40,11 +40,11 @@ type Props = {
   textOf: (index: number) => string;
   onMove: (index: number) => void;
   onCopy: (index: number) => void;
-  /** Absent where points are only looked at. */
+  /** Absent for charts whose points cannot be chosen. */
   onChoose?: (index: number) => void;
 };
 
-/** The points of a chart for those who have no mouse: a slider that is seen while it has the focus. */
+/** Keyboard access to chart points: a slider that is visible while focused. */
 export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Props) {
   const [wanted, setWanted] = useState(Number.POSITIVE_INFINITY);
   const at = Math.min(wanted, points - 1);
@@ -56,7 +56,7 @@ export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Pr
       max={points - 1}
       value={at}
       aria-label={`Points of ${name}`}
-      aria-valuetext={`${textOf(at)}${onChoose ? ". Enter says what was going on there." : ""}`}
+      aria-valuetext={`${textOf(at)}${onChoose ? ". Press Enter for details." : ""}`}
       onFocus={() => onMove(at)}
       onBlur={() => onMove(-1)}
       onChange={(event) => {

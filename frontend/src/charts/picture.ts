@@ -1,4 +1,4 @@
-/** Make a picture of a chart: its name, its lines, its axes, on the ground of the theme. */
+/** Render a chart to an image: title, lines and axes on the theme's background. */
 
 import uPlot from "uplot";
 import { SHAPES } from "@/charts/looks";
@@ -12,7 +12,7 @@ const SWATCH = 26;
 
 type Named = { line: Line; left: number; top: number };
 
-/** Put names of lines into rows as wide as the chart. */
+/** Wrap line names into rows of the chart's width. */
 function rowsOf(context: CanvasRenderingContext2D, lines: Line[], width: number): { named: Named[]; rows: number } {
   let left = 0;
   let row = 0;
@@ -51,7 +51,7 @@ function nameLine(context: CanvasRenderingContext2D, { line, left, top }: Named)
 
 export type Title = { name: string; xLabel: string; lines: Line[] };
 
-/** A canvas of the chart as it is seen, sharp as the screen. */
+/** A canvas of the chart as shown, at the screen's resolution. */
 export function pictureOf(plot: uPlot, { name, xLabel, lines }: Title): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
@@ -61,7 +61,7 @@ export function pictureOf(plot: uPlot, { name, xLabel, lines }: Title): HTMLCanv
   const head = MARGIN + TITLE + rows * ROW + 6;
   const width = plot.width + 2 * MARGIN;
   const height = head + plot.height + FOOT + MARGIN / 2;
-  // The size of a canvas resets all that was said of it.
+  // Setting the size of a canvas resets its context.
   canvas.width = width * uPlot.pxRatio;
   canvas.height = height * uPlot.pxRatio;
   context.scale(uPlot.pxRatio, uPlot.pxRatio);

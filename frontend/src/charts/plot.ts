@@ -1,4 +1,4 @@
-/** Say to uPlot how the deck's charts look: axes, ranges, lines, markers. */
+/** uPlot options for the dashboard's charts: axes, ranges, lines, markers. */
 
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
@@ -13,25 +13,25 @@ export type Line = {
   values: Column;
   /** Colour role. */
   role: Look["role"];
-  /** True for the plainest dashes. */
+  /** True for the default dash pattern. */
   dashed?: boolean;
   dash?: number[];
   marker?: Look["marker"];
   thin?: boolean;
-  /** Lines of one name are one entry of the legend; the label where it is absent. */
+  /** Lines with the same name share a legend entry; defaults to the label. */
   entry?: string;
 };
 
 export type Plotted = Marked & {
   isTime: boolean;
-  /** Places are seconds since something, not since 1970. */
+  /** X values are seconds since a start, not Unix time. */
   isDuration?: boolean;
   lines: Line[];
   band?: { low: Column; high: Column; label: string };
   height?: number;
-  /** The y axis begins here however high the values are. */
+  /** Minimum of the y axis, regardless of the values. */
   floor?: number;
-  /** What the y axis shows at least, from its floor on: four, where whole things are counted. */
+  /** Minimum extent of the y axis above the floor; 4 for counts of whole items. */
   least?: number;
   steps?: boolean;
   isLog?: boolean;
@@ -40,7 +40,7 @@ export type Plotted = Marked & {
 };
 
 export const HEIGHT = 220;
-/** With more lines the one that is nearest to the pointer stands out. */
+/** Above this number of lines the one nearest to the pointer is highlighted. */
 export const MANY_LINES = 4;
 const FAINT = 0.25;
 const MARKER_EVERY = 96;
@@ -66,7 +66,7 @@ function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
   const incrs = isTime ? MOMENT_STEPS : isDuration ? DURATION_STEPS : undefined;
   return [
     { ...common, size: 26, gap: 4, space: isTime || isDuration ? 76 : 60, values, incrs },
-    // A log axis leaves places without a word where there is no room.
+    // A log axis leaves ticks unlabelled where there is no room.
     { ...common, size: 48, gap: 6, space: 34, values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
   ];
 }
@@ -99,7 +99,7 @@ function series({ lines, band, steps }: Plotted): uPlot.Series[] {
 const LEAST_COUNT = 4;
 const LEAST_SECONDS = 5;
 
-/** The first moments of a chart are shown as moments, not stretched over all of it. */
+/** A minimum time span, so that the first samples do not stretch over the full width. */
 function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
   if (low === null || high === null) return [null, null];
   return [low, Math.max(high, low + LEAST_SECONDS)];
@@ -107,20 +107,20 @@ function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPl
 
 function rangeOf({ floor, isLog, least = LEAST_COUNT, threshold }: Plotted): uPlot.Range.Function {
   return (_u, lowest, highest) => {
-    // A level that nothing has reached is seen all the same.
+    // Keep the threshold visible even if no value reaches it.
     const low = lowest === null || threshold === undefined ? lowest : Math.min(lowest, threshold);
     const high = highest === null || threshold === undefined ? highest : Math.max(highest, threshold);
     if (isLog) return low === null || high === null || low <= 0 ? [0.1, 1] : uPlot.rangeLog(low, high, 10, false);
     const bottom = floor === undefined ? low : Math.min(floor, low);
     if (bottom === null || high === null) return [0, 1];
-    // Counts of nothing: whole numbers on the axis, not hundredths.
+    // For counts near zero, show whole numbers rather than fractions.
     if (floor !== undefined && high - bottom < least) return [bottom, bottom + least];
     const room = (high - bottom || Math.abs(high) || 1) * 0.06;
     return [floor === undefined || low < floor ? bottom - room : bottom, high + room];
   };
 }
 
-/** Draw a line's markers, each line's a little further on, so that they do not lie upon each other. */
+/** Draw a line's markers, offset per line so that they do not overlap. */
 function drawMarkers(u: uPlot, at: number, line: Line | undefined, place: number): void {
   if (!line?.marker || !u.series[at]?.show) return;
   const [from, to] = u.series[0]?.idxs ?? [0, -1];
@@ -146,7 +146,7 @@ function drawMarkers(u: uPlot, at: number, line: Line | undefined, place: number
 
 export type Watch = { onCursor: (plot: uPlot) => void; onNearest: (at: number | null) => void };
 
-/** Everything that uPlot is told of a chart; `lines` come behind the two edges of a band. */
+/** The uPlot options of a chart; `lines` follow the two edges of a band. */
 export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Options {
   const { band, isTime, lines, sync, height = HEIGHT } = props;
   const first = band ? 3 : 1;
@@ -156,7 +156,7 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
     height,
     legend: { show: false },
     ...(areMany ? { focus: { alpha: FAINT } } : {}),
-    // Where days begin depends on whose days they are.
+    // Day boundaries depend on the user's time zone.
     ...(timeZone() ? { tzDate: (at: number) => uPlot.tzDate(new Date(at * 1000), timeZone() as string) } : {}),
     cursor: {
       y: false,
@@ -164,7 +164,7 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
       drag: { x: true, y: false },
       sync: sync ? { key: sync } : undefined,
       ...(areMany ? { focus: { prox: 24 } } : {}),
-      // Lines of several runs have places of their own: each shows what it was by then.
+      // With several lines each shows its last value up to the cursor.
       dataIdx: (u, at, index) => (lines.length > 1 && at >= first ? indexAt(u.data[at] as Column, index) : index) as number,
     },
     scales: {

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { lookAt } from "./looks";
 import { runLines } from "./runLines";
 
-it("keeps the samples behind the line that is smoothed, as one entry", () => {
+it("keeps raw samples behind a smoothed line in one legend entry", () => {
   const lines = runLines(
     ["a", "b"],
     [
@@ -21,7 +21,7 @@ it("keeps the samples behind the line that is smoothed, as one entry", () => {
   expect(lines[2]?.values[1]).toBeCloseTo(2 / 3);
 });
 
-it("gives a run the same look in every chart, whichever of the others are in it", () => {
+it("gives a run the same style in every chart", () => {
   const places = new Map([
     ["a", 0],
     ["b", 1],

@@ -1,4 +1,4 @@
-/** Draw a line for each run, each with a look of its own. Pure. */
+/** One line per run, each with its own style. Pure. */
 
 import type { Column } from "@/charts/columns";
 import { smoothed } from "@/charts/lines";
@@ -6,18 +6,18 @@ import { lookAt } from "@/charts/looks";
 import type { Line } from "@/charts/plot";
 
 type Wanted = {
-  /** Weight of the moving average; 0 for none. */
+  /** Weight of the moving average; 0 disables it. */
   smooth: number;
-  /** Where each run stands among all of the page, which is what its look comes from; here if absent. */
+  /** Index of each run in the page's list, which selects its style; defaults to the local index. */
   places?: ReadonlyMap<string, number>;
 };
 
-/** One line a run; where they are smoothed the samples stay, thin and behind. */
+/** One line per run; if smoothed, the samples remain as a thin line behind it. */
 export function runLines(runs: string[], columns: Column[], { smooth, places }: Wanted): Line[] {
   const isAlone = runs.length === 1 && !places;
   const own = (i: number, values: Column): Line => {
     const name = runs[i] ?? "";
-    // A run alone needs nothing to be told apart by.
+    // A single run needs no distinguishing style.
     return { label: name, values, ...(isAlone ? { role: 1 as const } : lookAt(places?.get(name) ?? i)) };
   };
   const lines = columns.map((values, i) => own(i, values));

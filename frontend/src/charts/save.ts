@@ -1,4 +1,4 @@
-/** Give somebody a file or a text to take along. */
+/** Downloads and clipboard access. */
 
 export function save(content: Blob, name: string): void {
   const link = document.createElement("a");
@@ -8,19 +8,19 @@ export function save(content: Blob, name: string): void {
   URL.revokeObjectURL(link.href);
 }
 
-/** A name for a file of what is called so. */
+/** A file name derived from a title. */
 export function fileName(name: string, ending: string): string {
   return `${name.replace(/[^\w.-]+/g, "-")}.${ending}`;
 }
 
-/** Put a text on the clipboard, also where the page has no right to it but its reader asked. */
+/** Copy text to the clipboard, also where the Clipboard API is unavailable. */
 export function copyText(text: string): void {
   const put = (event: ClipboardEvent) => {
     event.clipboardData?.setData("text/plain", text);
     event.preventDefault();
     event.stopImmediatePropagation();
   };
-  // Goes with `http://` on a network, where `navigator.clipboard` is not there.
+  // Works over plain `http://`, where `navigator.clipboard` is undefined.
   document.addEventListener("copy", put, { capture: true, once: true });
   document.execCommand("copy");
   document.removeEventListener("copy", put, { capture: true });

@@ -10,7 +10,7 @@ const chart = {
 };
 const ALL = { from: 0, to: 9 };
 
-it("writes what is in view and shown, and nothing else", () => {
+it("exports only visible data", () => {
   expect(sheetOf(chart, { from: 2, to: 3 }).rows).toEqual([
     [2, undefined, 20],
     [3, 3, undefined],
@@ -23,27 +23,27 @@ it("writes what is in view and shown, and nothing else", () => {
   ]);
 });
 
-it("keeps names with commas in one cell, and the band beside its line", () => {
+it("quotes names with commas and places the band beside its line", () => {
   expect(csvText(sheetOf(chart, { from: 4, to: 4 }))).toBe('train step,a,"b, smoothed"\n4,,\n');
   const banded = { ...chart, lines: [line("a", [1, 2, 3, 4])], band: { low: [0, 1, 2, 3], high: [9, 9, 9, 9], label: "min – max" } };
   expect(csvText(sheetOf(banded, { from: 1, to: 1 }))).toBe("train step,a,least,greatest\n1,1,0,9\n");
 });
 
-it("finds what a line shows between its own points, and nothing before or after it", () => {
+it("finds the value between points, and none outside the line", () => {
   const values = [undefined, 5, undefined, undefined, 7, undefined];
   expect([0, 1, 2, 3, 4, 5].map((i) => indexAt(values, i))).toEqual([null, 1, 1, 1, 4, null]);
   expect(valueAt([5, null, undefined, 7], 2)).toBeNull();
 });
 
-it("copies the value under the cursor as it is, not rounded", () => {
+it("copies the unrounded value under the cursor", () => {
   expect(textAt({ ...chart, lines: [line("loss", [0.123456789])] }, 0)).toBe("train step\t1\nloss\t0.123456789");
 });
 
-it("counts what a log axis has no place for", () => {
+it("counts values that a log axis omits", () => {
   expect(aboveZero([[1, 0, -3, null, undefined, 2]])).toEqual({ columns: [[1, null, null, null, undefined, 2]], left: 2 });
 });
 
-it("finds values between gaps, which no line would show", () => {
+it("finds isolated values between gaps", () => {
   expect(aloneIn([null, 1, null, 2, 3, null, 4])).toEqual([1, 6]);
   expect(aloneIn([1, undefined, 2])).toEqual([]);
   expect(aloneIn([undefined, 1])).toEqual([1]);

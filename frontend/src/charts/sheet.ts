@@ -1,4 +1,4 @@
-/** Write what a chart shows as rows: for files, for tables, for those who cannot see it. Pure. */
+/** Tabulate a chart's data for files, tables and screen readers. Pure. */
 
 import type { Column } from "@/charts/columns";
 import type { Line } from "@/charts/plot";
@@ -8,20 +8,20 @@ export type Cell = string | number | null | undefined;
 export type Sheet = {
   head: string[];
   rows: Cell[][];
-  /** Which column says where on the x axis a row lies. */
+  /** Index of the column that holds the x value. */
   place: number;
 };
 export type View = { from: number; to: number };
 export type Drawn = { x: number[]; xLabel: string; lines: Line[]; band?: { low: Column; high: Column; label: string } };
 
-/** What belongs together in the legend is shown and hidden together. */
+/** Lines of one legend entry are shown and hidden together. */
 export const entryOf = (line: Line): string => line.entry ?? line.label;
 
 export function isShown(line: Line, hidden: readonly string[]): boolean {
   return !hidden.includes(entryOf(line));
 }
 
-/** The rows of what is in view: a column a line that is shown; rows of none of them are left out. */
+/** Visible data: one column per shown line; rows without any value are omitted. */
 export function sheetOf({ x, xLabel, lines, band }: Drawn, view: View, hidden: readonly string[] = []): Sheet {
   const shown = lines.filter((line) => isShown(line, hidden));
   const head = [xLabel, ...shown.map(({ label }) => label), ...(band ? ["least", "greatest"] : [])];
@@ -37,15 +37,15 @@ export function sheetOf({ x, xLabel, lines, band }: Drawn, view: View, hidden: r
 const quoted = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 const cell = (value: Cell): string => (value === null || value === undefined ? "" : quoted(String(value)));
 
-/** Comma-separated values, a line a row; what is not there is empty. */
+/** CSV text, one row per line; missing values are empty. */
 export function csvText({ head, rows }: Sheet): string {
   return [head, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
 }
 
 /**
- * The index of what a line shows at an index of the common x: there, or else the nearest before.
+ * The index of the value that a line shows at an index of the common x: there, or else the nearest before.
  *
- * Null before the line begins and after it ends. A gap is what it shows, not what lay before it.
+ * Null before the line begins and after it ends. At a gap it returns the gap, not the value before it.
  */
 export function indexAt(values: Column, index: number): number | null {
   let before = index;
@@ -61,13 +61,13 @@ export function valueAt(values: Column, index: number): number | null | undefine
   return found === null ? undefined : values[found];
 }
 
-/** What is under the cursor, a line of text for each line of the chart. */
+/** Values under the cursor, one text line per chart line. */
 export function textAt({ x, xLabel, lines }: Drawn, index: number, hidden: readonly string[] = []): string {
   const rows = lines.filter((line) => isShown(line, hidden)).map((line) => `${line.label}\t${valueAt(line.values, index) ?? ""}`);
   return [`${xLabel}\t${x[index] ?? ""}`, ...rows].join("\n");
 }
 
-/** The same in words, rounded, to be read aloud. */
+/** The same as rounded text for screen readers. */
 export function wordsAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
   return lines
     .filter((line) => isShown(line, hidden))
@@ -75,7 +75,7 @@ export function wordsAt({ lines }: Drawn, index: number, hidden: readonly string
     .join(", ");
 }
 
-/** Columns for a log axis, on which nothing at or below 0 has a place, and how many values that are. */
+/** Columns for a log axis without values <= 0, and the number of values removed. */
 export function aboveZero(columns: Column[]): { columns: Column[]; left: number } {
   let left = 0;
   const above = columns.map((values) =>
@@ -88,7 +88,7 @@ export function aboveZero(columns: Column[]): { columns: Column[]; left: number 
   return { columns: above, left };
 }
 
-/** Where a value stands between gaps, so that no stretch of line shows it. */
+/** Indices of values between gaps, which no line segment shows. */
 export function aloneIn(values: Column): number[] {
   const found: number[] = [];
   let before: number | null = null;

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import { axisOf, endsOn, placeOn, spanOf } from "./spans";
 
-it("reads an axis and leaves out what is none, or need not be said", () => {
+it("parses the axis and drops invalid and default values", () => {
   expect([axisOf("elapsed"), axisOf("step"), axisOf("moon"), axisOf(3)]).toEqual(["elapsed", undefined, undefined, undefined]);
 });
 
-it("has places below 0 only since a run began", () => {
+it("allows values below 0 only for elapsed time", () => {
   expect([placeOn("elapsed", -3), placeOn("time", -3), placeOn(undefined, 3), placeOn("elapsed", Number.NaN)]).toEqual([
     -3,
     undefined,
@@ -14,7 +14,7 @@ it("has places below 0 only since a run began", () => {
   ]);
 });
 
-it("has a span only with both ends, in their order", () => {
+it("requires both ends of a range in order", () => {
   expect(spanOf(endsOn("elapsed", { from: -5, to: 3 }))).toEqual({ from: -5, to: 3 });
   for (const search of [{ from: -5, to: 3 }, { from: 1 }, { from: 3, to: 3 }]) expect(spanOf(endsOn("time", search))).toBeUndefined();
 });

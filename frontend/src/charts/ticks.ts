@@ -1,12 +1,12 @@
-/** Say what stands below the ticks of an axis of moments. Pure but for the browser's language. */
+/** Format the ticks of a time axis. Pure but for the browser's locale. */
 
 const DAY_SECONDS = 86_400;
 
-/** Steps between ticks, in seconds: those of a clock, then those of a calendar. */
+/** Tick intervals in seconds: clock steps, then calendar steps. */
 export const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200];
 export const DAY_STEPS = [1, 2, 5, 10, 30, 90, 365].map((days) => days * DAY_SECONDS);
 
-/** A day where a day begins, else a time; `timeZone` is the browser's own if absent. */
+/** A date at midnight, else a time; `timeZone` defaults to the browser's. */
 export function momentTicks(ticks: number[], timeZone?: string): string[] {
   const step = (ticks[1] ?? 60) - (ticks[0] ?? 0);
   return ticks.map((tick) => {
@@ -23,7 +23,7 @@ export function momentTicks(ticks: number[], timeZone?: string): string[] {
   });
 }
 
-/** A moment of a chart that spans so many seconds: with its day where there are several. */
+/** Format a time on a chart of the given span; with the date if it covers several days. */
 export function momentName(seconds: number, span: number, timeZone?: string): string {
   const at = new Date(seconds * 1000);
   const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });

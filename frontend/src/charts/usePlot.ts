@@ -1,4 +1,4 @@
-/** Keep a uPlot for as long as a chart is seen: built for its looks, fed with its numbers. */
+/** The uPlot instance of a chart: rebuilt when its style changes, updated when its data changes. */
 
 import { useComputedColorScheme } from "@mantine/core";
 import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
@@ -14,9 +14,9 @@ type Living = {
   plot: RefObject<uPlot | null>;
   width: number;
   tip: Tip | null;
-  /** Where the cursor was when it was last upon the chart. */
+  /** The last cursor index. */
   lastIndex: RefObject<number | null>;
-  /** Of many lines the label of the one nearest to the pointer. */
+  /** With many lines, the label of the one nearest to the pointer. */
   nearest: string | null;
 };
 
@@ -41,14 +41,14 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
   return [place, width];
 }
 
-/** What of a chart, if it changes, has its plot built anew. */
+/** The properties whose change requires a new plot. */
 function shapeOf({ plotted, hidden }: Asked): string {
   const { isTime, isDuration, steps, band, isLog, lines, marks, threshold, stretches } = plotted;
   const looks = lines.map((line) => [line.label, line.role, line.dash, line.dashed, line.marker, line.thin, isShown(line, hidden)]);
   return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold, stretches]);
 }
 
-/** Of many lines only the chart that one looks at says them; the others show where it is. */
+/** With many lines only the hovered or focused chart lists values; the others show the cursor only. */
 function isLookedAt(place: HTMLElement | null, lines: number): boolean {
   return lines <= MANY_LINES || (place?.parentElement?.matches(":hover, :focus-within") ?? false);
 }
@@ -71,7 +71,7 @@ export function usePlot(asked: Asked): Living {
   const scheme = useComputedColorScheme("dark");
   const columns = useMemo(() => columnsOf(plotted), [plotted]);
 
-  // The plot is built anew only when its looks change; data follows below.
+  // Rebuild the plot only when its style changes; data updates follow below.
   useEffect(() => {
     if (!place.current || width === 0 || !hasPoints) return;
     const onCursor = (u: uPlot) => {
@@ -87,7 +87,7 @@ export function usePlot(asked: Asked): Living {
     built.over.addEventListener("mouseup", () => {
       const { left, width: wide } = built.select;
       if (!zoom.current) setZoomed(wide > 0);
-      // Only before a beginning are there places below 0.
+      // Only elapsed time has x values below 0.
       else if (wide > 0)
         zoom.current({
           from: Math.max(plotted.isDuration ? -Infinity : 0, built.posToVal(left, "x")),
@@ -108,7 +108,7 @@ export function usePlot(asked: Asked): Living {
   }, [shapeOf(asked), scheme, hasPoints, width, height]);
 
   useEffect(() => {
-    // Fresh numbers never move what somebody zoomed into.
+    // New data never changes a zoomed view.
     plot.current?.setData(columns, !zoomed);
     if (zoomed) plot.current?.redraw(true, true);
   }, [columns, zoomed]);
@@ -116,7 +116,7 @@ export function usePlot(asked: Asked): Living {
   return { place, plot, width, tip, lastIndex, nearest: nearest === null ? null : (lines[nearest]?.label ?? null) };
 }
 
-/** Let the keys that copy take what is under the pointer, unless text is selected. */
+/** Copy the values under the pointer on the copy shortcut, unless text is selected. */
 export function useCopying(text: (() => string) | null): void {
   const current = useRef(text);
   current.current = text;

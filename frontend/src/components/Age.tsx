@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import { useNow } from "@/components/now";
 import { ageSeconds, duration, utc } from "@/format";
 
-/** How long ago a time was, ticking; the exact time on hover. */
+/** The age of a timestamp, updated every second; the exact time in a tooltip. */
 export function Age({ at, suffix = "" }: { at: string | null | undefined; suffix?: string }) {
   const now = useNow();
   return (

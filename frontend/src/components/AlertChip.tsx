@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import type { AlertRow } from "@/api/alerts";
 import { alertLook } from "@/components/alertLooks";
 
-/** How severe an alert is, or what was done about it. */
+/** The severity of an alert, or its state once handled. */
 export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">> }) {
   const { tone, sign, word, meaning } = alertLook(alert);
   return (

@@ -5,15 +5,15 @@ import { copyText } from "@/charts/save";
 const SAID_MS = 1_500;
 
 type CopyProps = {
-  /** What is put on the clipboard; also where the page came over plain HTTP. */
+  /** Text to copy; works over plain HTTP as well. */
   text: string;
-  /** What it copies, for those who meet several of these buttons on a page. */
+  /** Names the copied text where a page has several of these buttons. */
   label?: string;
   words?: string;
   size?: "compact-xs" | "compact-sm";
 };
 
-/** Copy a text when asked, and know for a moment that it was copied. */
+/** Copy a text, with a flag that is true for a moment afterwards. */
 export function useCopying(): { isSaid: boolean; copy: (text: string) => void } {
   const [isSaid, setSaid] = useState(false);
   useEffect(() => {
@@ -28,7 +28,7 @@ export function useCopying(): { isSaid: boolean; copy: (text: string) => void } 
   return { isSaid, copy };
 }
 
-/** A button that copies a text, and says so for a moment. */
+/** A button that copies a text and confirms it. */
 export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyProps) {
   const { isSaid, copy } = useCopying();
   return (
@@ -38,7 +38,7 @@ export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyP
   );
 }
 
-/** One command, or another line to take along. */
+/** One command or line to copy. */
 export function Command({ text }: { text: string }) {
   return (
     <div className="command">
@@ -48,7 +48,7 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-/** Several lines to paste somewhere. */
+/** Several lines to copy. */
 export function Lines({ text }: { text: string }) {
   return (
     <div className="lines">

@@ -7,12 +7,12 @@ const LOOKS: Record<AlertDelivery["state"], { tone: string; sign: string }> = {
   "given up": { tone: "bad", sign: "✕" },
 };
 
-/** What became of a delivery: its state, what the webhook answered and how soon, or why nobody heard. */
+/** The outcome of a delivery: its state, the webhook's response and latency, or the error. */
 export function DeliveryOutcome({ delivery }: { delivery: AlertDelivery }) {
   const { tone, sign } = LOOKS[delivery.state];
   const { last_status: status, last_took_ms: took } = delivery;
-  const facts = [status === null ? "" : `answered ${status}`, took === null ? "" : `after ${number(took)} ms`].filter(Boolean);
-  // An answer that is no success is its own explanation.
+  const facts = [status === null ? "" : `HTTP ${status}`, took === null ? "" : `after ${number(took)} ms`].filter(Boolean);
+  // An error status needs no further explanation.
   const why = status === null && delivery.state !== "delivered" ? delivery.last_error : "";
   return (
     <>

@@ -6,7 +6,7 @@ const CLOSE = { "aria-label": "Close" };
 
 type Ours = "opened" | "closeOnEscape" | "closeButtonProps";
 
-/** A question or a form in the middle of the page; drawn only while it is open. */
+/** A modal dialog; mounted only while open. */
 export function Dialog(props: Omit<ModalProps, Ours>) {
   useFocusBack();
   useEscape(props.onClose);
@@ -14,13 +14,13 @@ export function Dialog(props: Omit<ModalProps, Ours>) {
 }
 
 type SideProps = Omit<DrawerProps, Ours | "position"> & {
-  /** What lies beside it stays in use: nothing is dimmed, an edge says where it ends. */
+  /** Without an overlay: the page beside the sheet stays usable. */
   isBeside?: boolean;
 };
 
 const BESIDE = { withOverlay: false, lockScroll: false, classNames: { content: "beside" } };
 
-/** More about one thing, at the right of the page it was opened on; drawn only while it is open. */
+/** Details of one item in a sheet on the right; mounted only while open. */
 export function SideSheet({ isBeside = false, ...props }: SideProps) {
   useFocusBack();
   useEscape(props.onClose);

@@ -5,14 +5,14 @@ import { TokenCommand } from "@/components/TokenCommand";
 type Props = {
   title: string;
   children: ReactNode;
-  /** What to type, exactly, to get something to see here. */
+  /** The exact command that produces data for this view. */
   command?: string;
-  /** The token that the command asks for. */
+  /** The token that the command needs. */
   needs?: Needs;
   action?: ReactNode;
 };
 
-/** Nothing here yet: what would be here, and how to get it. */
+/** Placeholder for an empty view: what it shows, and how to get data. */
 export function EmptyState({ title, children, command, needs, action }: Props) {
   return (
     <div className="empty">

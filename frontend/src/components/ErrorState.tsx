@@ -4,7 +4,7 @@ import { visible } from "@/format";
 
 type Props = { title: string; error: unknown; next?: ReactNode; onRetry?: () => void };
 
-/** What went wrong, in the server's words, and what to do about it. */
+/** An error in the server's words, with the next step. */
 export function ErrorState({ title, error, next, onRetry }: Props) {
   const message = error instanceof Error ? error.message : String(error);
   return (
@@ -13,7 +13,7 @@ export function ErrorState({ title, error, next, onRetry }: Props) {
       {next && <div style={{ marginTop: "0.5rem" }}>{next}</div>}
       {onRetry && (
         <Button size="compact-sm" variant="default" mt="sm" onClick={onRetry}>
-          Try again
+          Retry
         </Button>
       )}
     </Alert>

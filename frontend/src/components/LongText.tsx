@@ -1,16 +1,16 @@
 import { useState } from "react";
-import { beginningOf } from "@/components/beginning";
+import { truncate } from "@/components/truncate";
 import { number, visible } from "@/format";
 
-/** Words of strangers, who may send pages of them: the beginning, and the rest when somebody asks. */
+/** Long untrusted text, truncated until expanded. */
 export function LongText({ text }: { text: string }) {
   const [isWhole, setWhole] = useState(false);
   const words = visible(text);
-  const beginning = beginningOf(words);
-  if (isWhole || beginning === words) return <>{words}</>;
+  const truncated = truncate(words);
+  if (isWhole || truncated === words) return <>{words}</>;
   return (
     <>
-      {beginning}…{" "}
+      {truncated}…{" "}
       <button type="button" className="link-button small" onClick={() => setWhole(true)}>
         Show all {number(words.length)} characters
       </button>

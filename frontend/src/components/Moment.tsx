@@ -1,7 +1,7 @@
 import { Tooltip } from "@mantine/core";
 import { moment, utc } from "@/format";
 
-/** A time of day, with its day where that is not today, in the zone that the reader chose; UTC on hover. */
+/** A time in the user's time zone, with the date if it is not today; UTC in a tooltip. */
 export function Moment({ at }: { at: string | null | undefined }) {
   return (
     <Tooltip label={utc(at)}>

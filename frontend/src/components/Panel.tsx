@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 
 type Props = { title: string; note?: ReactNode; aside?: ReactNode; className?: string; children: ReactNode };
 
-/** One subject in a frame, named for those who jump by headings. */
+/** A titled section of a page, labelled for heading navigation. */
 export function Panel({ title, note, aside, className = "", children }: Props) {
   return (
     <section className={`panel ${className}`} aria-label={title}>

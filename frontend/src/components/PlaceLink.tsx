@@ -3,7 +3,7 @@ import type { ComponentProps, MouseEvent } from "react";
 
 type Props = Omit<ComponentProps<"a">, "href" | "onClick"> & { to: string };
 
-/** A link to an address of the dashboard that was put together, with what it asks for. */
+/** A link to a dashboard URL that was built at run time, including its search parameters. */
 export function PlaceLink({ to, ...rest }: Props) {
   const navigate = useNavigate();
   const go = (event: MouseEvent) => {

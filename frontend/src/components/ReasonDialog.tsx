@@ -2,35 +2,35 @@ import { Box, Button, Group, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_AUDIT } from "@/components/keptIn";
+import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 
 type Props = {
   title: string;
-  /** What was asked of the server, as far as this must know. */
+  /** The state of the mutation. */
   asking: { isPending: boolean; error: Error | null };
-  /** Said above what the server has against it. */
+  /** Title of the error message. */
   refused: string;
   submit: string;
-  /** Where the reason goes. */
+  /** Where the reason is recorded. */
   keptIn?: string;
-  /** Whether what is in the dialog can be sent. */
+  /** Whether the dialog's contents are valid. */
   isReady?: boolean;
-  /** Whether nothing happens without a reason. */
+  /** Whether a reason is required. */
   needsReason?: boolean;
   destroys?: boolean;
   onSubmit: (reason: string) => void;
   onClose: () => void;
-  /** What will happen, and what there is to choose; the first `data-autofocus` in it has the cursor. */
+  /** The effects of the action and its options; the first `data-autofocus` element gets focus. */
   children?: ReactNode;
 };
 
-/** Ask before something is changed: what will happen, why, and what the server had against it. Drawn only while it is open. */
+/** Confirm a change: its effects, the reason, and the server's error if any. Mounted only while open. */
 export function ReasonDialog({
   title,
   asking,
   refused,
   submit,
-  keptIn = KEPT_IN_AUDIT,
+  keptIn = RECORDED_IN_AUDIT,
   isReady: isFit = true,
   needsReason,
   destroys,
@@ -45,7 +45,7 @@ export function ReasonDialog({
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          // A form around this dialog would take what is sent here for its own.
+          // Otherwise a form around this dialog would handle the submit event.
           event.stopPropagation();
           if (isReady && !asking.isPending) onSubmit(reason);
         }}

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 
 type Pages = { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown };
 
-/** The foot of a list that goes on; nothing at its end. */
+/** The "Show more" button of a paginated list; nothing on the last page. */
 export function ShowMore({ pages, words = "Show more" }: { pages: Pages; words?: string }) {
   if (!pages.hasNextPage) return null;
   return (

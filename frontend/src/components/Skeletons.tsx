@@ -1,6 +1,6 @@
 import { Skeleton } from "@mantine/core";
 
-/** Grey shapes of the size of what is coming, so that nothing jumps. */
+/** Placeholder blocks of the final size, so that the layout does not shift. */
 export function Skeletons({ heights }: { heights: number[] }) {
   return (
     <div role="status" aria-label="Loading" style={{ display: "grid", gap: "1rem" }}>

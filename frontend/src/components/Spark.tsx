@@ -2,7 +2,7 @@ const WIDTH = 72;
 const HEIGHT = 20;
 const MARGIN = 2;
 
-/** A line without axes: which way a number goes, not how large it is. */
+/** A sparkline without axes: it shows the trend, not the magnitude. */
 export function Spark({ values, label }: { values: number[]; label: string }) {
   if (values.length < 2) return <span className="faint">–</span>;
   const low = Math.min(...values);

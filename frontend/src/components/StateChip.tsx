@@ -5,28 +5,28 @@ import { honest, lookOf } from "@/theme/chips";
 
 type Props = {
   state: string;
-  /** Server time of the last proof that the state is true. */
+  /** Server time of the last heartbeat that confirmed the state. */
   provenAt?: string | null;
-  /** After this long without a proof the chip says `unknown`. */
+  /** Without a heartbeat for this long the chip shows `unknown`. */
   allowedSeconds?: number;
   /** Server time at which the state began. */
   since?: string | null;
   reason?: string;
 };
 
-/** A state and how long it has lasted. A heartbeat is shown apart, and only when it is late. */
+/** A state and its duration. The heartbeat is shown only when it is late. */
 export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Props) {
   const now = useNow();
   const proof = ageSeconds(provenAt, now);
   const shown = allowedSeconds === undefined ? state : honest(state, proof, allowedSeconds);
   const { tone, sign, meaning } = lookOf(shown);
-  // The tooltip's reason is also there for screen readers.
+  // The tooltip's reason, also for screen readers.
   const why = reason || (shown === "unknown" ? meaning : "");
-  // The server, too, reports a state as unknown.
+  // The server also reports states as unknown.
   const isLate = shown === "unknown" && proof !== null;
   const lasting = since && !isLate ? duration(ageSeconds(since, now)) : "";
   const lines = [
-    shown === state ? meaning : `Last known as ${state}. ${meaning}`,
+    shown === state ? meaning : `Last known state: ${state}. ${meaning}`,
     reason ? `Reason: ${visible(reason)}` : "",
     since && !isLate ? `Since ${utc(since)}` : "",
     provenAt ? `Last heartbeat ${utc(provenAt)}` : "",

@@ -5,19 +5,19 @@ import { filled, type Needs, PLACE, useMadeToken } from "@/components/commandTok
 
 const MintForm = lazy(async () => ({ default: (await import("@/pages/tokens/MintForm")).MintForm }));
 
-/** The way to a token that the command asks for: made here by those who may. */
+/** How to get the token that the command needs; administrators create it here. */
 function TokenLine({ needs }: { needs: Needs }) {
   const isAdmin = useSession()?.role === "admin";
   const [isMinting, setMinting] = useState(false);
   return (
     <p className="command-token tiny faint">
-      Needs a token with the scope {needs.scope}.{" "}
+      Requires a token with the scope {needs.scope}.{" "}
       {isAdmin ? (
         <button type="button" className="link-button" onClick={() => setMinting(true)}>
-          Make one and fill it in
+          Create one and insert it
         </button>
       ) : (
-        "An administrator makes one."
+        "An administrator can create one."
       )}
       {isMinting && (
         <Suspense fallback={null}>
@@ -28,7 +28,7 @@ function TokenLine({ needs }: { needs: Needs }) {
   );
 }
 
-/** What to type, exactly; with the token in it once there is one. */
+/** A command to copy, with the token inserted once there is one. */
 export function TokenCommand({ command, needs }: { command: string; needs?: Needs }) {
   const text = filled(command, needs, useMadeToken());
   return (

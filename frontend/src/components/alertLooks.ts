@@ -1,26 +1,25 @@
-/** Say how an alert looks, and where to look at what it is about. Pure. */
+/** Labels and links of alerts. Pure. */
 
 import type { AlertRow, AlertSummary } from "@/api/alerts";
 import type { Look } from "@/theme/chips";
 
 const OPEN: Record<AlertRow["severity"], Look> = {
-  error: { tone: "bad", sign: "✕", meaning: "It costs data or time now. Nobody is at it yet." },
-  warning: { tone: "held", sign: "▲", meaning: "It will cost something if nobody looks. Nobody is at it yet." },
+  error: { tone: "bad", sign: "✕", meaning: "Data or time is being lost. Not acknowledged." },
+  warning: { tone: "held", sign: "▲", meaning: "Needs attention before data or time is lost. Not acknowledged." },
 };
 
-/** The word and the look of an alert: its severity while it is open, then what was done about it. */
+/** The label and style of an alert: its severity while open, then its state. */
 export function alertLook(
   alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">>,
 ): Look & { word: string } {
   if (alert.state === "open" && alert.silenced_until)
-    return { tone: "quiet", sign: "☾", meaning: `It holds (${alert.severity}), and nobody is told of it for a while.`, word: "silenced" };
+    return { tone: "quiet", sign: "☾", meaning: `Still active (${alert.severity}); notifications are silenced.`, word: "silenced" };
   if (alert.state === "open") return { ...OPEN[alert.severity], word: alert.severity };
-  if (alert.state === "acknowledged")
-    return { tone: "busy", sign: "◔", meaning: "Somebody has seen it and is at it.", word: "acknowledged" };
-  return { tone: "quiet", sign: "✓", meaning: "It is over, or somebody says so.", word: "resolved" };
+  if (alert.state === "acknowledged") return { tone: "busy", sign: "◔", meaning: "Acknowledged; still active.", word: "acknowledged" };
+  return { tone: "quiet", sign: "✓", meaning: "The condition has cleared, or a user resolved it.", word: "resolved" };
 }
 
-/** The address of what an alert is about, within the dashboard; null for what has no page. */
+/** The dashboard URL of an alert's subject; null if it has no page. */
 export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Partial<Pick<AlertRow, "metric">>): string | null {
   if (!alert.run) return null;
   const run = `/runs/${encodeURIComponent(alert.run)}`;
@@ -54,8 +53,8 @@ export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Part
 /** `1 error`, `2 errors`. */
 export const many = (number: number, word: string) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
-/** What a bell says of the open alerts to those who hear it. */
+/** Accessible text of the alert bell. */
 export function spoken({ errors, warnings }: Pick<AlertSummary, "errors" | "warnings">): string {
   const parts = [errors > 0 && many(errors, "error"), warnings > 0 && many(warnings, "warning")].filter(Boolean);
-  return parts.length > 0 ? `Alerts: ${parts.join(", ")}` : "Alerts: none is open";
+  return parts.length > 0 ? `Alerts: ${parts.join(", ")}` : "Alerts: none open";
 }

@@ -4,13 +4,13 @@ import { filled, type Made } from "./commandToken";
 const COMMAND = 'curl http://deck/api/runs/a/start -H "Authorization: Bearer $ROLLDECK_TOKEN"';
 const made = (given: Partial<Made>): Made => ({ token: "rd_secret", scopes: ["trainer"], run: null, ...given });
 
-it("puts the token into a command that it is good for", () => {
+it("inserts the token into commands that it fits", () => {
   expect(filled(COMMAND, { scope: "trainer", run: "a" }, made({}))).toContain("Bearer rd_secret");
   expect(filled(COMMAND, { scope: "trainer", run: "a" }, made({ run: "a" }))).toContain("Bearer rd_secret");
   expect(filled(COMMAND, { scope: "user" }, made({ scopes: ["admin"] }))).toContain("Bearer rd_secret");
 });
 
-it("leaves a command as it is without a token, or with one that would be refused", () => {
+it("leaves commands unchanged without a fitting token", () => {
   expect(filled(COMMAND, { scope: "trainer", run: "a" }, null)).toBe(COMMAND);
   expect(filled(COMMAND, { scope: "trainer", run: "a" }, made({ scopes: ["env"] }))).toBe(COMMAND);
   expect(filled(COMMAND, { scope: "trainer", run: "a" }, made({ run: "b" }))).toBe(COMMAND);

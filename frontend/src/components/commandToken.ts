@@ -1,16 +1,16 @@
 /**
- * Hold the token that was made last in this tab, so that commands have it in them.
+ * The most recent token created in this tab, inserted into shown commands.
  *
- * In memory and nowhere else: it is gone with the page, as its text is shown only once.
+ * Held in memory only: a token's text is shown once and is gone after a reload.
  */
 
 import { useSyncExternalStore } from "react";
 import type { Scope } from "@/api/tokens";
 
-/** What stands in a command as long as no token does. */
+/** Placeholder in a command without a token. */
 export const PLACE = "$ROLLDECK_TOKEN";
 
-/** What a command needs of a token: one of this scope, good for this run. */
+/** The token that a command needs: its scope and run. */
 export type Needs = { scope: Scope; run?: string };
 export type Made = { token: string; scopes: readonly string[]; run: string | null };
 
@@ -32,17 +32,17 @@ export function useMadeToken(): Made | null {
   );
 }
 
-/** Whether a token would be taken where a command shows it. */
+/** Whether a token satisfies a command's needs. */
 export function isFit({ scopes, run }: Made, needs: Needs): boolean {
   return (scopes.includes(needs.scope) || scopes.includes("admin")) && (run === null || run === needs.run);
 }
 
-/** What `rolldeck` is told to do the same as this page: the words after `rolldeck`. */
+/** The shell command that calls the `rolldeck` CLI with these arguments. */
 export function deckCommand(words: string): string {
   return `ROLLDECK_URL=${location.origin} ROLLDECK_TOKEN=${PLACE} rolldeck ${words}`;
 }
 
-/** The command with the token in it, where it asks for one and the token is good for that. */
+/** The command with the token inserted, if it needs one and the token fits. */
 export function filled(command: string, needs: Needs | undefined, token: Made | null): string {
   return token && needs && isFit(token, needs) ? command.replaceAll(PLACE, token.token) : command;
 }

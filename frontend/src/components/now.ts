@@ -1,4 +1,4 @@
-/** Tick once a second for every age on the page, with one timer. */
+/** One timer that updates every age on the page once a second. */
 
 import { useSyncExternalStore } from "react";
 import { live } from "@/live/live";
@@ -25,12 +25,12 @@ function watch(listener: () => void): () => void {
 }
 
 function read(): number {
-  // Without a timer nobody is watching yet, and the value may be old.
+  // Without a timer there are no subscribers and the value may be stale.
   if (timer === undefined) now = live.serverNow();
   return now;
 }
 
-/** The server's time in milliseconds, fresh to a second. */
+/** The server's time in milliseconds, at a resolution of one second. */
 export function useNow(): number {
   return useSyncExternalStore(watch, read);
 }

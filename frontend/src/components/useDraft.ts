@@ -1,4 +1,4 @@
-/** Keep what somebody was writing over a page that goes: a session that ended, a reload, a slip of the hand. */
+/** Keep drafts across an expired session, a reload or an accidental close. */
 
 import { useState } from "react";
 
@@ -21,7 +21,7 @@ function keep(key: string, text: string): void {
   }
 }
 
-/** A text, in this tab, until it is forgotten: when what it was written for is done, or given up. */
+/** A draft in session storage; kept until it is sent or discarded. */
 export function useDraft(key: string): [text: string, setText: (text: string) => void] {
   const [text, setText] = useState(() => read(key));
   const change = (next: string) => {

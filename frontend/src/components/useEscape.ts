@@ -1,23 +1,23 @@
 import { useEffect, useRef } from "react";
 
-/** What Escape closes, the newest last: of a dialog above a drawer only the dialog. */
+/** Close handlers for Escape, the newest last: with a dialog above a drawer, only the dialog closes. */
 const open: { current: () => void }[] = [];
 
 function listen(event: KeyboardEvent): void {
   if (event.key !== "Escape" || event.isComposing || !(event.target instanceof Element)) return;
-  // A list of choices or a menu inside of it closes first, and by itself.
+  // An open menu or listbox inside it handles Escape itself.
   if (event.target.closest("[role=menu], [data-mantine-stop-propagation=true]")) return;
-  // Closed, it is handled: nothing below takes the same key as its own.
+  // Handled: elements below must not react to the same key.
   event.stopPropagation();
   open.at(-1)?.current();
 }
 
-/** Close this part by Escape while it is there and nothing was opened above it. */
+/** Close this element on Escape while it is mounted and topmost. */
 export function useEscape(onClose: () => void): void {
   const current = useRef(onClose);
   current.current = onClose;
   useEffect(() => {
-    // Before what is inside: it closes its lists by the same key, and would be closed when asked later.
+    // In the capture phase: afterwards a closed list could no longer be detected.
     if (open.length === 0) window.addEventListener("keydown", listen, { capture: true });
     open.push(current);
     return () => {

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** What has the focus; of an entry of a menu, which goes with the menu, the button that opened that. */
+/** The focused element; for an entry of a menu, which unmounts, the button that opened the menu. */
 function opener(): Element | null {
   const now = document.activeElement;
   const menu = now?.closest("[role=menu]");
@@ -8,11 +8,11 @@ function opener(): Element | null {
 }
 
 /**
- * Give the focus back, when this part goes, to what had it when the part came: for dialogs that
- * are drawn only while they are open.
+ * Restore focus on unmount to the element that had it on mount, for dialogs that are mounted
+ * only while open.
  */
 export function useFocusBack(): void {
-  // Asked while it is drawn for the first time: an effect may come after the dialog took the focus.
+  // Read during the first render: an effect may run after the dialog took the focus.
   const [before] = useState(opener);
   useEffect(
     () => () => {

@@ -14,7 +14,7 @@ it.each([
   "(?=a)b",
   "train/(kl|entropy)_mean$",
   "(?:grad|param)_norm",
-])("lets %s through", (expression) => {
+])("accepts %s", (expression) => {
   expect(() => new RegExp(expression)).not.toThrow();
   expect(whyEndless(expression)).toBeNull();
 });
@@ -33,10 +33,10 @@ it.each([
   "x".repeat(EXPRESSION_AT_MOST + 1),
 ])("refuses %s", (expression) => expect(whyEndless(expression)).not.toBeNull());
 
-it("keeps a page that was handed an endless expression at work", () => {
+it("rejects a catastrophic expression in time", () => {
   const names = Array.from({ length: 2_000 }, (_, i) => `${"a".repeat(60)}${i}!`);
   const began = performance.now();
   for (const expression of ["(a+)+$", "(a|a)*$", "a*a*a*b", "^(a?){40}a{40}$"]) matched(names, expression);
   expect(performance.now() - began).toBeLessThan(5_000);
-  expect(matched(names, "(a+)+$").problem).toContain("never end");
+  expect(matched(names, "(a+)+$").problem).toContain("not terminate");
 });

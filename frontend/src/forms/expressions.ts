@@ -1,28 +1,28 @@
 /**
- * Know expressions that a browser may never finish. Pure.
+ * Reject regular expressions with catastrophic backtracking. Pure.
  *
- * An expression comes with an address or with what somebody else keeps, and the names with it come
- * from machines: together they must not hold a page up. What repeats something that itself repeats
- * or branches takes time without end for some text; so does what refers back to a group.
+ * Expressions come from URLs or other users, and the names they match come from machines: together they
+ * must not block a page. A quantifier over another quantifier or an alternation can take exponential
+ * time for some input; so can a backreference.
  */
 
 export const EXPRESSION_AT_MOST = 200;
 const REPEATS = /^(?:[*+]|\{\d+(?:,\d*)?\})/;
-/** `(?:`, `(?=`, `(?<name>` and the like: their marks repeat nothing. */
+/** `(?:`, `(?=`, `(?<name>` and similar: their characters are not quantifiers. */
 const PREFIX = /^\(\?(?:[:=!]|<[=!]|<[^>]*>)/;
-/** More of them one after the other take too long even without one within another. */
+/** More quantifiers in sequence take too long even without nesting. */
 const REPEATS_AT_MOST = 3;
 
 type Group = { isWide: boolean };
 
-/** Where the class that begins at a place ends. */
+/** Index of the end of a character class. */
 function endOfClass(expression: string, from: number): number {
   let place = from + 1;
   while (place < expression.length && (expression[place] !== "]" || place === from + 1)) place += expression[place] === "\\" ? 2 : 1;
   return place;
 }
 
-/** Why an expression, which can be read, might never end; null of one that ends soon. */
+/** Why a valid expression might not terminate; null if it is safe. */
 export function whyEndless(expression: string): string | null {
   if (expression.length > EXPRESSION_AT_MOST) return `An expression has at most ${EXPRESSION_AT_MOST} characters.`;
   const groups: Group[] = [{ isWide: false }];
@@ -33,9 +33,9 @@ export function whyEndless(expression: string): string | null {
     const group = groups.at(-1) as Group;
     const repeat = REPEATS.exec(expression.slice(place))?.[0];
     if (repeat) {
-      if (closed?.isWide) return "This expression repeats what repeats or branches within: it might never end.";
+      if (closed?.isWide) return "Nested quantifiers or a quantified alternation: the expression might not terminate.";
       repeats += 1;
-      if (repeats > REPEATS_AT_MOST) return `This expression repeats more than ${REPEATS_AT_MOST} things: it might never end.`;
+      if (repeats > REPEATS_AT_MOST) return `More than ${REPEATS_AT_MOST} quantifiers: the expression might not terminate.`;
       group.isWide = true;
       place += repeat.length - 1;
       closed = null;
@@ -43,7 +43,7 @@ export function whyEndless(expression: string): string | null {
     }
     closed = null;
     if (sign === "\\") {
-      if (/[1-9k]/.test(expression[place + 1] ?? "")) return "This expression refers back to a group: it might never end.";
+      if (/[1-9k]/.test(expression[place + 1] ?? "")) return "Backreference: the expression might not terminate.";
       place += 1;
     } else if (sign === "[") place = endOfClass(expression, place);
     else if (sign === "(") {

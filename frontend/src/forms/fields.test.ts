@@ -66,7 +66,7 @@ const field = (path: string) => {
   return found;
 };
 
-it("gives an object inside an object a section of its own", () => {
+it("gives a nested object its own section", () => {
   const nested: JsonSchema = {
     ...schema,
     $ref: "",
@@ -82,7 +82,7 @@ it("gives an object inside an object a section of its own", () => {
 });
 
 describe("the form", () => {
-  it("has a field for everything in the schema, the loose ones last", () => {
+  it("has a field for every property, top-level ones last", () => {
     expect(sections.map((s) => s.title)).toEqual(["Environment", "Policy", "Length and seed"]);
     expect(sections.flatMap((s) => s.fields.map((f) => f.path))).toEqual([
       "environment.spec",
@@ -93,14 +93,14 @@ describe("the form", () => {
       "num_steps",
     ]);
   });
-  it("knows each field's kind, unit, range and default", () => {
+  it("derives each field's kind, unit, range and default", () => {
     expect(field("num_steps")).toMatchObject({ kind: "integer", range: "1 – 2,147,483,648", default: 1000 });
     expect(field("environment.restart_interval_seconds")).toMatchObject({ kind: "number", unit: "s", optional: true, range: "> 0" });
     expect(field("policy.hidden_sizes")).toMatchObject({ kind: "numbers", range: "1 – 8,192", default: [64, 64] });
     expect(field("policy.kind")).toMatchObject({ kind: "choice", choices: ["mlp"] });
     expect(field("environment.kwargs").kind).toBe("json");
   });
-  it("says bounds in words", () => {
+  it("formats bounds", () => {
     expect(rangeOf({ minimum: 0 })).toBe("≥ 0");
     expect(rangeOf({ maximum: 5 })).toBe("≤ 5");
     expect(rangeOf({ exclusiveMinimum: 0, maximum: 60000 })).toBe("> 0 – 60,000");
@@ -109,7 +109,7 @@ describe("the form", () => {
 });
 
 describe("answers", () => {
-  it("round-trip: an untouched form gives the defaults", () => {
+  it("an unchanged form yields the defaults", () => {
     const { config, problems } = collect(sections, answersOf(sections, {}));
     expect(problems).toEqual({});
     expect(config).toEqual({
@@ -128,14 +128,14 @@ describe("answers", () => {
   it.each([
     ["num_steps", "0", "Out of range"],
     ["num_steps", "1.5", "whole number"],
-    ["num_steps", "many", "number is needed"],
-    ["num_steps", "", "number is needed"],
-    ["environment.spec", "CartPole", "form"],
+    ["num_steps", "many", "Enter a number"],
+    ["num_steps", "", "Enter a number"],
+    ["environment.spec", "CartPole", "pattern"],
     ["environment.kwargs", "[1]", "object"],
-    ["environment.kwargs", "{", "not JSON"],
+    ["environment.kwargs", "{", "Not valid JSON"],
     ["environment.restart_interval_seconds", "0", "Out of range"],
-    ["policy.hidden_sizes", "", "At least 1"],
-    ["policy.hidden_sizes", "1,2,3,4,5,6,7,8,9", "At most 8"],
+    ["policy.hidden_sizes", "", "at least 1"],
+    ["policy.hidden_sizes", "1,2,3,4,5,6,7,8,9", "at most 8"],
     ["policy.hidden_sizes", "64, 0", "Out of range"],
   ])("%s = %j is refused", (path, answer, reason) => {
     const result = read(field(path), answer);
@@ -152,11 +152,11 @@ it("reads lists of anything but numbers as JSON", () => {
   expect(read(order, "[]")).toEqual({ value: [] });
   expect(read(order, '["a"]')).toEqual({ value: ["a"] });
   expect(read(order, "{}")).toMatchObject({ problem: expect.stringContaining("list") });
-  expect(read(order, "[")).toMatchObject({ problem: expect.stringContaining("not JSON") });
+  expect(read(order, "[")).toMatchObject({ problem: expect.stringContaining("Not valid JSON") });
 });
 
 describe("server errors", () => {
-  it("land on their fields, deeper ones on the field around them", () => {
+  it("map to their fields, nested paths to the enclosing field", () => {
     const { placed, loose } = placeErrors(sections, [
       { field: "config.num_steps", message: "too few" },
       { field: "config.policy.hidden_sizes[1]", message: "too many" },
@@ -165,12 +165,12 @@ describe("server errors", () => {
     expect(placed).toEqual({ num_steps: "too few", "policy.hidden_sizes": "too many", name: "is taken" });
     expect(loose).toEqual([]);
   });
-  it("that fit no field are not lost", () => {
+  it("without a field are returned separately", () => {
     expect(placeErrors(sections, [{ field: "config.extra", message: "unknown" }]).loose).toEqual(["config.extra: unknown"]);
   });
 });
 
-it("names the schema's default, and beside it what the preset sets", () => {
+it("shows the schema's default and the preset's value", () => {
   const fields = sectionsOf(schema).flatMap((section) => section.fields);
   const field = (path: string) => fields.find((each) => each.path === path) ?? expect.fail(path);
   const steps = field("num_steps");

@@ -1,4 +1,4 @@
-/** Turn the JSON Schema of a run configuration into fields of a form, and answers back into JSON. */
+/** Convert the JSON Schema of a run configuration to form fields, and answers back to JSON. */
 
 export type JsonSchema = {
   $ref?: string;
@@ -36,7 +36,7 @@ export type Field = {
   optional: boolean;
   default: unknown;
   schema: JsonSchema;
-  /** Bounds of a number, or of the numbers of a list, in words: `1 – 1,024`. */
+  /** Bounds of a number, or of the numbers of a list, as text: `1 – 1,024`. */
   range: string;
 };
 
@@ -45,7 +45,7 @@ export type Section = {
   title: string;
   help: string;
   fields: Field[];
-  /** The part of the configuration without which this one is not there: null instead of an object. */
+  /** The optional part of the configuration that contains this field; null instead of an object if absent. */
   optionalPart?: string;
 };
 export type Answers = Record<string, string | boolean>;
@@ -73,7 +73,7 @@ function kindOf(schema: JsonSchema): FieldKind {
   return schema.type === "string" ? "text" : "json";
 }
 
-/** The bounds of a schema in words; empty when there are none worth saying. */
+/** The bounds of a schema as text; empty if there are none. */
 export function rangeOf(schema: JsonSchema): string {
   const low = schema.minimum ?? schema.exclusiveMinimum;
   const high = schema.maximum ?? schema.exclusiveMaximum;
@@ -117,7 +117,7 @@ function sectionOf(path: string, name: string, raw: JsonSchema, root: JsonSchema
   return [{ name: path, title: words(name), help: schema.description ?? "", fields }, ...below];
 }
 
-/** The object that may stand where null is allowed too. */
+/** The object schema of a nullable object. */
 function objectOrNull(raw: JsonSchema, root: JsonSchema): JsonSchema | undefined {
   const object = raw.anyOf?.find((each) => resolved(each, root).properties);
   return object && { ...resolved(object, root), description: raw.description };
@@ -144,7 +144,7 @@ function at(config: unknown, path: string): unknown {
 
 const LONGEST_LINE = 60;
 
-/** Return how a value is written in its field. */
+/** Format a value for its field. */
 export function written(field: Field, value: unknown): string | boolean {
   if (field.kind === "switch") return value === true;
   if (value === null || value === undefined) return "";
@@ -158,7 +158,7 @@ export function written(field: Field, value: unknown): string | boolean {
 
 type Answer = string | boolean;
 
-/** A field's value in words; empty when it is too long to repeat. */
+/** A field's value as text; empty if it is too long. */
 function answerText(field: Field, answer: Answer): string {
   if (typeof answer === "boolean") return answer ? "on" : "off";
   if (answer === "") return field.optional ? "empty" : "";
@@ -167,8 +167,8 @@ function answerText(field: Field, answer: Answer): string {
 }
 
 /**
- * A field's default, which is the schema's on every page, and its value in the preset or run that the
- * form starts from where that is another one.
+ * A field's schema default, and its value in the preset or run that the form starts from,
+ * if that differs.
  */
 export function defaultText(field: Field, standard: Answer, start: Answer, from: string): string {
   const [given, other] = [answerText(field, standard), answerText(field, start)];
@@ -177,7 +177,7 @@ export function defaultText(field: Field, standard: Answer, start: Answer, from:
   return text && `${text[0]?.toUpperCase()}${text.slice(1)}.`;
 }
 
-/** Return every field's text for a configuration; what it leaves out has the schema's default. */
+/** Return each field's text for a configuration; missing values use the schema's default. */
 export function answersOf(sections: Section[], config: Config): Answers {
   const answers: Answers = {};
   for (const field of sections.flatMap((section) => section.fields)) {
@@ -191,8 +191,8 @@ type Read = { value: unknown } | { problem: string };
 
 function readNumber(text: string, schema: JsonSchema, integer: boolean): Read {
   const value = Number(text.replaceAll(",", ""));
-  if (text.trim() === "" || !Number.isFinite(value)) return { problem: "A number is needed here." };
-  if (integer && !Number.isInteger(value)) return { problem: "A whole number is needed here." };
+  if (text.trim() === "" || !Number.isFinite(value)) return { problem: "Enter a number." };
+  if (integer && !Number.isInteger(value)) return { problem: "Enter a whole number." };
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema;
   const within =
     (minimum === undefined || value >= minimum) &&
@@ -205,8 +205,8 @@ function readNumber(text: string, schema: JsonSchema, integer: boolean): Read {
 function readNumbers(text: string, schema: JsonSchema): Read {
   const pieces = text.split(/[\s,;]+/).filter(Boolean);
   const { minItems = 0, maxItems = Infinity } = schema;
-  if (pieces.length < minItems) return { problem: `At least ${minItems} number is needed.` };
-  if (pieces.length > maxItems) return { problem: `At most ${maxItems} numbers fit.` };
+  if (pieces.length < minItems) return { problem: `Enter at least ${minItems} number.` };
+  if (pieces.length > maxItems) return { problem: `Enter at most ${maxItems} numbers.` };
   const read = pieces.map((piece) => readNumber(piece, schema.items ?? {}, schema.items?.type === "integer"));
   const bad = read.find((each) => "problem" in each);
   return bad ?? { value: read.map((each) => ("value" in each ? each.value : null)) };
@@ -215,29 +215,29 @@ function readNumbers(text: string, schema: JsonSchema): Read {
 function readList(text: string): Read {
   try {
     const value: unknown = JSON.parse(text || "[]");
-    return Array.isArray(value) ? { value } : { problem: 'A JSON list is needed, such as ["one"].' };
+    return Array.isArray(value) ? { value } : { problem: 'Enter a JSON list, such as ["one"].' };
   } catch {
-    return { problem: 'This is not JSON. A list is needed, such as ["one"].' };
+    return { problem: 'Not valid JSON. Enter a list, such as ["one"].' };
   }
 }
 
 function readJson(text: string): Read {
   try {
     const value: unknown = JSON.parse(text || "{}");
-    return isConfig(value) ? { value } : { problem: 'A JSON object is needed, such as {"key": 1}.' };
+    return isConfig(value) ? { value } : { problem: 'Enter a JSON object, such as {"key": 1}.' };
   } catch {
-    return { problem: 'This is not JSON. An object is needed, such as {"key": 1}.' };
+    return { problem: 'Not valid JSON. Enter an object, such as {"key": 1}.' };
   }
 }
 
 function readText(text: string, schema: JsonSchema): Read {
   if (schema.pattern && !new RegExp(schema.pattern, "u").test(text)) {
-    return { problem: `This does not have the form ${schema.pattern}` };
+    return { problem: `Does not match the pattern ${schema.pattern}` };
   }
   return { value: text };
 }
 
-/** Return the value of a field's text, or what is wrong with it. */
+/** Parse a field's text: its value or its problem. */
 export function read(field: Field, answer: string | boolean): Read {
   if (typeof answer === "boolean") return { value: answer };
   if (field.optional && answer.trim() === "") return { value: null };
@@ -256,7 +256,7 @@ export function read(field: Field, answer: string | boolean): Read {
   }
 }
 
-/** Return the paths of a configuration that no field of the form is for. */
+/** Return the paths of a configuration that the form has no field for. */
 export function unknownPaths(sections: Section[], config: unknown, path = ""): string[] {
   const fields = sections.flatMap((section) => section.fields.map((field) => field.path));
   if (path && fields.includes(path)) return [];
@@ -268,7 +268,7 @@ export function unknownPaths(sections: Section[], config: unknown, path = ""): s
 
 type Collected = { config: Config; problems: Record<string, string> };
 
-/** Return the configuration that the answers describe, and a problem for each field that has one. */
+/** Return the configuration that the answers describe, and a problem for each invalid field. */
 export function collect(sections: Section[], answers: Answers): Collected {
   const config: Config = {};
   const problems: Record<string, string> = {};
@@ -290,8 +290,8 @@ export function collect(sections: Section[], answers: Answers): Collected {
 }
 
 /**
- * Return server errors by field. `config.fleet.num_workers` lands on `fleet.num_workers`, and so
- * does what lies deeper than a field (`policy.hidden_sizes[1]`); what fits nowhere is returned apart.
+ * Map server errors to fields. `config.fleet.num_workers` maps to `fleet.num_workers`, as do deeper
+ * paths (`policy.hidden_sizes[1]`); unmatched errors are returned separately.
  */
 export function placeErrors(
   sections: Section[],

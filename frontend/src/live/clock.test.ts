@@ -8,7 +8,7 @@ function trip(clock: ServerClock, asked: number, there: number, back: number, ah
 }
 
 describe("the server's clock", () => {
-  it("is right within half of the shortest round trip, however it was divided", () => {
+  it("is accurate to half of the shortest round trip", () => {
     const clock = new ServerClock();
     trip(clock, 0, 400, 20, 7_000);
     expect(clock.error).toBe(210);
@@ -18,7 +18,7 @@ describe("the server's clock", () => {
     expect(Math.abs(clock.offset - 7_000)).toBeLessThanOrEqual(6);
   });
 
-  it("is taken from frames while nobody has answered, the least delayed first", () => {
+  it("uses the least delayed frame before the first round trip", () => {
     const clock = new ServerClock();
     expect(clock.offset).toBe(0);
     clock.hear(5_000, 100);
@@ -27,7 +27,7 @@ describe("the server's clock", () => {
     expect([clock.offset, clock.error]).toEqual([4_970, null]);
   });
 
-  it("is asked anew, and follows a clock that was set", () => {
+  it("follows clock changes at the next request", () => {
     const clock = new ServerClock();
     expect(clock.isDue(0)).toBe(true);
     trip(clock, 0, 1, 1, 0);
@@ -37,7 +37,7 @@ describe("the server's clock", () => {
     expect(clock.offset).toBe(90_000);
   });
 
-  it("takes no answer that it has not asked for", () => {
+  it("ignores unsolicited responses", () => {
     const clock = new ServerClock();
     clock.answer(1_000, 0);
     trip(clock, 0, 5, 5, 0);

@@ -1,11 +1,11 @@
-/** Reckon the server's time from what it says. Pure: no clock of its own. */
+/** Estimate the server's time from its messages. Pure: reads no clock. */
 
-/** How often the server is asked, so that the answer stays true while clocks drift apart. */
+/** Interval of clock requests; bounds the error from clock drift. */
 export const ASK_EVERY_MS = 30_000;
 const FRAMES_KEPT = 12;
 const TRIPS_KEPT = 6;
 
-/** `error`: how far the offset may be off, either way. All in milliseconds. */
+/** `error` bounds the offset in both directions. All values in milliseconds. */
 type Trip = { offset: number; error: number };
 
 export class ServerClock {
@@ -14,7 +14,7 @@ export class ServerClock {
   private askedAt: number | null = null;
   private lastAskedAt = -Infinity;
 
-  /** A frame that says when it was made: its way here makes the server's clock look slower. */
+  /** Take the timestamp of a frame; its latency makes the server's clock look slower. */
   hear(at: number, now: number): void {
     if (Number.isFinite(at)) this.frames = [...this.frames, at - now].slice(-FRAMES_KEPT);
   }
@@ -27,7 +27,7 @@ export class ServerClock {
     this.askedAt = this.lastAskedAt = now;
   }
 
-  /** The server's answer was made at some time between question and now. */
+  /** Take a clock response: the server read its clock between request and receipt. */
   answer(at: number, now: number): void {
     if (this.askedAt === null || !Number.isFinite(at)) return;
     const error = (now - this.askedAt) / 2;
@@ -35,19 +35,19 @@ export class ServerClock {
     this.askedAt = null;
   }
 
-  /** A machine that slept may have another time: round trips before say nothing. */
+  /** Discard measurements, as after system sleep the clock may have changed. */
   forget(): void {
     this.trips = [];
     this.askedAt = null;
     this.lastAskedAt = -Infinity;
   }
 
-  /** What to add to this machine's time. */
+  /** Milliseconds to add to the local time. */
   get offset(): number {
     return this.best?.offset ?? (this.frames.length > 0 ? Math.max(...this.frames) : 0);
   }
 
-  /** How far that may be off; null before the first round trip. */
+  /** Maximum error of the offset; null before the first round trip. */
   get error(): number | null {
     return this.best?.error ?? null;
   }

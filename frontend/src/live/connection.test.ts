@@ -88,7 +88,7 @@ describe("one socket", () => {
     expect(last().sent.at(-1)).toEqual({ type: "unsubscribe", topic: "run:a" });
   });
 
-  it("learns from a beat that the last frame of a quiet topic was lost", () => {
+  it("detects a lost last frame by the heartbeat", () => {
     live.watch("run:a", () => {});
     last().accept();
     last().frame(snapshot);
@@ -100,7 +100,7 @@ describe("one socket", () => {
     expect(live.read("run:a").parts).toEqual({ run: 2 });
   });
 
-  it("subscribes again when no snapshot comes, but not to what was refused", () => {
+  it("resubscribes without a snapshot, except after a refusal", () => {
     live.watch("run:a", () => {});
     live.watch("run:b", () => {});
     last().accept();
@@ -109,7 +109,7 @@ describe("one socket", () => {
     expect(last().sent.slice(2)).toEqual([{ type: "subscribe", topic: "run:a" }]);
   });
 
-  it("asks for a snapshot at a gap, and again when none came", () => {
+  it("requests a snapshot at a gap, and again if none arrives", () => {
     live.watch("run:a", () => {});
     last().accept();
     last().frame(snapshot);
@@ -126,7 +126,7 @@ describe("one socket", () => {
 });
 
 describe("a lost connection", () => {
-  it("comes back with a growing pause and subscribes again", () => {
+  it("reconnects with backoff and resubscribes", () => {
     live.watch("run:a", () => {});
     last().accept();
     last().frame(snapshot);
@@ -144,7 +144,7 @@ describe("a lost connection", () => {
     expect(live.readStatus().mode).toBe("live");
   });
 
-  it("comes back as well when the server let go of a page that did not read", () => {
+  it("reconnects after the server dropped a slow page", () => {
     live.watch("run:a", () => {});
     last().accept();
     last().frame(snapshot);
@@ -157,7 +157,7 @@ describe("a lost connection", () => {
     expect(live.readStatus().mode).toBe("live");
   });
 
-  it("is noticed when the server falls silent", () => {
+  it("is detected when the server is silent", () => {
     last().accept();
     vi.advanceTimersByTime(9_000);
     expect(live.readStatus()).toMatchObject({ mode: "lagging" });
@@ -167,7 +167,7 @@ describe("a lost connection", () => {
 });
 
 describe("a socket that cannot open", () => {
-  it("makes the page poll and say so, until it opens", async () => {
+  it("polls until the socket opens", async () => {
     live.watch("run:a", () => {});
     last().close();
     await vi.advanceTimersByTimeAsync(4_000);
@@ -184,13 +184,13 @@ describe("a socket that cannot open", () => {
   });
 });
 
-it("ages follow the server's clock", () => {
+it("ages use the server's clock", () => {
   last().accept();
   last().frame({ type: "beat", at: new Date(Date.now() + 60_000).toISOString() });
   expect(live.serverNow() - Date.now()).toBe(60_000);
 });
 
-describe("how soon a change is painted", () => {
+describe("paint latency", () => {
   const SERVER_AHEAD_MS = 60_000;
   const later = (ms: number) => vi.advanceTimersByTime(ms);
   const inServerTime = (ms = 0) => new Date(Date.now() + SERVER_AHEAD_MS + ms).toISOString();
@@ -208,7 +208,7 @@ describe("how soon a change is painted", () => {
     last().frame({ ...snapshot, at: inServerTime(), committed_at: inServerTime(-5_000) });
   };
 
-  it("is reckoned by the server's clock, from the newest change that one paint shows", () => {
+  it("uses the server's clock and the newest change of a paint", () => {
     begin();
     expect(paints).toEqual([]);
     expect(live.readPainted()).toBeNull();
@@ -220,7 +220,7 @@ describe("how soon a change is painted", () => {
     expect(live.readPainted()).toEqual({ ms: 155, errorMs: 5 });
   });
 
-  it("is never less than nothing, and not known of what nobody announced", () => {
+  it("is never negative, and ignores changes without a commit time", () => {
     begin();
     news(1, null);
     expect(paints).toEqual([]);
@@ -229,7 +229,7 @@ describe("how soon a change is painted", () => {
     expect(live.readPainted()).toEqual({ ms: 0, errorMs: 5 });
   });
 
-  it("is not measured before the clock is known, of a page that stands still, or that nobody sees", () => {
+  it("is not measured without a clock estimate, while paused or hidden", () => {
     live.watch("run:a", () => {});
     last().accept();
     last().frame(snapshot);
@@ -252,7 +252,7 @@ describe("how soon a change is painted", () => {
     expect(live.readPainted()).toBeNull();
   });
 
-  it("asks the server's time when a socket opens, and seldom again", () => {
+  it("requests the server's time on open, then rarely", () => {
     last().accept();
     for (let beats = 0; beats < 12; beats += 1) {
       later(5_000);
@@ -264,8 +264,8 @@ describe("how soon a change is painted", () => {
   });
 });
 
-describe("an end that the server chose", () => {
-  it("tells that the session is over, and does not knock again", () => {
+describe("a close by the server", () => {
+  it("reports an ended session and does not reconnect", () => {
     live.watch("run:a", () => {});
     last().accept();
     last().frame(snapshot);
@@ -276,7 +276,7 @@ describe("an end that the server chose", () => {
     expect(live.read("run:a").parts).toEqual({ run: 1 });
   });
 
-  it("waits longer each time a server accepts and hangs up", () => {
+  it("backs off if the server accepts and closes", () => {
     for (let i = 0; i < 4; i += 1) {
       last().accept();
       last().close(1011);
@@ -288,8 +288,8 @@ describe("an end that the server chose", () => {
   });
 });
 
-describe("a page that is held", () => {
-  it("stands still while it is told more, and then shows the newest", () => {
+describe("a paused page", () => {
+  it("buffers frames and then shows the newest state", () => {
     let told = 0;
     live.watch("run:a", () => (told += 1));
     last().accept();
@@ -307,7 +307,7 @@ describe("a page that is held", () => {
     expect(live.readStatus().mode).toBe("live");
   });
 
-  it("shows what is opened meanwhile once, as it is then", () => {
+  it("shows a topic opened meanwhile once", () => {
     last().accept();
     live.hold(true);
     live.watch("run:a", () => {});

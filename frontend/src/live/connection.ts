@@ -1,12 +1,12 @@
-/** Hold the tab's one socket: subscribe, resync, reconnect, and poll when it cannot open. */
+/** The tab's WebSocket: subscribe, resync, reconnect, and poll if it cannot open. */
 
 import { ServerClock } from "@/live/clock";
 import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
 import { type Painted, Painting } from "@/live/painting";
 import {
+  applyBackfill,
   applyDelta,
   applyError,
-  applyPast,
   applyPoll,
   applySnapshot,
   disconnected,
@@ -18,18 +18,18 @@ import {
 export const POLL_AFTER_MS = 5_000;
 export const POLL_EVERY_MS = 3_000;
 export const RESYNC_AGAIN_MS = 2_000;
-/** A topic that waits this long for its snapshot asks anew: the question or the answer was lost. */
+/** A topic that waits this long for its snapshot subscribes again: a message was lost. */
 export const SUBSCRIBE_AGAIN_MS = 5_000;
-/** The server sends a beat every five seconds; after four missed ones the socket is dead. */
+/** The server sends a heartbeat every 5 s; after four missed ones the socket is dead. */
 export const SILENCE_MS = 20_000;
-/** After this long without a frame the page says that it lags. */
+/** After this long without a frame the page shows `lagging`. */
 export const LAGGING_MS = 7_000;
-/** The server closes with this code when nobody is signed in any more. */
+/** Close code of the server when the session has ended. */
 export const NOT_SIGNED_IN = 4401;
 const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8_000;
 
-/** The part of WebSocket that is used. */
+/** The used subset of WebSocket. */
 export type Socket = Pick<WebSocket, "send" | "close" | "readyState"> & {
   onopen: (() => void) | null;
   onclose: ((event: { code: number }) => void) | null;
@@ -43,13 +43,13 @@ export type Outside = {
   poll: (topic: string, shown: TopicState) => Promise<PollAnswer>;
   now: () => number;
   random: () => number;
-  /** Act when what was changed now has been painted. */
+  /** Run a callback after the current changes are painted. */
   afterPaint: (act: () => void) => void;
   isHidden: () => boolean;
   onSignedOut: () => void;
 };
 
-/** `held`: somebody asked the page to stand still; what comes in is kept until it may move on. */
+/** `held`: the user paused updates; incoming frames are buffered until they resume. */
 export type LiveMode = "connecting" | "live" | "lagging" | "polling" | "held";
 export type LiveStatus = { mode: LiveMode; silentMs: number };
 
@@ -95,7 +95,7 @@ export class LiveConnection {
     for (const topic of this.topics.values()) topic.state = disconnected(topic.state);
     if (socket) {
       socket.onclose = socket.onmessage = socket.onopen = null;
-      // One that is not open yet would complain.
+      // Closing a socket that is still connecting logs an error.
       if (socket.readyState === CONNECTING) socket.onopen = () => socket.close();
       else socket.close();
     }
@@ -125,10 +125,10 @@ export class LiveConnection {
     return topic?.held ?? topic?.state ?? nothingYet;
   }
 
-  /** Show older rows of a series before those the socket sent. */
-  addPast(name: string, series: string, rows: Row[]): void {
+  /** Prepend older rows of a series to those from the socket. */
+  addBackfill(name: string, series: string, rows: Row[]): void {
     const topic = this.topic(name);
-    this.set(topic, applyPast(topic.state, series, rows));
+    this.set(topic, applyBackfill(topic.state, series, rows));
   }
 
   watchStatus(listener: () => void): () => void {
@@ -140,12 +140,12 @@ export class LiveConnection {
     return this.status;
   }
 
-  /** The server's time now, so that ages are right on a machine whose clock is not. */
+  /** The server's current time, so that ages are correct despite local clock skew. */
   serverNow(): number {
     return this.outside.now() + this.clock.offset;
   }
 
-  /** How long after its commit the newest change was painted that was measured. */
+  /** Delay between commit and paint of the newest measured change. */
   readPainted(): Painted | null {
     return this.painting.read();
   }
@@ -156,7 +156,7 @@ export class LiveConnection {
     if (visible) this.tick();
   }
 
-  /** Let what is shown stand still, or go on with what has come in since. */
+  /** Pause updates of the page, or resume with everything received since. */
   hold(isHeld: boolean): void {
     this.isHeld = isHeld;
     for (const topic of this.topics.values()) {
@@ -208,7 +208,7 @@ export class LiveConnection {
     }
     const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.attempts);
     this.attempts += 1;
-    // Spread out, so that a restarted server does not meet every tab at once.
+    // Jittered, so that a restarted server does not get all tabs at once.
     this.retry = setTimeout(() => this.connect(), pause * (0.5 + this.outside.random() / 2));
     this.tick();
   }
@@ -216,7 +216,7 @@ export class LiveConnection {
   private take(frame: Frame): void {
     const now = this.outside.now();
     this.heardAt = now;
-    // Only a server that speaks is well; one that accepts and hangs up is not asked at once again.
+    // Reset the backoff only after a message: a server may accept and close immediately.
     this.attempts = 0;
     if ("at" in frame) this.clock.hear(Date.parse(frame.at), now);
     if (frame.type === "clock") this.clock.answer(Date.parse(frame.at), now);
@@ -249,7 +249,7 @@ export class LiveConnection {
     this.send({ type: "subscribe", topic: name });
   }
 
-  /** Ask anew for topics of which the server has sent more than came. */
+  /** Resubscribe to topics for which frames are missing. */
   private compare(sequences: Record<string, number | null>): void {
     for (const [name, sent] of Object.entries(sequences)) {
       const topic = this.topics.get(name);
@@ -272,7 +272,7 @@ export class LiveConnection {
     if (topic.state === state) return;
     topic.state = state;
     if (topic.held) return;
-    // What was never seen is shown once, and then stands still as well.
+    // A topic without data shows its first state once, then stays paused too.
     if (this.isHeld) topic.held = state;
     for (const listener of topic.listeners) listener();
   }

@@ -1,4 +1,4 @@
-/** Read the live topics of the deck: its machines, its audit, and who is signed in. */
+/** Deployment-wide live topics: machines, audit log and session. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
@@ -7,7 +7,7 @@ import { sessionQuery, useSession } from "@/api/session";
 import type { RunRow } from "@/api/types";
 import { usePart, useTopicError } from "@/live/live";
 
-/** What the deck is made of; administrators are told addresses, too. */
+/** The parts of the deployment; only administrators receive addresses. */
 export function useCluster(): { cluster: Cluster | undefined; refused: string | undefined } {
   const topic = useSession()?.role === "admin" ? "cluster_admin" : "cluster";
   return { cluster: usePart(topic, "cluster"), refused: useTopicError(topic)?.detail };
@@ -15,19 +15,19 @@ export function useCluster(): { cluster: Cluster | undefined; refused: string | 
 
 const NO_RUNS: RunRow[] = [];
 
-/** The newest runs, in no order: those that go on, which change often, and those that rest. */
+/** The newest runs, unordered: active ones, which change often, and inactive ones. */
 export function useDeckRuns(): RunRow[] {
   const active = usePart("runs", "active") ?? NO_RUNS;
   const resting = usePart("runs", "resting") ?? NO_RUNS;
   return useMemo(() => [...active, ...resting], [active, resting]);
 }
 
-/** What everybody is told; undefined while nobody has said whether there is anything. */
+/** The notice to all users; undefined until loaded. */
 export function useNotice() {
   return usePart("me", "notice");
 }
 
-/** Keep the page's session right while it is open: another role shows at once, an end signs out. */
+/** Keep the session current: a changed role applies immediately, an ended session signs out. */
 export function useOwnSession(): void {
   const session = usePart("me", "session");
   const queries = useQueryClient();

@@ -1,11 +1,11 @@
-/** Name what travels over /ws/live, as the server declares it, and read it. */
+/** Types and parser of the frames on /ws/live, as declared by the server. */
 
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 type Topics = Schemas["LiveTopics"];
 
-/** `run:<name>`, or a topic of the whole deck. */
+/** `run:<name>`, or a deployment-wide topic. */
 export type TopicName = `run:${string}` | Exclude<keyof Topics, "run">;
 type Contents<T extends TopicName> = Topics[T extends keyof Topics ? T : "run"];
 export type PartName<T extends TopicName> = keyof Contents<T>["parts"] & string;
@@ -13,7 +13,7 @@ export type PartOf<T extends TopicName, N extends PartName<T>> = Contents<T>["pa
 export type SeriesName<T extends TopicName> = keyof Contents<T>["series"] & string;
 export type RowOf<T extends TopicName, N extends SeriesName<T>> = NonNullable<Contents<T>["series"][N]> extends (infer R)[] ? R : never;
 
-/** What is the same in every topic: parts by name, and rows with a rising id. */
+/** Shared by all topics: parts by name, and rows with an ascending id. */
 export type Row = { id: number } & Record<string, unknown>;
 export type Parts = Record<string, unknown>;
 export type SeriesRows = Record<string, Row[]>;
@@ -29,7 +29,7 @@ export type Message = Schemas["PageMessage"];
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Return the frame that `text` is, or null for anything else; unknown frames are not errors. */
+/** Parse a frame; null for anything else. Unknown frames are not errors. */
 export function parseFrame(text: string): Frame | null {
   let raw: unknown;
   try {

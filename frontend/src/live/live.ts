@@ -1,4 +1,4 @@
-/** Hold this tab's one live connection and let components read from it. */
+/** The tab's live connection and the hooks that read from it. */
 
 import { focusManager } from "@tanstack/react-query";
 import { useCallback, useSyncExternalStore } from "react";
@@ -13,7 +13,7 @@ function open(): Socket {
   return new WebSocket(`${scheme}://${location.host}/ws/live`) as unknown as Socket;
 }
 
-/** The first task after the next frame: by then the browser has drawn it. */
+/** The first task after the next animation frame, when the browser has painted. */
 function afterPaint(act: () => void): void {
   requestAnimationFrame(() => {
     const { port1, port2 } = new MessageChannel();
@@ -38,7 +38,7 @@ function tellVisible(): void {
   live.setVisible(!document.hidden);
 }
 
-/** Open the socket, once somebody is signed in. */
+/** Open the socket after sign-in. */
 export function startLive(): void {
   if (started) return;
   started = true;
@@ -46,7 +46,7 @@ export function startLive(): void {
   document.addEventListener("visibilitychange", tellVisible);
 }
 
-/** Close the socket: nobody is signed in any more. */
+/** Close the socket after sign-out. */
 export function stopLive(): void {
   if (!started) return;
   started = false;
@@ -59,24 +59,24 @@ function useTopicValue<T>(topic: TopicName, pick: (state: TopicState) => T): T {
   return useSyncExternalStore(watch, () => pick(live.read(topic)));
 }
 
-/** The newest value of one part; renders again only when that part changed. */
+/** The newest value of one part; renders only when that part changes. */
 export function usePart<T extends TopicName, N extends PartName<T>>(topic: T, name: N): PartOf<T, N> | undefined {
   return useTopicValue(topic, (state) => state.parts[name] as PartOf<T, N> | undefined);
 }
 
 const NO_ROWS: Row[] = [];
 
-/** All rows known of a series, oldest first. */
+/** All known rows of a series, oldest first. */
 export function useSeries<T extends TopicName, N extends SeriesName<T>>(topic: T, name: N): RowOf<T, N>[] {
   return useTopicValue(topic, (state) => state.series[name] ?? NO_ROWS) as unknown as RowOf<T, N>[];
 }
 
-/** What the server said against the topic, if anything. */
+/** The server's error for the topic, if any. */
 export function useTopicError(topic: TopicName): TopicState["error"] {
   return useTopicValue(topic, (state) => state.error);
 }
 
-/** When the newest frame of the topic was made, in server time. */
+/** Server time of the topic's newest frame. */
 export function useTopicAt(topic: TopicName): string | null {
   return useTopicValue(topic, (state) => state.at);
 }
@@ -88,7 +88,7 @@ export function useLiveStatus(): LiveStatus {
   );
 }
 
-/** Let the whole page stand still, or move on: what the socket tells, and what is asked every few seconds. */
+/** Pause or resume the page: live updates and periodic refetches. */
 export function holdLive(isHeld: boolean): void {
   live.hold(isHeld);
   focusManager.setFocused(isHeld ? false : undefined);

@@ -1,8 +1,8 @@
-/** Measure how long after its commit a change was painted. */
+/** Measure the delay between a change's commit and its paint. */
 
 import type { ServerClock } from "@/live/clock";
 
-/** `error`: how far it may be off, either way, for what is not known of the server's clock. */
+/** `errorMs`: uncertainty in both directions, from the estimate of the server's clock. */
 export type Painted = { ms: number; errorMs: number };
 
 export class Painting {
@@ -15,7 +15,7 @@ export class Painting {
     private readonly afterPaint: (act: () => void) => void,
   ) {}
 
-  /** A change was given to the page that was committed then, in server time; unknown ones do not count. */
+  /** A change with this commit time (server time) was rendered; null is ignored. */
   shows(committedAt: string | null): void {
     const committed = committedAt === null ? Number.NaN : Date.parse(committedAt);
     if (Number.isNaN(committed)) return;
@@ -24,12 +24,12 @@ export class Painting {
     if (!isAwaited) this.afterPaint(() => this.painted());
   }
 
-  /** Nobody sees the page now: what is painted when it comes back was not late. */
+  /** The page is hidden: changes painted after its return were not late. */
   forget(): void {
     this.newest = null;
   }
 
-  /** The last that was measured. */
+  /** The last measurement. */
   read(): Painted | null {
     return this.last;
   }
@@ -37,7 +37,7 @@ export class Painting {
   private painted(): void {
     const { error, offset } = this.clock;
     if (this.newest !== null && error !== null) {
-      // Within what is not known of the clocks it may seem to come before its commit.
+      // Clock uncertainty can make the paint appear to precede its commit.
       this.last = { ms: Math.max(0, this.now() + offset - this.newest), errorMs: error };
     }
     this.newest = null;

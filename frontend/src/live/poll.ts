@@ -1,4 +1,4 @@
-/** Read a topic over REST, for as long as its socket cannot open. */
+/** Poll a topic over REST while its socket cannot open. */
 
 import { api, body } from "@/api/client";
 import type { EpisodeRow, LedgerPart, NewestTrajectories, QueuePart, RunDetail } from "@/api/types";
@@ -6,7 +6,7 @@ import type { PollAnswer } from "@/live/connection";
 import type { Parts } from "@/live/frames";
 import type { TopicState } from "@/live/reducer";
 
-/** The queue as far as the run and its ledger tell it. */
+/** The queue fields that the run and its ledger provide. */
 function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
   const counts = run.kind === "fleet" ? ledger.fragments : ledger.groups;
   const threshold = run.off_policy_tolerance * (run.batch_size ?? 0);
@@ -74,7 +74,7 @@ const OF_THE_DECK: Record<string, () => Promise<Parts>> = {
   me: pollMe,
 };
 
-/** Return what the topic's socket would have told. */
+/** Return the update that the topic's socket would have sent. */
 export async function poll(topic: string, shown: TopicState): Promise<PollAnswer> {
   if (topic.startsWith("run:")) return pollRun(topic.slice(4), shown);
   const read = OF_THE_DECK[topic];

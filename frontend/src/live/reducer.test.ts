@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { DeltaFrame, Row, SnapshotFrame } from "./frames";
 import { parseFrame } from "./frames";
 import {
+  applyBackfill,
   applyDelta,
-  applyPast,
   applyPoll,
   applySnapshot,
   disconnected,
@@ -44,7 +44,7 @@ function history(length: number): { frames: DeltaFrame[]; truth: (upTo: number) 
 }
 
 describe("frames in order", () => {
-  it("build the newest parts and the whole series", () => {
+  it("build the newest parts and complete series", () => {
     let state = applySnapshot(nothingYet, snapshot(1, { queue: 0, run: "x" }, [row(1)])).state;
     state = applyDelta(state, delta(1, 5, { queue: 7 }, [row(2), row(3)])).state;
     expect(state.parts).toEqual({ queue: 7, run: "x" });
@@ -52,7 +52,7 @@ describe("frames in order", () => {
     expect(state.sequence).toBe(5);
   });
 
-  it("keep the identity of parts that did not change", () => {
+  it("keep the identity of unchanged parts", () => {
     const fleet = { workers: [] };
     const before = applySnapshot(nothingYet, snapshot(1, { fleet, queue: 0 })).state;
     const after = applyDelta(before, delta(1, 2, { queue: 1 })).state;
@@ -63,18 +63,18 @@ describe("frames in order", () => {
 describe("a gap", () => {
   const start = applySnapshot(nothingYet, snapshot(10, { queue: 1 })).state;
 
-  it("asks for a snapshot and shows nothing of the frame after it", () => {
+  it("requests a snapshot and ignores the frame after it", () => {
     const { state, resync } = applyDelta(start, delta(12, 13, { queue: 9 }));
     expect(resync).toBe(true);
     expect(state.parts).toEqual({ queue: 1 });
   });
 
-  it("asks once: further deltas wait for the snapshot", () => {
+  it("requests one snapshot: further deltas wait", () => {
     const gap = applyDelta(start, delta(12, 13)).state;
     expect(applyDelta(gap, delta(13, 14))).toEqual({ state: gap, resync: false });
   });
 
-  it("is healed by the snapshot", () => {
+  it("ends with the snapshot", () => {
     const gap = applyDelta(start, delta(12, 13)).state;
     const healed = applySnapshot(gap, snapshot(14, { queue: 4 })).state;
     expect(healed.parts).toEqual({ queue: 4 });
@@ -82,10 +82,10 @@ describe("a gap", () => {
   });
 });
 
-describe("late and doubled frames", () => {
+describe("late and duplicate frames", () => {
   const start = applySnapshot(nothingYet, snapshot(10, { queue: 1 }, [row(1)])).state;
 
-  it("change nothing", () => {
+  it("are ignored", () => {
     expect(applyDelta(start, delta(5, 8, { queue: 99 })).state).toBe(start);
     expect(applyDelta(start, delta(8, 10, { queue: 99 }, [row(1)])).state).toBe(start);
     expect(applySnapshot(start, snapshot(7, { queue: 99 })).state).toBe(start);
@@ -93,7 +93,7 @@ describe("late and doubled frames", () => {
 });
 
 describe("after a reconnect", () => {
-  it("only a snapshot may come first, and the chart keeps its past", () => {
+  it("a snapshot must come first, and charts keep their history", () => {
     const old = applySnapshot(nothingYet, snapshot(10, {}, [row(1), row(2)])).state;
     const cut = disconnected(old);
     expect(applyDelta(cut, delta(10, 11, { queue: 3 })).state).toBe(cut);
@@ -102,8 +102,8 @@ describe("after a reconnect", () => {
   });
 });
 
-describe("a name that was reset", () => {
-  it("shows nothing of the run it belonged to before", () => {
+describe("a reset run name", () => {
+  it("shows no data of the previous run", () => {
     const old = applySnapshot(nothingYet, snapshot(10, { run: { id: 1 } }, [row(1), row(2)])).state;
     const fresh = applySnapshot(old, snapshot(11, { run: { id: 2 } }, [row(3)])).state;
     expect(fresh.series.episodes?.map((r) => r.id)).toEqual([3]);
@@ -119,7 +119,7 @@ describe("a socket that drops and reorders a third of its frames", () => {
     }
   }
 
-  it.each([1, 2, 3, 4, 5, 6, 7, 8])("never shows a state the server was not in (seed %i)", (seed) => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])("only shows states that the server had (seed %i)", (seed) => {
     const random = dice(seed);
     const roll = (): number => random.next().value;
     const { frames, truth } = history(200);
@@ -151,7 +151,7 @@ describe("a socket that drops and reorders a third of its frames", () => {
 });
 
 describe("rows", () => {
-  it("are merged by id, doubled ones once, in order", () => {
+  it("are merged by id, in order and without duplicates", () => {
     expect(mergeRows([row(1), row(3)], [row(3), row(2)]).map((r) => r.id)).toEqual([1, 2, 3]);
   });
   it("are bounded", () => {
@@ -161,15 +161,15 @@ describe("rows", () => {
   });
 });
 
-it("older rows go before what is shown, and never replace it", () => {
+it("older rows are prepended and never replace newer ones", () => {
   const state = applySnapshot(nothingYet, snapshot(3, {}, [row(5), row(6)])).state;
-  const past = applyPast(state, "episodes", [row(3), row(4), { id: 5, value: "old" }]);
+  const past = applyBackfill(state, "episodes", [row(3), row(4), { id: 5, value: "old" }]);
   expect(past.series.episodes).toEqual([row(3), row(4), row(5), row(6)]);
   expect(past.sequence).toBe(3);
-  expect(applyPast(past, "episodes", [row(6)])).toBe(past);
+  expect(applyBackfill(past, "episodes", [row(6)])).toBe(past);
 });
 
-it("polling adds to what is there and waits for no delta", () => {
+it("polling adds rows without waiting for deltas", () => {
   const state = applyPoll(
     applySnapshot(nothingYet, snapshot(3, { run: 1, fleet: 2 }, [row(1)])).state,
     "t",
@@ -181,13 +181,13 @@ it("polling adds to what is there and waits for no delta", () => {
   expect(state.sequence).toBeNull();
 });
 
-describe("what comes over the socket", () => {
-  it("is ignored when it is no frame", () => {
+describe("socket messages", () => {
+  it("are ignored if they are not frames", () => {
     for (const text of ["", "[]", "{", '{"type":"snapshot"}', '{"type":"delta","topic":"x","sequence":1}', "null"]) {
       expect(parseFrame(text)).toBeNull();
     }
   });
-  it("is read when it is one", () => {
+  it("are parsed if they are frames", () => {
     expect(parseFrame(JSON.stringify(delta(1, 2)))).toEqual(delta(1, 2));
     expect(parseFrame('{"type":"beat","at":"t"}')).toEqual({ type: "beat", at: "t", sequences: {} });
     expect(parseFrame('{"type":"error","topic":"run:x","code":"not_found","detail":"d"}')).toMatchObject({ code: "not_found" });

@@ -1,14 +1,14 @@
-/** Keep one topic right whatever the network drops, doubles or reorders. Pure: no clock, no socket. */
+/** Keep a topic's state correct despite lost, duplicated or reordered frames. Pure: no clock, no socket. */
 
 import type { DeltaFrame, ErrorFrame, Parts, Row, SeriesRows, SnapshotFrame } from "@/live/frames";
 
-/** Rows kept of each series; older ones fall off the left of a chart. */
+/** Rows kept per series; the oldest are dropped. */
 export const ROWS_KEPT = 5000;
 
 export type TopicState = {
-  /** Number of the last frame applied; null while only a snapshot can be applied. */
+  /** Number of the last applied frame; null if only a snapshot can be applied. */
   sequence: number | null;
-  /** Server time of the last frame applied. */
+  /** Server time of the last applied frame. */
   at: string | null;
   parts: Parts;
   series: SeriesRows;
@@ -19,7 +19,7 @@ export type Step = { state: TopicState; resync: boolean };
 
 export const nothingYet: TopicState = { sequence: null, at: null, parts: {}, series: {}, error: null };
 
-/** Join rows by id, in order of id; doubled ones count once, the newer wins. */
+/** Merge rows by id, in ascending order; for duplicates the newer row wins. */
 export function mergeRows(old: Row[], fresh: Row[]): Row[] {
   if (fresh.length === 0) return old;
   const last = old.at(-1)?.id ?? -Infinity;
@@ -35,15 +35,14 @@ function mergeSeries(old: SeriesRows, fresh: SeriesRows): SeriesRows {
   return merged;
 }
 
-/** Which run a topic shows; after a reset the same name belongs to another one. */
+/** The run that a topic shows; after a reset the same name belongs to another run. */
 function subject(parts: Parts): unknown {
   return (parts.run as { id?: unknown } | null | undefined)?.id;
 }
 
 /**
- * Apply a snapshot. It replaces everything, but for one thing: rows of a series that are older than
- * the snapshot's window stay, so that a chart does not lose its past at every reconnect.
- * A late snapshot (older than what is shown) is dropped.
+ * Apply a snapshot. It replaces everything except rows older than its window, so that a chart
+ * keeps its history across reconnects. A late snapshot (older than the current state) is dropped.
  */
 export function applySnapshot(state: TopicState, frame: SnapshotFrame): Step {
   if (state.sequence !== null && frame.sequence < state.sequence) return { state, resync: false };
@@ -61,8 +60,8 @@ export function applySnapshot(state: TopicState, frame: SnapshotFrame): Step {
 }
 
 /**
- * Apply a delta if it follows the last frame. An old one is dropped. A gap is never papered over:
- * what is shown stays as it was, and the caller asks for a snapshot.
+ * Apply a delta if it follows the last frame. Old deltas are dropped. On a gap the state remains
+ * unchanged, and the caller requests a snapshot.
  */
 export function applyDelta(state: TopicState, frame: DeltaFrame): Step {
   if (state.sequence === null) return { state, resync: false };
@@ -86,13 +85,13 @@ export function applyError(state: TopicState, frame: ErrorFrame): Step {
   return { state: { ...state, error: { code: frame.code, detail: frame.detail } }, resync: false };
 }
 
-/** A new connection knows nothing of the old one's frames: only a snapshot may come first. */
+/** Sequence numbers do not carry over to a new connection: a snapshot must come first. */
 export function disconnected(state: TopicState): TopicState {
   return state.sequence === null ? state : { ...state, sequence: null };
 }
 
-/** Add older rows of a series, read over REST, to what the socket's window showed. */
-export function applyPast(state: TopicState, name: string, rows: Row[]): TopicState {
+/** Add older rows of a series, read over REST. */
+export function applyBackfill(state: TopicState, name: string, rows: Row[]): TopicState {
   const shown = state.series[name] ?? [];
   const first = shown[0]?.id ?? Infinity;
   const older = rows.filter((row) => row.id < first);
@@ -100,7 +99,7 @@ export function applyPast(state: TopicState, name: string, rows: Row[]): TopicSt
   return { ...state, series: { ...state.series, [name]: [...older, ...shown].slice(-ROWS_KEPT) } };
 }
 
-/** Apply what polling read: the newest parts, and rows that may be here already. */
+/** Apply a poll: the newest parts, and rows that may already be present. */
 export function applyPoll(state: TopicState, at: string, parts: Parts, series: SeriesRows): TopicState {
   return {
     sequence: null,

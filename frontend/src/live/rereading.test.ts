@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.useRealTimers());
 
-it("reads nothing for what it knew from the first, and nothing for the same again", () => {
+it("does not refetch for initial or unchanged values", () => {
   page.hear(undefined);
   page.hear(1);
   page.hear(1);
@@ -19,14 +19,14 @@ it("reads nothing for what it knew from the first, and nothing for the same agai
   expect(reads).toBe(0);
 });
 
-it("reads at the first news at once", () => {
+it("refetches immediately on the first change", () => {
   page.hear(1);
   page.hear(2);
   vi.advanceTimersByTime(0);
   expect(reads).toBe(1);
 });
 
-it("reads a busy topic no oftener than it may, and misses no last word", () => {
+it("limits the rate on a busy topic without missing the last change", () => {
   for (let value = 0; value < 41; value += 1) {
     page.hear(value);
     vi.advanceTimersByTime(250);
@@ -40,7 +40,7 @@ it("reads a busy topic no oftener than it may, and misses no last word", () => {
   expect(reads).toBe(before + 1);
 });
 
-it("reads nothing for a page that is gone", () => {
+it("does not refetch after unmount", () => {
   page.hear(1);
   page.hear(2);
   page.leave();
@@ -48,7 +48,7 @@ it("reads nothing for a page that is gone", () => {
   expect(reads).toBe(0);
 });
 
-it("asks by itself seldom while there is a socket, and often only where it is polled", () => {
+it("polls rarely with a socket, often without", () => {
   expect(askEveryMs("polling", 3_000)).toBe(3_000);
   for (const mode of ["live", "lagging", "held", "connecting"]) expect(askEveryMs(mode, 3_000)).toBe(30_000);
 });

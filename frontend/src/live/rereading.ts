@@ -1,6 +1,6 @@
-/** Decide when a page reads anew what a topic said has changed. No React, no network. */
+/** Rate limiter for refetches after live changes. No React, no network. */
 
-/** While a socket tells of news, what it tells of is asked for so many times as seldom besides. */
+/** Factor by which the fallback refetch slows down while a socket reports changes. */
 export const SELDOMER = 10;
 
 type Timers = { now: () => number; later: (act: () => void, ms: number) => () => void };
@@ -14,8 +14,8 @@ const browser: Timers = {
 };
 
 /**
- * Read at the first news at once, and then at most so often: news that come while one must wait are
- * read together when the time is over. What was known when the page opened is no news.
+ * Refetch on the first change, then at a limited rate: changes within the interval are combined
+ * into one refetch at its end. The initial value is not a change.
  */
 export class Rereading {
   private known: unknown = undefined;
@@ -28,7 +28,7 @@ export class Rereading {
     private readonly timers: Timers = browser,
   ) {}
 
-  /** Take the newest value of a part; undefined while there is none. */
+  /** Take the newest value of a part; undefined if there is none. */
   hear(value: unknown): void {
     if (value === undefined || value === this.known) return;
     const isFirst = this.known === undefined;
@@ -42,14 +42,14 @@ export class Rereading {
     }, wait);
   }
 
-  /** Read nothing more: the page is gone. */
+  /** Stop refetching: the page is unmounted. */
   leave(): void {
     this.stop?.();
     this.stop = null;
   }
 }
 
-/** How often to ask without being told: seldom with a socket, for what only time changes; often without one. */
+/** Fallback refetch interval: long with a socket, for time-dependent values; short without one. */
 export function askEveryMs(mode: string, everyMs: number): number {
   return mode === "polling" ? everyMs : SELDOMER * everyMs;
 }

@@ -7,7 +7,7 @@ import styles from "@/marks/marks.module.css";
 
 type Props = { words: MarkWords | undefined; already: string[]; isBusy: boolean; onAdd: (set: string) => void; onClose: () => void };
 
-/** Choose a set of the run, or name a new one. */
+/** Choose a set of the run, or create one. */
 export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {
   const [typed, setTyped] = useState("");
   const id = useId();
@@ -36,7 +36,7 @@ export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {
         id={id}
         list={`${id}-sets`}
         autoFocus
-        placeholder="name of a set"
+        placeholder="name of the set"
         value={typed}
         maxLength={60}
         onChange={(event) => setTyped(event.currentTarget.value)}
@@ -48,7 +48,7 @@ export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {
         ))}
       </datalist>
       <Button type="submit" size="compact-sm" disabled={!name || problem !== ""} loading={isBusy}>
-        {isNew ? "Make the set" : "Add"}
+        {isNew ? "Create set" : "Add"}
       </Button>
       <Button size="compact-sm" variant="subtle" onClick={onClose}>
         Cancel

@@ -8,10 +8,10 @@ type Props = { run: string; groups: number[]; onDone?: () => void; onClose: () =
 
 const counted = (groups: number) => `${number(groups)} ${groups === 1 ? "group" : "groups"}`;
 
-/** Groups that were not discarded, each with why. */
+/** Groups that were not discarded, each with its reason. */
 function Left({ problems, of, onClose }: { problems: { id: number; problem: string }[]; of: number; onClose: () => void }) {
   return (
-    <Dialog onClose={onClose} title={`${counted(problems.length)} of ${number(of)} stayed`}>
+    <Dialog onClose={onClose} title={`${counted(problems.length)} of ${number(of)} not discarded`}>
       <ul className="small">
         {problems.slice(0, 20).map(({ id, problem }) => (
           <li key={id}>
@@ -29,7 +29,7 @@ function Left({ problems, of, onClose }: { problems: { id: number; problem: stri
   );
 }
 
-/** Take groups out of the queue for good, with a reason; what a trainer holds stays with it. */
+/** Discard groups permanently, with a reason; leased groups are skipped. */
 export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
   const discard = useDiscardGroups(run);
   const problems = discard.data?.filter(({ problem }) => problem) ?? [];
@@ -42,8 +42,8 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
     <ReasonDialog
       title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length)}`}
       asking={discard}
-      refused="Nothing was discarded"
-      keptIn="Needed. Kept with your name in the run's events."
+      refused="Discard failed"
+      keptIn="Required. Recorded with your name in the run's events."
       needsReason
       submit="Discard"
       destroys
@@ -53,9 +53,9 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
       onClose={onClose}
     >
       <p className="soft">
-        {groups.length === 1 ? "It is" : "They are"} taken out of the queue and counted as dropped (discarded): no trainer gets{" "}
-        {groups.length === 1 ? "it" : "them"} any more, and that cannot be taken back. What was sampled can still be looked at. A group that
-        a trainer holds, or has trained on, stays as it is.
+        {groups.length === 1 ? "It is" : "They are"} removed from the queue and counted as dropped (discarded). No trainer receives{" "}
+        {groups.length === 1 ? "it" : "them"} afterwards. This cannot be undone. Stored trajectories stay viewable. Groups that are leased
+        or already trained on are not changed.
       </p>
     </ReasonDialog>
   );

@@ -9,7 +9,7 @@ import styles from "@/marks/marks.module.css";
 
 type Props = { run: string; words: MarkWords; onClose: () => void };
 
-/** Call the labels of a run something; the digit stays its key. */
+/** Name the labels of a run; the digit remains the keyboard shortcut. */
 export function LabelNames({ run, words, onClose }: Props) {
   const [typed, setTyped] = useState<Record<number, string>>({});
   const naming = useNameLabels(run);
@@ -25,7 +25,7 @@ export function LabelNames({ run, words, onClose }: Props) {
           naming.mutate(changed, { onSuccess: onClose });
         }}
       >
-        <p className="small soft">Everybody on the run sees these names; the audit keeps who gave them.</p>
+        <p className="small soft">All users of the run see these names; the audit log records the author.</p>
         <div className={styles.names}>
           {words.labels.map(({ label, name, groups }) => (
             <label key={label}>
@@ -41,13 +41,13 @@ export function LabelNames({ run, words, onClose }: Props) {
             </label>
           ))}
         </div>
-        {naming.error && <ErrorState title="The labels keep their names" error={naming.error} />}
+        {naming.error && <ErrorState title="Renaming failed" error={naming.error} />}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
           <Button type="submit" disabled={changed.length === 0} loading={naming.isPending}>
-            Name them
+            Save names
           </Button>
         </Group>
       </form>

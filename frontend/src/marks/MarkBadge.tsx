@@ -4,7 +4,7 @@ import { type Mark, spoken } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 import { plain } from "@/pages/viewer/hostile";
 
-/** What a run calls one of its labels; empty where nobody named it. */
+/** The name of a label in a run; empty if it has none. */
 export const nameIn = (words: MarkWords | undefined) => (label: number) => words?.labels.find((each) => each.label === label)?.name ?? "";
 
 /** A label: its digit in its colour. */
@@ -16,7 +16,7 @@ export function LabelSign({ label }: { label: number }) {
   );
 }
 
-/** What is said of a group, as small as it goes; the words are there for readers aloud. */
+/** The mark of a group in compact form, with text for screen readers. */
 export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkWords | undefined }) {
   if (!mark) return null;
   const told = plain(spoken(mark, nameIn(words)));

@@ -20,7 +20,7 @@ type Props = {
   run: string;
   group: number;
   mark: Mark | null;
-  /** Whether single keys mark the group: on a page of its own. */
+  /** Whether single-key shortcuts mark the group: on a page with one group. */
   isKeyed?: boolean;
 };
 type Open = "note" | "set" | "names" | null;
@@ -52,21 +52,21 @@ function Sets({ sets, onLeave }: { sets: string[]; onLeave: (set: string) => voi
   return sets.map((set) => (
     <span key={set} className={styles.set}>
       {set}
-      <button type="button" aria-label={`Take it out of the set ${set}`} onClick={() => onLeave(set)}>
+      <button type="button" aria-label={`Remove from the set ${set}`} onClick={() => onLeave(set)}>
         <X size={12} aria-hidden="true" />
       </button>
     </span>
   ));
 }
 
-/** Keys of a page that is about one group. */
+/** Keyboard shortcuts of a page with one group. */
 function Keys({ onLabel, onPin, onOpen }: { onLabel: (digit: number) => void; onPin: () => void; onOpen: (part: Open) => void }) {
   const digits = Object.fromEntries([0, ...LABELS].map((digit) => [String(digit), () => onLabel(digit)]));
   useShortcuts({ ...digits, b: onPin, m: () => onOpen("note"), s: () => onOpen("set") });
   return null;
 }
 
-/** What is said of a group, and everything that can be said of it. */
+/** The marks of a group and all actions on them. */
 export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
   const mayOperate = useMayOperate();
   const words = useQuery(markWordsQuery(run)).data;
@@ -161,7 +161,7 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
         onSave={(note) => marking.mutate({ groups: [group], note }, { onSuccess: () => setOpen(null) })}
       />
       {open === "names" && words && <LabelNames run={run} words={words} onClose={() => setOpen(null)} />}
-      {error && <ErrorState title="The mark stays as it was" error={error} />}
+      {error && <ErrorState title="Change failed" error={error} />}
     </div>
   );
 }

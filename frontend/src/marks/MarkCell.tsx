@@ -10,7 +10,7 @@ import styles from "@/marks/marks.module.css";
 
 type Props = { run: string; group: GroupSummary; words?: MarkWords };
 
-/** The mark on a group in a list, and behind it all that can be said. */
+/** The mark of a group in a list; opens all mark actions. */
 export function MarkCell({ run, group, words }: Props) {
   const [isOpen, setOpen] = useState(false);
   if (!useMayOperate()) return <MarkBadge mark={group.mark} words={words} />;

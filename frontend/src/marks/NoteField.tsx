@@ -30,7 +30,7 @@ function Writing({ note, isBusy, onClose, onSave }: Omit<Props, "isOpen" | "onOp
         rows={3}
         maxLength={LONGEST_NOTE}
         value={text}
-        placeholder="What is to be known of this group; everybody on the run reads it"
+        placeholder="Note on this group, visible to all users of the run"
         onChange={(event) => setText(event.currentTarget.value)}
       />
       <Button type="submit" size="compact-sm" loading={isBusy} disabled={text.trim() === note}>
@@ -44,7 +44,7 @@ function Writing({ note, isBusy, onClose, onSave }: Omit<Props, "isOpen" | "onOp
   );
 }
 
-/** The note on a group: shown as text, written in place. */
+/** The note of a group, editable in place. */
 export function NoteField({ isOpen, ...props }: Props) {
   if (isOpen) return <Writing {...props} />;
   if (!props.note) return null;

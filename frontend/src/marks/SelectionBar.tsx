@@ -14,7 +14,7 @@ import { plain } from "@/pages/viewer/hostile";
 
 type Props = { run: string; groups: GroupSummary[]; words?: MarkWords; onClear: () => void };
 
-/** What is to be said of all chosen groups, in one request each. */
+/** Bulk mark actions on the selected groups, one request each. */
 export function SelectionBar({ run, groups, words, onClear }: Props) {
   const [open, setOpen] = useState<"set" | "discard" | null>(null);
   const marking = useMark(run);
@@ -26,23 +26,23 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
   const error = marking.error ?? placing.error;
   if (ids.length > MOST_AT_ONCE) {
     return (
-      <div className={styles.selection} role="group" aria-label="Chosen groups">
-        <b>{number(ids.length)} chosen</b> <span className="held small">At most {MOST_AT_ONCE} at once.</span>
+      <div className={styles.selection} role="group" aria-label="Selected groups">
+        <b>{number(ids.length)} selected</b> <span className="held small">At most {MOST_AT_ONCE} per request.</span>
         <Button size="compact-sm" variant="subtle" onClick={onClear}>
-          Choose none
+          Clear selection
         </Button>
       </div>
     );
   }
   const nameOf = nameIn(words);
   return (
-    <div className={styles.selection} role="group" aria-label="Chosen groups">
-      <b role="status">{number(ids.length)} chosen</b>
-      <span className={styles.labels} role="group" aria-label="Label them">
+    <div className={styles.selection} role="group" aria-label="Selected groups">
+      <b role="status">{number(ids.length)} selected</b>
+      <span className={styles.labels} role="group" aria-label="Label selected groups">
         {LABELS.map((each) => {
           const told = `Label all ${each} ${plain(nameOf(each))}`.trimEnd();
           return (
-            <Tooltip key={each} label={label === each ? `Take label ${each} off all` : told}>
+            <Tooltip key={each} label={label === each ? `Remove label ${each} from all` : told}>
               <button
                 type="button"
                 aria-pressed={label === each}
@@ -77,8 +77,8 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       <Tooltip
         label={
           inQueue.length > 0
-            ? `Takes the ${number(inQueue.length)} of them that wait for a trainer out of the queue, for good.`
-            : "None of them waits for a trainer."
+            ? `Removes ${number(inQueue.length)} waiting groups of the selection from the queue permanently.`
+            : "None of the selected groups is waiting in the queue."
         }
       >
         <Button
@@ -94,7 +94,7 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       </Tooltip>
       <span className="spacer" />
       <Button size="compact-sm" variant="subtle" onClick={onClear}>
-        Choose none
+        Clear selection
       </Button>
       {open === "set" && (
         <AddToSet
@@ -108,7 +108,7 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       {open === "discard" && (
         <DiscardDialog run={run} groups={inQueue.map(({ id }) => id)} onDone={onClear} onClose={() => setOpen(null)} />
       )}
-      {error && <ErrorState title="The marks stay as they were" error={error} />}
+      {error && <ErrorState title="Change failed" error={error} />}
     </div>
   );
 }

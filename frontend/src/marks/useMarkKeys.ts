@@ -1,4 +1,4 @@
-/** Mark the row that has the focus, by single keys. */
+/** Single-key shortcuts that mark the focused row. */
 
 import type { GroupSummary } from "@/api/groups";
 import { useMark } from "@/api/marks";
@@ -11,7 +11,7 @@ function focused(groups: GroupSummary[]): GroupSummary | undefined {
   return groups.find(({ id }) => String(id) === row?.getAttribute("data-group"));
 }
 
-/** `1`–`9` label the row under the focus, `0` clears it, `b` pins it; where rows are chosen, all of those. */
+/** `1`–`9` label the focused row, `0` clears its label, `b` pins it; with a selection they apply to all selected rows. */
 export function useMarkKeys(run: string, groups: GroupSummary[], chosen: GroupSummary[] = []) {
   const mayOperate = useMayOperate();
   const marking = useMark(run);

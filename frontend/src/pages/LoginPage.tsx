@@ -8,7 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Mark } from "@/shell/Mark";
 import { titleOf } from "@/shell/titles";
 
-/** Only places on this dashboard may be asked for. */
+/** Only paths of this dashboard are valid redirect targets. */
 function safePlace(next: string | undefined): string {
   return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/";
 }
@@ -36,7 +36,7 @@ export function LoginPage() {
           <Mark size={34} />
           <h1>Rolldeck</h1>
         </div>
-        <p className="soft">{next ? "Sign in, and go on where you were." : "Sign in to the control deck of your rollouts."}</p>
+        <p className="soft">{next ? "Sign in to continue." : "Sign in to manage your rollouts."}</p>
         <TextInput
           label="User name"
           autoComplete="username"
@@ -53,7 +53,7 @@ export function LoginPage() {
           withAsterisk={false}
           mt="sm"
           value={password}
-          error={refused ? "User name and password do not match." : undefined}
+          error={refused ? "Wrong user name or password." : undefined}
           onChange={(event) => setPassword(event.currentTarget.value)}
         />
         <Button type="submit" fullWidth mt="lg" loading={signIn.isPending}>
@@ -61,12 +61,12 @@ export function LoginPage() {
         </Button>
         {signIn.error && !refused && (
           <div style={{ marginTop: "1rem" }}>
-            <ErrorState title="Could not sign in" error={signIn.error} />
+            <ErrorState title="Sign-in failed" error={signIn.error} />
           </div>
         )}
         <p className="faint small login-hint">
-          No account, or no password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code> creates an
-          account and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
+          No account or password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code> creates an account
+          and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
         </p>
       </form>
     </main>

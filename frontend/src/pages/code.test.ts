@@ -12,6 +12,6 @@ it.each([
   ["/runs/cartpole/toString", [pageCode.run]],
   ["/login", []],
   ["/no/such/page", []],
-])("knows what %s needs", (pathname, code) => {
+])("lists the code of %s", (pathname, code) => {
   expect(codeAt(pathname)).toEqual(code);
 });

@@ -1,4 +1,4 @@
-/** Where the code of each page is: the router loads it, or, of the address that one comes to, what begins before there is a router. */
+/** Code chunks of each page: loaded by the router, or early for the initial URL before the router exists. */
 
 import { runAt } from "@/shell/addresses";
 
@@ -16,7 +16,7 @@ export const pageCode = {
   run: () => import("@/pages/run/RunPage"),
 };
 
-/** Of a run's page, by the first part of what follows its name. */
+/** Tabs of a run page, by the first path segment after the run's name. */
 export const tabCode = {
   overview: () => import("@/pages/run/overview/OverviewTab"),
   metrics: () => import("@/pages/run/metrics/MetricsTab"),
@@ -39,7 +39,7 @@ type Code = () => Promise<unknown>;
 
 const named = (code: Record<string, Code>, name: string): Code[] => (Object.hasOwn(code, name) ? [code[name] as Code] : []);
 
-/** All code of the page at an address; none where there is no such page. */
+/** All code chunks of the page at a path; empty for an unknown page. */
 export function codeAt(pathname: string): Code[] {
   const about = runAt(pathname);
   if (about) return [pageCode.run, ...named(tabCode, about.tab.split("/")[0] || "overview")];

@@ -5,13 +5,13 @@ import { spoken } from "@/components/alertLooks";
 
 const MOST = 99;
 
-/** How many alerts are open, on every page, and the way to them. */
+/** The number of open alerts, with a link to the alerts page. */
 export function AlertsBell() {
   const summary = useAlertSummary();
   const { errors = 0, warnings = 0 } = summary ?? {};
   const open = errors + warnings;
   const tone = errors > 0 ? "bad" : "held";
-  // What is called out holds what is seen: who speaks to the page says what stands there.
+  // For voice control the accessible name must contain the visible text.
   const says = spoken({ errors, warnings });
   const shown = open > MOST ? `${MOST}+` : `${open}`;
   return (

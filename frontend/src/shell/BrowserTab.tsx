@@ -4,7 +4,7 @@ import { useAlertSummary } from "@/api/alerts";
 import { useLiveStatus } from "@/live/live";
 import { markOf, titleOf } from "@/shell/titles";
 
-/** What the browser's own tab says of the page: which one it is, and whether somebody should look. */
+/** The title and icon of the browser tab: the page's name and open alerts. */
 export function BrowserTab() {
   const { pathname } = useLocation();
   const { mode } = useLiveStatus();

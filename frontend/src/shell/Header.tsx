@@ -13,14 +13,14 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
   const signOut = useSignOut();
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const themes = [
-    ["auto", "As the system"],
+    ["auto", "System"],
     ["light", "Light"],
     ["dark", "Dark"],
   ] as const;
   return (
     <Menu position="bottom-end" width={230}>
       <Menu.Target>
-        <Button variant="default" size="compact-md" aria-label={`Menu of ${session?.username ?? "nobody"}`}>
+        <Button variant="default" size="compact-md" aria-label={`Menu of ${session?.username ?? "unknown user"}`}>
           <span>{session?.username ?? "…"}</span>
           <span aria-hidden="true">&nbsp;▾</span>
         </Button>
@@ -36,7 +36,7 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
           API reference
         </Menu.Item>
         <Menu.Item onClick={onHelp} rightSection={<span className="faint">?</span>}>
-          Keyboard
+          Keyboard shortcuts
         </Menu.Item>
         <Menu.Divider />
         <Menu.Label>Theme</Menu.Label>
@@ -54,12 +54,12 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
   );
 }
 
-/** The places, where the screen has no room for the rail. */
+/** The main pages as a menu, for screens without room for the rail. */
 function PlacesMenu() {
   return (
     <Menu position="bottom-start" width={200}>
       <Menu.Target>
-        <ActionIcon variant="default" size="lg" className="narrow-only" aria-label="Places">
+        <ActionIcon variant="default" size="lg" className="narrow-only" aria-label="Pages">
           <MenuIcon size={18} aria-hidden="true" />
         </ActionIcon>
       </Menu.Target>
@@ -89,12 +89,12 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
       <button
         type="button"
         className="seek"
-        aria-label={`Go to, or do… ${PALETTE_KEYS}`}
+        aria-label={`Search or command… ${PALETTE_KEYS}`}
         aria-keyshortcuts="Control+K Meta+K"
         onClick={onPalette}
       >
         <Search size={16} aria-hidden="true" />
-        <span className="wide-only">Go to, or do…</span> <KeyHint>{PALETTE_KEYS}</KeyHint>
+        <span className="wide-only">Search or command…</span> <KeyHint>{PALETTE_KEYS}</KeyHint>
       </button>
       <AlertsBell />
       <LiveIndicator />

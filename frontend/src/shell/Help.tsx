@@ -7,49 +7,49 @@ type Key = [keys: string[], meaning: string];
 
 const PARTS: { title: string; keys: Key[] }[] = [
   {
-    title: "Anywhere",
+    title: "All pages",
     keys: [
-      [["?"], "This help"],
-      [["⌘ K"], "Go to anything, or do it; Ctrl K where there is no ⌘"],
-      [["l"], "Let the page stand still, or be live again"],
-      [["d"], "Rows closer together, or further apart"],
-      [["Shift", "D"], "Switch between light and dark"],
-      [["Esc"], "Close what is open"],
+      [["?"], "Show this help"],
+      [["⌘ K"], "Open the command palette; Ctrl K without a ⌘ key"],
+      [["l"], "Pause or resume live updates"],
+      [["d"], "Toggle dense rows"],
+      [["Shift", "D"], "Toggle light and dark theme"],
+      [["Esc"], "Close the topmost panel"],
     ],
   },
   { title: "Go to", keys: PLACES.map(({ key, label }): Key => [["g", key], label]) },
-  { title: "Of the run that is open, or was last", keys: KEYED_TABS.map(({ key, label }): Key => [["g", key], label]) },
+  { title: "On the current or last opened run", keys: KEYED_TABS.map(({ key, label }): Key => [["g", key], label]) },
   {
-    title: "In a list",
+    title: "In lists",
     keys: [
-      [["/"], "Filter it"],
+      [["/"], "Focus the filter"],
       [["j"], "Next row"],
-      [["k"], "Row before"],
+      [["k"], "Previous row"],
       [["Enter"], "Open the row"],
-      [["1", "…", "9"], "Of groups: label the row, or all that are chosen; the same again, or 0, clears it"],
-      [["b"], "Of groups: pin the row"],
+      [["1", "…", "9"], "In lists of groups: label the row or the selection; the same digit or 0 clears it"],
+      [["b"], "In lists of groups: pin the row"],
     ],
   },
   {
     title: "On a run",
     keys: [
-      [["p"], "Pause it, or resume it, with a reason"],
-      [["."], "Look further back: 15 minutes, an hour, six, a day, all of it"],
-      [["←", "→"], "On a chart: move the cursor; Ctrl C copies what is there"],
-      [["Enter"], "On a chart: what lies behind the point"],
+      [["p"], "Pause or resume, with a reason"],
+      [["."], "Extend the time range: 15 min, 1 h, 6 h, 1 d, entire run"],
+      [["←", "→"], "On a chart: move the cursor; Ctrl C copies the values"],
+      [["Enter"], "On a chart: show the details of the point"],
     ],
   },
   {
     title: "On a group or a fragment",
     keys: [
-      [["j", "k"], "Next group, group before"],
-      [["[", "]"], "Sequence, or fragment of its slot: before, next"],
-      [["c"], "Colour tokens by something else"],
-      [["n"], "Next surprising token, or end of an episode; p goes back"],
+      [["j", "k"], "Next or previous group"],
+      [["[", "]"], "Previous or next sequence, or fragment of the slot"],
+      [["c"], "Change the token colours"],
+      [["n"], "Next surprising token or end of an episode; p for the previous one"],
       [["x"], "Export the group"],
       [["Esc"], "Back to the list"],
-      [["1", "…", "9"], "Label the group; the same again, or 0, clears it"],
-      [["b", "m", "s"], "Pin the group, write a note on it, add it to a set"],
+      [["1", "…", "9"], "Label the group; the same digit or 0 clears it"],
+      [["b", "m", "s"], "Pin the group, edit its note, add it to a set"],
     ],
   },
 ];
@@ -74,10 +74,10 @@ function Part({ title, keys }: (typeof PARTS)[number]) {
   );
 }
 
-/** Every key that the deck knows. */
+/** All keyboard shortcuts. */
 export function Help({ onClose }: { onClose: () => void }) {
   return (
-    <Dialog onClose={onClose} title="Keyboard" size="xl">
+    <Dialog onClose={onClose} title="Keyboard shortcuts" size="xl">
       <div className="keys-columns">
         {PARTS.map((part) => (
           <Part key={part.title} {...part} />

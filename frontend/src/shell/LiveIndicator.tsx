@@ -12,26 +12,26 @@ function lookOf({ mode, silentMs }: LiveStatus): Look {
   const seconds = Math.floor(silentMs / 1000);
   switch (mode) {
     case "live":
-      return { sign: "●", text: "live", tone: "good", meaning: "Every change shows as it happens. Press l to let the page stand still." };
+      return { sign: "●", text: "live", tone: "good", meaning: "Changes appear as they happen. Press l to pause updates." };
     case "held":
-      return { sign: "❚❚", text: "held", tone: "held", meaning: "You let the page stand still; runs go on. Press l to see what is now." };
+      return { sign: "❚❚", text: "paused", tone: "held", meaning: "Updates are paused; runs continue. Press l to resume." };
     case "lagging":
-      return { sign: "◐", text: `lagging ${seconds} s`, tone: "held", meaning: "The server has been silent; numbers may be old." };
+      return { sign: "◐", text: `lagging ${seconds} s`, tone: "held", meaning: "No message from the server; values may be outdated." };
     case "polling":
       return {
         sign: "◐",
         text: "polling every 3 s",
         tone: "held",
-        meaning: "The live socket cannot open; the page asks every three seconds instead.",
+        meaning: "The WebSocket cannot open; data is refreshed every 3 s.",
       };
     default:
-      return { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The live socket is opening; numbers stay as they were." };
+      return { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The WebSocket is opening; values are not updated." };
   }
 }
 
 const LOOK_EVERY_MS = 2_000;
 
-/** How soon the newest change was painted: read while somebody looks, every two seconds. */
+/** Latency of the newest painted change, updated every 2 s while visible. */
 function NewestPainted() {
   const [painted, setPainted] = useState<Painted | null>(() => live.readPainted());
   useEffect(() => {
@@ -41,7 +41,7 @@ function NewestPainted() {
   return painted && <div data-painted={Math.round(painted.ms)}>{paintedText(painted)}</div>;
 }
 
-/** Say a change of mode to screen readers, at most every ten seconds. */
+/** Announce connection changes to screen readers, at most every 10 s. */
 function useCalm(text: string): string {
   const [calm, setCalm] = useState(text);
   const last = useRef(0);
@@ -56,7 +56,7 @@ function useCalm(text: string): string {
   return calm;
 }
 
-/** Whether the page is live; pressed, it stands still until it is pressed again. */
+/** The connection state; a click pauses or resumes updates. */
 export function LiveIndicator() {
   const status = useLiveStatus();
   const look = lookOf(status);

@@ -1,4 +1,4 @@
-/** Rolldeck's sign: a curve that learns. */
+/** Rolldeck's logo: a learning curve. */
 export function Mark({ size = 24 }: { size?: number }) {
   return (
     <svg width={size} height={size} viewBox="0 0 32 32" aria-hidden="true">

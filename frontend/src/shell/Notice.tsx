@@ -3,7 +3,7 @@ import { useNow } from "@/components/now";
 import { visible } from "@/format";
 import { useNotice } from "@/live/deck";
 
-/** What an operator tells everybody; nothing where there is nothing to tell, or no more. */
+/** The operators' notice to all users; hidden if there is none or it has expired. */
 export function Notice() {
   const notice = useNotice();
   const now = useNow();

@@ -1,7 +1,7 @@
 import { Link, useRouterState } from "@tanstack/react-router";
 import { PLACES, type Place } from "@/shell/places";
 
-/** Whether a page is the place, or lies below it and below no nearer place. */
+/** Whether a page is the place itself, or below it and below no more specific place. */
 function isWithin(path: string, place: Place): boolean {
   const below = (to: string) => path === to || path.startsWith(`${to}/`);
   if (place.isExact || place.to === "/") return path === place.to;
@@ -9,7 +9,7 @@ function isWithin(path: string, place: Place): boolean {
   return below(place.to) && !PLACES.some(({ to }) => to.length > place.to.length && below(to));
 }
 
-/** The places of the deck, always at hand. */
+/** The main navigation. */
 export function Rail() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   return (

@@ -19,12 +19,12 @@ import { usePalette } from "@/shell/palette/usePalette";
 import { PLACES } from "@/shell/places";
 import { Rail } from "@/shell/Rail";
 
-// Loaded once the page stands: whoever asks for it types at once.
+// Loaded after the page is ready: users type as soon as it opens.
 const loadPalette = async () => ({ default: (await import("@/shell/palette/Palette")).Palette });
 const Palette = lazy(loadPalette);
 const PALETTE_AFTER_MS = 1_500;
 
-/** Read anew what the page shows as soon as a server that was away is back. */
+/** Refetch the page's data when an unreachable server is back. */
 function useFreshAfterAbsence(): void {
   const { mode } = useLiveStatus();
   const queries = useQueryClient();
@@ -39,7 +39,7 @@ function useFreshAfterAbsence(): void {
   }, [mode, queries]);
 }
 
-/** Everything around a page: who is signed in, the header, the keys. */
+/** The frame of every page: session, header and keyboard shortcuts. */
 export function Shell() {
   const session = useQuery(sessionQuery);
   const navigate = useNavigate();
@@ -68,7 +68,7 @@ export function Shell() {
     if (authenticated) startLive();
   }, [authenticated, navigate]);
 
-  /** A tab of the run that was opened last; its own page takes these keys while it is open. */
+  /** Open a tab of the last opened run; on a run page its own shortcuts take precedence. */
   const openLast = (to: (typeof KEYED_TABS)[number]["to"]) => {
     const name = recentRuns()[0];
     void (name ? navigate({ to, params: { name } }) : navigate({ to: "/runs" }));
@@ -88,7 +88,7 @@ export function Shell() {
   if (session.isError) {
     return (
       <main className="page" id="main">
-        <ErrorState title="The deck does not answer" error={session.error} onRetry={() => void session.refetch()} />
+        <ErrorState title="The server does not respond" error={session.error} onRetry={() => void session.refetch()} />
       </main>
     );
   }
@@ -97,7 +97,7 @@ export function Shell() {
     <>
       <BrowserTab />
       <a href="#main" className="skip">
-        Skip to the content
+        Skip to content
       </a>
       <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
       <div className="deck">

@@ -1,12 +1,12 @@
-/** Read from an address which run it is about, before there is a router. Pure. */
+/** Parse the run from a URL before the router exists. Pure. */
 
 export type RunAddress = {
   name: string;
-  /** Empty: its overview. */
+  /** Empty for the overview. */
   tab: string;
 };
 
-/** Runs are lists as well (`/runs`), and are launched (`/runs/new`). */
+/** `/runs` is the list of runs, and `/runs/new` the launch form. */
 const RUN = /^\/runs\/(?!new\/?$)([^/]+)\/?(.*)$/;
 
 export function runAt(pathname: string): RunAddress | null {

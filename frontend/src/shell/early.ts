@@ -1,4 +1,4 @@
-/** Ask for what a page will need while its code is still on its way: no answer waits for another file. */
+/** Prefetch a page's data while its code is loading, so that requests and code load in parallel. */
 
 import { metricNamesQuery } from "@/api/compare";
 import { metricKeysQuery } from "@/api/metrics";
@@ -12,26 +12,26 @@ import { earlyCurvesQuery } from "@/pages/run/overview/asking";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import { type RunAddress, runAt } from "@/shell/addresses";
 
-/** What the router tells of a page before it is entered, left, or only pointed at. */
+/** The router's context when a page is entered, left or preloaded. */
 type Way<Search> = { cause: string; preload: boolean; search: Search };
 type WayToARun<Search> = Way<Search> & { params: { name: string } };
 
 const isEntered = ({ cause, preload }: Pick<Way<unknown>, "cause" | "preload">): boolean => cause === "enter" && !preload;
 
-/** For how long a topic is kept for the page that is on its way: it watches the topic itself then. */
+/** How long a topic is kept subscribed until the page subscribes itself. */
 const KEPT_MS = 15_000;
 
-/** Whether the server saw a session's cookie when it sent the page. */
+/** Whether the server saw a session cookie when it sent the page. */
 const hasSession = (): boolean => "session" in document.documentElement.dataset;
 
-/** Ask who is signed in, open the socket, and ask for the page of an address: before there is any code that draws. */
+/** Request the session and the page's data, and open the socket, before any rendering code is loaded. */
 export function askAhead({ pathname, search }: Pick<Location, "pathname" | "search">): void {
   const isSignedIn = hasSession();
   if (isSignedIn && pathname !== "/login") startLive();
   void queries
     .ensureQueryData(sessionQuery)
     .then(({ authenticated }) => (authenticated ? startLive : stopLive)())
-    .catch(() => undefined); // the page asks again, and says so
+    .catch(() => undefined); // The page requests it again and shows the error.
   if (!isSignedIn) return;
   for (const load of codeAt(pathname)) void load();
   const about = runAt(pathname);
@@ -41,30 +41,30 @@ export function askAhead({ pathname, search }: Pick<Location, "pathname" | "sear
 function askForRunAt({ name, tab }: RunAddress, search: string): void {
   const way = { cause: "enter", preload: false, params: { name }, search: {} };
   askForRun(way);
-  // An address that says more is read by the router.
+  // URLs with search parameters are left to the router.
   if (search) return;
   if (tab === "") askForCurves(way);
   if (tab === "metrics") askForMetrics(way);
 }
 
-/** Ask for all that a run's page shows live. */
+/** Prefetch the live data of a run page. */
 export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
   if (!isEntered(way)) return;
   const leave = live.watch(`run:${way.params.name}`, () => undefined);
   setTimeout(leave, KEPT_MS);
 }
 
-/** Ask for the curves of a run's overview. */
+/** Prefetch the overview charts of a run. */
 export function askForCurves(way: WayToARun<OverviewSearch>): void {
   if (isEntered(way)) void queries.prefetchQuery(earlyCurvesQuery(way.params.name, way.search));
 }
 
-/** Ask for the first names of a run's metrics. */
+/** Prefetch the first metric names of a run. */
 export function askForMetrics(way: WayToARun<{ q?: string; under?: string }>): void {
   if (isEntered(way)) void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? "", way.search.under ?? ""));
 }
 
-/** Ask for the runs that are compared, and at the same time for what was measured of them. */
+/** Prefetch the compared runs and, in parallel, their metrics. */
 export function askForCompared(way: Way<CompareSearch>): void {
   if (!isEntered(way)) return;
   for (const run of runsOf(way.search)) {

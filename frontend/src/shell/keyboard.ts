@@ -1,18 +1,18 @@
-/** Listen to single keys, but never while somebody types. */
+/** Single-key shortcuts, ignored while the user types. */
 
 import { useEffect, useRef } from "react";
 
 type Shortcuts = Record<string, () => void>;
 
 function isTyping(target: EventTarget | null): boolean {
-  // A box that is ticked takes no letters.
+  // Checkboxes and radio buttons take no text.
   if (target instanceof HTMLInputElement) return !/^(checkbox|radio|button|submit)$/.test(target.type);
   return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
 const SEQUENCE_MS = 1_000;
 
-/** Who listens, the innermost part of the page last: a key that it knows is its own. */
+/** Listeners, the innermost last; it takes precedence. */
 const listeners: { current: Shortcuts }[] = [];
 let first = "";
 let at = 0;
@@ -20,7 +20,7 @@ let at = 0;
 function listen(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("[role=dialog]")) return;
-  // A menu takes its keys itself, and is perhaps gone by now.
+  // A menu handles its own keys, and may already be unmounted.
   if (event.target instanceof Element && event.target.closest("[role=menu], [role=listbox]")) return;
   const pair = Date.now() - at < SEQUENCE_MS ? `${first} ${event.key}` : "";
   first = event.key;
@@ -35,7 +35,7 @@ function ownerOf(keys: string): (() => void) | undefined {
   return listeners.findLast(({ current }) => current[keys])?.current[keys];
 }
 
-/** Call a shortcut for a key (`?`) or two in a row (`g r`), unless a part further inside takes it. */
+/** Register shortcuts for a key (`?`) or two in sequence (`g r`); inner listeners take precedence. */
 export function useShortcuts(shortcuts: Shortcuts): void {
   const current = useRef(shortcuts);
   current.current = shortcuts;
@@ -49,12 +49,12 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   }, []);
 }
 
-/** Put the cursor into the page's filter, if it has one. */
+/** Focus the page's filter, if it has one. */
 export function focusFilter(): void {
   document.querySelector<HTMLInputElement>("[data-filter]")?.focus();
 }
 
-/** Put the focus on the link of the next row of the page's list, or of the one before; Enter opens it. */
+/** Focus the link of the next or previous row of the page's list; Enter opens it. */
 export function moveRow(by: 1 | -1): void {
   const links = [...document.querySelectorAll<HTMLElement>("[data-row] [data-open]")];
   const now = links.indexOf(document.activeElement as HTMLElement);

@@ -1,4 +1,4 @@
-/** Where one can go from anywhere: the rail, the menu of small screens and the keys read this table. */
+/** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
 
 import type { LinkProps } from "@tanstack/react-router";
 import { Bell, Boxes, House, KeyRound, type LucideIcon, Plus, Rows3, ScrollText, Server, Settings } from "lucide-react";
@@ -9,9 +9,9 @@ export type Place = {
   icon: LucideIcon;
   /** Pressed after `g`. */
   key: string;
-  /** Addresses of pages that are reached through this one. */
+  /** URL prefixes of pages below this place. */
   holds?: string[];
-  /** Only this very page is it, not the pages below it. */
+  /** Matches only the page itself, not those below it. */
   isExact?: boolean;
 };
 

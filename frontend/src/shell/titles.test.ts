@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { markOf, titleOf } from "./titles";
 
-it("calls each page by its own name, the narrowest word first", () => {
+it("names each page, most specific first", () => {
   expect(titleOf("/")).toBe("Home · Rolldeck");
   expect(titleOf("/runs/new")).toBe("Launch · Rolldeck");
   expect(titleOf("/compare")).toBe("Compare · Rolldeck");
@@ -10,13 +10,13 @@ it("calls each page by its own name, the narrowest word first", () => {
   expect(titleOf("/runs/my-run/groups/17")).toBe("Group 17 · my-run · Rolldeck");
 });
 
-it("keeps a name of any letters as text, and does not fall over a broken address", () => {
+it("handles any name and malformed URLs", () => {
   expect(titleOf("/runs/a%20%E2%80%AEb")).toBe("a ⟨U+202E⟩b · Rolldeck");
   expect(titleOf("/runs/%E0%A4%A")).toBe("%E0%A4%A · Rolldeck");
   expect(titleOf("/no/such/page")).toBe("Rolldeck");
 });
 
-it("says how many errors are open, in words and by its sign", () => {
+it("shows open errors in title and icon", () => {
   expect(titleOf("/runs", 2)).toBe("(2) Runs · Rolldeck");
   expect(markOf("live", 2)).toBe("mark-alert.svg");
   expect(markOf("live", 0)).toBe("mark.svg");

@@ -1,4 +1,4 @@
-/** Say what a page is called in the browser's tab, its history and its bookmarks, and which sign it has there. Pure. */
+/** The title of a page in the tab, the history and bookmarks, and the tab's icon. Pure. */
 
 import { visible } from "@/format";
 import type { LiveMode } from "@/live/connection";
@@ -12,7 +12,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Not everything behind a slash was written by a browser.
+    // The path may contain invalid percent-encoding.
     return text;
   }
 }
@@ -23,7 +23,7 @@ function partOf(part: string, id: string): string {
   return TABS.find(({ to }) => to === `/runs/$name/${part}`)?.label ?? "";
 }
 
-/** `Queue · my-run · Rolldeck`; errors that are open stand before it, to be seen among many tabs. */
+/** `Queue · my-run · Rolldeck`; prefixed with the number of open errors. */
 export function titleOf(pathname: string, errors = 0): string {
   const [, first = "", name = "", part = "", id = ""] = pathname.split("/");
   const place = PLACES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
@@ -33,7 +33,7 @@ export function titleOf(pathname: string, errors = 0): string {
   return errors > 0 ? `(${errors}) ${title}` : title;
 }
 
-/** The file of the sign in the tab: grey while the page asks instead of being told, dotted while an error is open. */
+/** The tab icon: grey without live updates, with a dot while an error alert is open. */
 export function markOf(mode: LiveMode, errors: number): "mark.svg" | "mark-alert.svg" | "mark-away.svg" {
   if (mode === "polling") return "mark-away.svg";
   return errors > 0 ? "mark-alert.svg" : "mark.svg";

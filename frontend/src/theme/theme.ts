@@ -1,4 +1,4 @@
-/** Set type, spacing and colour once; screens use roles, never raw colours. */
+/** The theme: type, spacing and colours; components use roles, never raw colours. */
 
 import { createTheme, type MantineColorsTuple } from "@mantine/core";
 
@@ -15,7 +15,7 @@ const deck: MantineColorsTuple = [
   "#2b3a85",
 ];
 
-/** Greys with a breath of blue, dark enough at the end for a control room at night. */
+/** Bluish greys, with dark ends for dark rooms. */
 const dark: MantineColorsTuple = [
   "#e3e6ec",
   "#b4bac6",
@@ -29,7 +29,7 @@ const dark: MantineColorsTuple = [
   "#0a0d12",
 ];
 
-// Help stands below its input, so that inputs of one row stand on one line.
+// Descriptions below the input, so that inputs of a row align.
 const below = { inputWrapperOrder: ["label", "input", "error", "description"] };
 
 export const theme = createTheme({
@@ -58,7 +58,7 @@ export const theme = createTheme({
     ...Object.fromEntries(
       ["InputWrapper", "TextInput", "PasswordInput", "Select", "Textarea"].map((name) => [name, { defaultProps: below }]),
     ),
-    // The first entry takes the focus: something between it and the menu is none of its entries.
+    // Focus the first entry: a placeholder element before it would take the focus.
     Menu: { defaultProps: { withInitialFocusPlaceholder: false } },
     Tooltip: { defaultProps: { openDelay: 200, multiline: true, maw: 340, withArrow: true } },
     Button: { defaultProps: { size: "sm" } },

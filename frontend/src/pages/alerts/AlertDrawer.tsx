@@ -21,12 +21,12 @@ import css from "./alerts.module.css";
 type Step = { at: string | null; what: string; who?: string; why?: string };
 
 function momentsOf(alert: AlertDetail): Step[] {
-  const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Still seen";
+  const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Last seen";
   const moments: Step[] = [
-    { at: alert.first_seen_at, what: "Raised" },
+    { at: alert.first_seen_at, what: "Fired" },
     { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
     { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
-    { at: alert.cleared_at, what: "Gone" },
+    { at: alert.cleared_at, what: "Cleared" },
     { at: alert.resolved_at, what: "Resolved", who: alert.resolved_by, why: alert.resolved_reason },
   ];
   return moments.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
@@ -53,14 +53,14 @@ function History({ alert }: { alert: AlertDetail }) {
 
 function Deliveries({ rows }: { rows: AlertDelivery[] }) {
   if (rows.length === 0)
-    return <p className="faint small">Nobody was told when it changed: no webhook and no mailbox is set, or it was silenced.</p>;
+    return <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was silenced.</p>;
   return (
     <div className="table-scroll">
-      <table className="table" aria-label="Whom it was told">
+      <table className="table" aria-label="Notifications">
         <thead>
           <tr>
-            <th scope="col">Whom</th>
-            <th scope="col">Told</th>
+            <th scope="col">Receiver</th>
+            <th scope="col">Sent</th>
             <th scope="col">Outcome</th>
             <th scope="col" className="num">
               Attempts
@@ -89,7 +89,7 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
   );
 }
 
-/** What a person does about an alert, with a reason. */
+/** Actions on an alert, with a reason. */
 function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => void }) {
   const deed = useDeed();
   const mayOperate = useMayOperate();
@@ -99,12 +99,12 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
   const why = mayOperate ? undefined : TAKES_OPERATOR;
   return (
     <div className={css.decide}>
-      {deed.error && <ErrorState title="It was not done" error={deed.error} />}
+      {deed.error && <ErrorState title="Action failed" error={deed.error} />}
       {alert.state !== "resolved" && (
         <>
           <Textarea
             label="Reason"
-            description="Kept with your name, here and in the audit."
+            description="Recorded with your name, here and in the audit log."
             autosize
             minRows={2}
             maxLength={2000}
@@ -113,7 +113,12 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
             onChange={(event) => setReason(event.currentTarget.value)}
           />
           <Group justify="flex-end" mt="sm">
-            <Button variant="default" disabled={!mayOperate} onClick={onSilence} title={why ?? "Tell nobody of such alerts for a while."}>
+            <Button
+              variant="default"
+              disabled={!mayOperate}
+              onClick={onSilence}
+              title={why ?? "Suspend notifications for alerts like this."}
+            >
               Silence…
             </Button>
             <Button
@@ -121,7 +126,7 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
               disabled={!mayOperate}
               loading={doing("resolve")}
               onClick={() => act("resolve")}
-              title={why ?? "It is over, or need not be told: it is not raised again while it holds."}
+              title={why ?? "Closes the alert. It does not fire again while the condition holds."}
             >
               Resolve
             </Button>
@@ -130,7 +135,7 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
                 disabled={!mayOperate}
                 loading={doing("acknowledge")}
                 onClick={() => act("acknowledge")}
-                title={why ?? "You have seen it and are at it."}
+                title={why ?? "Marks the alert as being worked on."}
               >
                 Acknowledge
               </Button>
@@ -142,14 +147,14 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
   );
 }
 
-/** One alert: what to do about it, what was done, and whom it was told. */
+/** One alert: actions, history and notifications. */
 export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
   const { data: alert, error } = useQuery(alertQuery(id));
   const [isSilencing, setSilencing] = useState(false);
   const place = alert && placeOf(alert);
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(alert?.title ?? "Alert")}>
-      {error && <ErrorState title="This alert cannot be shown" error={error} />}
+      {error && <ErrorState title="Alert unavailable" error={error} />}
       {!alert && !error && <Skeletons heights={[90, 140]} />}
       {alert && (
         <>
@@ -159,29 +164,29 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
           {place && (
             <PlaceLink to={place} className={css.look}>
-              Look at it →
+              View →
             </PlaceLink>
           )}
           {alert.kind === "rule" && (
             <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>
-              The rule →
+              Rule →
             </Link>
           )}
           {alert.silenced_until && (
             <p className="small held">
-              Silenced: nobody is told of it until <Moment at={alert.silenced_until} />.{" "}
+              Silenced: no notifications until <Moment at={alert.silenced_until} />.{" "}
               <Link to="/alerts" search={{ view: "silences" }}>
                 All silences
               </Link>
             </p>
           )}
           {alert.state === "resolved" && !alert.cleared_at && (
-            <p className="small held">It still holds. It is told again only when it has gone and come back.</p>
+            <p className="small held">The condition still holds. It notifies again only after it has cleared and returned.</p>
           )}
           <Decide alert={alert} onSilence={() => setSilencing(true)} />
           <h3>History</h3>
           <History alert={alert} />
-          <h3>Whom it was told</h3>
+          <h3>Notifications</h3>
           <Deliveries rows={alert.deliveries} />
           {isSilencing && (
             <SilenceDialog

@@ -42,8 +42,8 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
         </button>
         <div className="small soft">
           {visible(alert.title)}
-          {alert.state === "acknowledged" && ` · ${visible(alert.acknowledged_by)} is at it`}
-          {alert.silenced_until && <span title={utc(alert.silenced_until)}> · told to nobody for a while</span>}
+          {alert.state === "acknowledged" && ` · acknowledged by ${visible(alert.acknowledged_by)}`}
+          {alert.silenced_until && <span title={utc(alert.silenced_until)}> · notifications silenced</span>}
           {alert.acknowledged_reason && alert.state === "acknowledged" && `: “${visible(alert.acknowledged_reason)}”`}
         </div>
       </td>
@@ -53,13 +53,13 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
             {alert.run}
           </Link>
         ) : (
-          <span className="faint">the deck</span>
+          <span className="faint">deployment</span>
         )}
       </td>
       <td className="num soft">
         <Age at={alert.first_seen_at} suffix=" ago" />
       </td>
-      <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">not yet</span>}</td>
+      <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">active</span>}</td>
       <td className="num wide-only">{number(alert.times_seen)}</td>
     </tr>
   );
@@ -79,7 +79,7 @@ function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: Alerts
       <TextInput
         size="xs"
         label="Run"
-        placeholder="its whole name"
+        placeholder="full name"
         value={asked.run ?? ""}
         onChange={(event) => onAsk({ run: event.currentTarget.value })}
       />
@@ -109,24 +109,24 @@ function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: Alerts
 function Nothing({ asked }: { asked: AskedAlerts }) {
   const isFiltered = Object.values(asked).some(Boolean);
   return isFiltered ? (
-    <EmptyState title="No such alert">
-      Take a word out of the boxes above, or look at{" "}
+    <EmptyState title="No matching alerts">
+      Remove a filter above, or show{" "}
       <Link to="/alerts" search={{ state: "all" }}>
-        all of them
+        all alerts
       </Link>
       .
     </EmptyState>
   ) : (
-    <EmptyState title="Nothing is wrong" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve">
-      A run that fails, a silent fleet, a quarantined batch, a full disk: each shows here within seconds, and goes when it is over. Have a
-      webhook told as well:
+    <EmptyState title="No open alerts" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve">
+      Failed runs, silent fleets, quarantined batches, full disks: each alert fires within seconds and resolves when its condition clears.
+      To send notifications to a webhook:
     </EmptyState>
   );
 }
 
 type Props = { asked: AskedAlerts; opened: number | undefined; look: (changes: AlertsSearch, replace?: boolean) => void };
 
-/** What is wrong, and what was, newest first. */
+/** Alerts, newest first. */
 export function AlertList({ asked, opened, look }: Props) {
   const pages = useInfiniteQuery(alertsQuery(asked));
   const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
@@ -144,7 +144,7 @@ export function AlertList({ asked, opened, look }: Props) {
         </div>
         <Filters asked={asked} onAsk={look} />
         {pages.isPending && <Skeletons heights={[260]} />}
-        {pages.isError && <ErrorState title="The alerts cannot be shown" error={pages.error} onRetry={() => void pages.refetch()} />}
+        {pages.isError && <ErrorState title="Alerts unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
         {pages.isSuccess && rows.length === 0 && <Nothing asked={asked} />}
         {rows.length > 0 && (
           <div className="table-scroll">
@@ -154,7 +154,7 @@ export function AlertList({ asked, opened, look }: Props) {
                   <th scope="col" className="wide-only">
                     State
                   </th>
-                  <th scope="col">What</th>
+                  <th scope="col">Alert</th>
                   <th scope="col" className="wide-only">
                     Run
                   </th>
@@ -162,9 +162,9 @@ export function AlertList({ asked, opened, look }: Props) {
                     Since
                   </th>
                   <th scope="col" className="num wide-only">
-                    Over
+                    Cleared
                   </th>
-                  <th scope="col" className="num wide-only" title="How often it happened; what holds on counts once">
+                  <th scope="col" className="num wide-only" title="Number of times the alert fired; a continuous condition counts once">
                     Times
                   </th>
                 </tr>

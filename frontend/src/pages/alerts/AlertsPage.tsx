@@ -18,7 +18,7 @@ const PARTS = [
   { value: "silences", label: "Silences" },
 ];
 
-/** What is wrong and who is at it; what raises alerts, and what keeps them still. */
+/** The alerts page: alerts, rules and silences. */
 export function AlertsPage() {
   const { alert: opened, view, rule, ...asked } = useSearch({ from: "/shell/alerts" });
   const navigate = useNavigate({ from: "/alerts" });
@@ -30,7 +30,7 @@ export function AlertsPage() {
     <>
       <div className="page-title">
         <h1>Alerts</h1>
-        <SegmentedControl size="xs" aria-label="Part of the page" data={PARTS} value={view ?? ALERTS} onChange={show} />
+        <SegmentedControl size="xs" aria-label="View" data={PARTS} value={view ?? ALERTS} onChange={show} />
         <span className="spacer" />
         {summary && (
           <span className="soft small" data-summary>

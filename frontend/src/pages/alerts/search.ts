@@ -1,22 +1,22 @@
-/** Read what the address of the alerts asks for. Pure. */
+/** Parse the URL of the alerts page. Pure. */
 
 import { type AskedAlerts, KINDS, STATES } from "@/api/alerts";
 
 export const VIEWS = ["rules", "silences"] as const;
 
 export type AlertsSearch = AskedAlerts & {
-  /** What of the page is shown; absent: the alerts. */
+  /** The selected view; defaults to the alerts. */
   view?: (typeof VIEWS)[number];
-  /** The rule that is open in its dialog; of the rules. */
+  /** The rule open in its dialog. */
   rule?: number | "new";
-  /** The alert that is open in the drawer. */
+  /** The alert open in the drawer. */
   alert?: number;
 };
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" || typeof value === "number" ? String(value) || undefined : undefined;
 
-/** Whatever the address holds, only what can be asked comes out. */
+/** Parse search parameters; invalid values are dropped. */
 export function alertsSearch(search: Record<string, unknown>): AlertsSearch {
   const alert = Number(search.alert);
   const view = VIEWS.find((each) => each === search.view);

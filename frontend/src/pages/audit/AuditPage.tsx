@@ -9,25 +9,25 @@ import { LongText } from "@/components/LongText";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useChangeFeed } from "@/live/changeFeed";
 import { usePart } from "@/live/live";
-import { useNews } from "@/live/news";
 import { changesIn } from "@/pages/audit/changes";
 import css from "./audit.module.css";
 
-/** However much happens, the list is not read oftener. */
+/** Minimum interval between refetches of the list. */
 const NEWS_MS = 5_000;
 
 const BOXES: { name: keyof Omit<Asked, "people">; label: string; hint: string }[] = [
-  { name: "text", label: "Text", hint: "in what happened or why" },
-  { name: "actor", label: "Who", hint: "user:ada, token:7" },
-  { name: "run", label: "Run", hint: "its whole name" },
+  { name: "text", label: "Text", hint: "in the event or reason" },
+  { name: "actor", label: "Actor", hint: "user:ada, token:7" },
+  { name: "run", label: "Run", hint: "full name" },
   { name: "kind", label: "Kind", hint: "status, tagged …" },
-  { name: "request", label: "Request", hint: "its id" },
+  { name: "request", label: "Request", hint: "request ID" },
 ];
 
 function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) {
   const changes = changesIn(row.details);
-  // A person, a token; a part of the platform has no sort but its name.
+  // The actor type, such as user or token; components of the platform have none.
   const sort = row.actor.split(":")[0] ?? "";
   return (
     <tr data-row>
@@ -35,7 +35,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
         <Age at={row.at} suffix=" ago" />
       </td>
       <td className={css.who}>
-        <button type="button" className={css.ask} title={`Only what ${row.actor} did`} onClick={() => onAsk({ actor: row.actor })}>
+        <button type="button" className={css.ask} title={`Show only changes by ${row.actor}`} onClick={() => onAsk({ actor: row.actor })}>
           {visible(row.actor_name)}
         </button>
         {sort !== row.actor_name && <div className="tiny faint">{visible(sort)}</div>}
@@ -46,7 +46,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
             {row.run}
           </Link>
         ) : (
-          <span className="faint">the deck</span>
+          <span className="faint">deployment</span>
         )}
       </td>
       <td className={`anywhere ${css.what}`}>
@@ -77,7 +77,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
           <button
             type="button"
             className={`${css.ask} ${css.id}`}
-            title="All that this request brought about"
+            title="Show all changes of this request"
             onClick={() => onAsk({ request: row.request_id })}
           >
             {visible(row.request_id.slice(0, 8))}
@@ -91,7 +91,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
 export function AuditPage() {
   const asked = useSearch({ from: "/shell/audit" });
   const navigate = useNavigate({ from: "/audit" });
-  const rereadMs = useNews(usePart("audit", "audit")?.newest, NEWS_MS, ["audit"]);
+  const rereadMs = useChangeFeed(usePart("audit", "audit")?.newest, NEWS_MS, ["audit"]);
   const pages = useInfiniteQuery({ ...auditQuery(asked), refetchInterval: rereadMs });
   const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
   const ask = (changes: Asked) =>
@@ -104,7 +104,7 @@ export function AuditPage() {
     <>
       <div className="page-title">
         <h1>Audit</h1>
-        <span className="soft small">Who changed what, when and why. Nothing here is ever changed or deleted.</span>
+        <span className="soft small">All changes with author, time and reason. Entries are never changed or deleted.</span>
         <span className="spacer" />
         <Button component="a" variant="default" size="compact-sm" href={`/api/audit.csv?${address}`} download>
           CSV
@@ -125,25 +125,25 @@ export function AuditPage() {
           ))}
           <Checkbox
             size="xs"
-            label="Only people and tokens"
+            label="Only users and tokens"
             checked={asked.people === "1"}
             onChange={(event) => ask({ people: event.currentTarget.checked ? "1" : undefined })}
           />
         </div>
         {pages.isPending && <Skeletons heights={[260]} />}
-        {pages.isError && <ErrorState title="The audit cannot be shown" error={pages.error} onRetry={() => void pages.refetch()} />}
-        {pages.isSuccess && rows.length === 0 && <EmptyState title="Nothing of this kind">Take a word out of the boxes above.</EmptyState>}
+        {pages.isError && <ErrorState title="Audit log unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
+        {pages.isSuccess && rows.length === 0 && <EmptyState title="No matching entries">Remove a filter above.</EmptyState>}
         {rows.length > 0 && (
           <div className="table-scroll">
             <table className="table">
               <thead>
                 <tr>
-                  <th scope="col">When</th>
-                  <th scope="col">Who</th>
+                  <th scope="col">Time</th>
+                  <th scope="col">Actor</th>
                   <th scope="col" className="wide-only">
                     Run
                   </th>
-                  <th scope="col">What and why</th>
+                  <th scope="col">Change and reason</th>
                   <th scope="col" className="wide-only">
                     Kind, request
                   </th>

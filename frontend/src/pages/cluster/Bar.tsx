@@ -4,7 +4,7 @@ import css from "./cluster.module.css";
 
 type Props = { label: string; used: number | null | undefined; total: number | null | undefined; text: string; warnAt?: number };
 
-/** How much of something is taken; says so in words, too. */
+/** A usage bar, with the usage as text. */
 export function Bar({ label, used, total, text, warnAt = 0.9 }: Props) {
   const part = share(used, total);
   if (part === null) return <span>{text}</span>;

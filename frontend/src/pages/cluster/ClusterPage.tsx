@@ -17,9 +17,9 @@ import { Tables } from "@/pages/cluster/Tables";
 import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
 
-/** The deck is looked at every five seconds; after so long without a word nobody looks. */
+/** The cluster is polled every 5 s; without data for this long it counts as stale. */
 const SILENT_MS = 20_000;
-/** A worker looks at Ray when somebody looks here, else once a minute. */
+/** A worker polls Ray while the page is open, else once a minute. */
 const RAY_PROOF_SECONDS = 90;
 
 function Database({ part }: { part: DatabasePart }) {
@@ -41,13 +41,13 @@ function Database({ part }: { part: DatabasePart }) {
             text={`${number(part.connections)} of ${number(part.connections_at_most)}`}
           />,
         ],
-        ["At work", number(part.active)],
+        ["Active", number(part.active)],
         ["Idle in a transaction", number(part.idle_in_transaction)],
-        ["Oldest transaction", part.oldest_transaction_seconds == null ? "none open" : duration(part.oldest_transaction_seconds)],
-        ["Size", part.size_bytes == null ? "takes too long to count" : bytes(part.size_bytes)],
+        ["Oldest transaction", part.oldest_transaction_seconds == null ? "none" : duration(part.oldest_transaction_seconds)],
+        ["Size", part.size_bytes == null ? "not available" : bytes(part.size_bytes)],
         ["Replicas", part.replicas ? number(part.replicas) : "none"],
-        ["Oldest xmin", part.oldest_xmin_transactions == null ? "not told" : `${count(part.oldest_xmin_transactions)} transactions`],
-        ["Write-ahead log", part.wal_bytes == null ? "not told" : bytes(part.wal_bytes)],
+        ["Oldest xmin", part.oldest_xmin_transactions == null ? "not available" : `${count(part.oldest_xmin_transactions)} transactions`],
+        ["Write-ahead log", part.wal_bytes == null ? "not available" : bytes(part.wal_bytes)],
       ]}
     />
   );
@@ -65,10 +65,10 @@ function Broker({ part }: { part: BrokerPart }) {
       className="span-4"
       facts={[
         ["Version", part.version ?? "–"],
-        ["Memory", <Bar key="bar" label="Memory of the broker" used={part.memory_bytes} total={part.memory_at_most_bytes} text={text} />],
+        ["Memory", <Bar key="bar" label="Broker memory" used={part.memory_bytes} total={part.memory_at_most_bytes} text={text} />],
         ["Clients", number(part.clients)],
-        ["Jobs that wait", number(part.waiting_jobs)],
-        ["Up for", duration(part.uptime_seconds)],
+        ["Queued jobs", number(part.waiting_jobs)],
+        ["Uptime", duration(part.uptime_seconds)],
       ]}
     />
   );
@@ -78,13 +78,13 @@ function Storage({ part }: { part: StoragePart }) {
   const used = part.total_bytes != null && part.free_bytes != null ? part.total_bytes - part.free_bytes : null;
   return (
     <PartPanel
-      title="Storage of payloads"
+      title="Payload storage"
       part={part}
       address={part.place}
       className="span-4"
       facts={[
-        ["Kind", part.kind === "s3" ? "a bucket" : "files"],
-        ["Payloads kept", bytes(part.kept_bytes)],
+        ["Kind", part.kind === "s3" ? "bucket" : "files"],
+        ["Stored payloads", bytes(part.kept_bytes)],
         ...(part.kind === "files"
           ? ([
               [
@@ -97,7 +97,7 @@ function Storage({ part }: { part: StoragePart }) {
                   text={`${bytes(part.free_bytes)} free of ${bytes(part.total_bytes)}`}
                 />,
               ],
-              ["Pushes are refused below", `${bytes(part.keep_free_bytes)} free`],
+              ["Minimum free space", `${bytes(part.keep_free_bytes)}`],
             ] as [string, ReactNode][])
           : []),
       ]}
@@ -114,13 +114,13 @@ function Ray({ data: { ray: part, placements, cordons } }: { data: Cluster }) {
       : [
           ["Nodes alive", `${alive.length} of ${part.nodes.length}`],
           ["CPUs reserved", `${number(sum("cpus_used"))} of ${number(sum("cpus"))}`],
-          ["GPUs reserved", sum("gpus") > 0 ? `${number(sum("gpus_used"))} of ${number(sum("gpus"))}` : "there are none"],
+          ["GPUs reserved", sum("gpus") > 0 ? `${number(sum("gpus_used"))} of ${number(sum("gpus"))}` : "none"],
         ];
   return (
     <PartPanel title="Ray" part={part} address={part.address} proofSeconds={RAY_PROOF_SECONDS} className="span-12" facts={facts}>
       {part.state === "absent" && (
         <p className="soft small">
-          Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.
+          Outside runs need no Ray cluster. Set <code>RAY_ADDRESS</code> to launch fleets on one.
         </p>
       )}
       <Topology nodes={part.nodes} placements={placements} cordons={cordons} />
@@ -128,7 +128,7 @@ function Ray({ data: { ray: part, placements, cordons } }: { data: Cluster }) {
   );
 }
 
-/** What the deck is made of, and whether each part of it lives. */
+/** The parts of the deployment and their health. */
 export function ClusterPage() {
   const { cluster: data, refused } = useCluster();
   const now = useNow();
@@ -148,27 +148,24 @@ export function ClusterPage() {
         <span className="spacer" />
         {data && (
           <span className="faint tiny">
-            looked at <Age at={data.at} suffix=" ago" />
+            updated <Age at={data.at} suffix=" ago" />
           </span>
         )}
       </div>
-      {refused && !data && <ErrorState title="The cluster cannot be shown" error={refused} />}
+      {refused && !data && <ErrorState title="Cluster unavailable" error={refused} />}
       {data && now - Date.parse(data.at) > SILENT_MS && (
-        <ErrorState
-          title="The deck does not say how it is just now; this is what it last said"
-          error={`It was looked at ${dayAndClock(data.at)}.`}
-        />
+        <ErrorState title="Cluster status is out of date" error={`Last updated ${dayAndClock(data.at)}.`} />
       )}
       {!data && !refused && <Skeletons heights={[190, 190, 150]} />}
       {data && (
         <div className="charts">
           <Panel
             title="Processes"
-            note={`each says every ${number(data.process_word_seconds)} s that it lives; gone ones show for an hour`}
+            note={`heartbeat every ${number(data.process_word_seconds)} s; exited processes are listed for an hour`}
             className="span-12"
           >
             {data.jobs.state !== "up" && (
-              <p className={`held small ${css.problem}`}>Background jobs: {data.jobs.problem || "nobody answers"}.</p>
+              <p className={`held small ${css.problem}`}>Background jobs: {data.jobs.problem || "no response"}.</p>
             )}
             <Processes cluster={data} />
           </Panel>

@@ -8,11 +8,11 @@ import { visible } from "@/format";
 import { emptied, type Place } from "@/pages/cluster/topology";
 
 const EMPTY = [
-  "Workers of every run that are there finish and send what they have begun, end, and begin anew on other machines",
-  "where there is room. No worker and no manager of this deck is placed there until it is let in again.",
-  "A manager that is there stays as long as its machine. What others run on the cluster is not touched.",
+  "Workers of all runs on this machine finish and send their current work, exit, and restart on other machines",
+  "with free resources. No new workers or managers of this deployment are placed on it until it is uncordoned.",
+  "A manager on the machine keeps running there. Other workloads of the cluster are not affected.",
 ].join(" ");
-const LET_IN = "Workers and managers may be placed there again. Whoever has moved stays where they are.";
+const LET_IN = "New workers and managers may be placed on the machine again. Moved workers stay where they are.";
 
 function State({ cordon }: { cordon: MachineCordon }) {
   const isApplied = cordon.workers === 0;
@@ -30,10 +30,10 @@ function State({ cordon }: { cordon: MachineCordon }) {
   );
 }
 
-/** Empty a machine, or let it in again; what was asked, and how far that is. */
+/** Cordon or uncordon a machine, with its cordon and the remaining workers. */
 export function CordonMachine({ place: { node, host, cordon } }: { place: Place }) {
   const mayAdminister = useMayAdminister();
-  // What the button was pressed for: somebody else may be faster.
+  // The action of the dialog; the cordon may change meanwhile.
   const [open, setOpen] = useState<"" | "cordon" | "lift">("");
   const ask = useCordonMachine();
   const id = cordon?.node ?? (node?.alive ? node.node : undefined);
@@ -41,9 +41,9 @@ export function CordonMachine({ place: { node, host, cordon } }: { place: Place 
   const name = visible(host) || id.slice(0, 12);
   const lifts = open === "lift";
   const help = cordon
-    ? "Have workers and managers placed there again."
-    : "Let workers that are there finish and move, and place nobody there.";
-  const words = cordon ? "Let it in again…" : "Cordon…";
+    ? "Allow new workers and managers on this machine again."
+    : "Move workers off this machine and place no new ones on it.";
+  const words = cordon ? "Uncordon…" : "Cordon…";
   return (
     <>
       {cordon && <State cordon={cordon} />}
@@ -60,11 +60,11 @@ export function CordonMachine({ place: { node, host, cordon } }: { place: Place 
       </Tooltip>
       {open && (
         <ReasonDialog
-          title={lifts ? `Let ${name} in again` : `Cordon ${name}`}
+          title={lifts ? `Uncordon ${name}` : `Cordon ${name}`}
           asking={ask}
-          refused="The machine stays as it is"
-          keptIn="Shown on the machine's tile and kept in the audit."
-          submit={lifts ? "Let it in" : "Cordon it"}
+          refused="Machine not changed"
+          keptIn="Shown on the machine's tile and recorded in the audit log."
+          submit={lifts ? "Uncordon" : "Cordon"}
           needsReason={!lifts}
           onSubmit={(reason) => ask.mutate({ node: id, reason, lifts }, { onSuccess: () => setOpen("") })}
           onClose={() => setOpen("")}

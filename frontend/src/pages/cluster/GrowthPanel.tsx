@@ -9,7 +9,7 @@ import css from "./cluster.module.css";
 
 const DAY_SECONDS = 86_400;
 
-/** How the deck grows, and when its disk will be full at that rate. */
+/** Growth of the deployment, and the time until its disk is full at the current rate. */
 export function GrowthPanel({ growth }: { growth: Growth }) {
   const { disk } = growth;
   const isSoon = disk.state === "below" || (disk.seconds_left != null && disk.seconds_left < DAY_SECONDS);
@@ -19,7 +19,7 @@ export function GrowthPanel({ growth }: { growth: Growth }) {
       note={
         growth.since ? (
           <>
-            samples of a minute, since <Age at={growth.since} suffix=" ago" />
+            one-minute samples since <Age at={growth.since} suffix=" ago" />
           </>
         ) : undefined
       }
@@ -39,19 +39,19 @@ export function GrowthPanel({ growth }: { growth: Growth }) {
           <dt>Database</dt>
           <dd>{anHour(growth.database_bytes_per_hour)}</dd>
           <dd>
-            <Spark values={growth.database_bytes} label="Size of the database" />
+            <Spark values={growth.database_bytes} label="Database size" />
           </dd>
         </div>
         <div>
-          <dt>Free room on the disk</dt>
+          <dt>Free disk space</dt>
           <dd>{anHour(disk.per_hour)}</dd>
           <dd>
-            <Spark values={growth.disk_free_bytes} label="Free room on the disk" />
+            <Spark values={growth.disk_free_bytes} label="Free disk space" />
           </dd>
         </div>
         <div>
           <dt>Write-ahead log written</dt>
-          <dd>{growth.wal_bytes_per_hour == null ? "–" : `${bytes(growth.wal_bytes_per_hour)} an hour`}</dd>
+          <dd>{growth.wal_bytes_per_hour == null ? "–" : `${bytes(growth.wal_bytes_per_hour)} per hour`}</dd>
         </div>
       </dl>
     </Panel>

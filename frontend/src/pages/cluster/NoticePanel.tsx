@@ -11,7 +11,7 @@ import css from "./cluster.module.css";
 
 const LONGEST = 300;
 
-/** Tell everybody something, on every page. */
+/** Set a notice that is shown on every page. */
 export function NoticePanel() {
   const mayOperate = useMayOperate();
   const notice = useNotice();
@@ -24,12 +24,12 @@ export function NoticePanel() {
   return (
     <Panel
       title="Notice"
-      note="stands above every page, for everybody"
+      note="shown above every page, to all users"
       className="span-12"
       aside={
-        <Tooltip label={mayOperate ? "Say what is going to happen to the deck, and until when." : TAKES_OPERATOR}>
+        <Tooltip label={mayOperate ? "Announce maintenance or other events, with an optional end time." : TAKES_OPERATOR}>
           <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setOpen("set")}>
-            {notice ? "Change it" : "Tell everybody"}
+            {notice ? "Edit notice" : "Set notice"}
           </Button>
         </Tooltip>
       }
@@ -43,24 +43,24 @@ export function NoticePanel() {
                 until <Moment at={notice.until} />
               </>
             ) : (
-              "until it is taken down"
+              "no end time"
             )}
             , by {visible(notice.set_by)}
             {notice.reason && `: ${visible(notice.reason)}`}
           </span>{" "}
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen("clear")}>
-            Take it down
+            Remove notice
           </Button>
         </p>
       ) : (
-        <p className={`soft small ${css.problem}`}>Nobody is told anything.</p>
+        <p className={`soft small ${css.problem}`}>No notice is set.</p>
       )}
       {open === "set" && (
         <ReasonDialog
-          title="Tell everybody"
+          title="Set notice"
           asking={set}
-          refused="Nobody is told"
-          submit="Tell everybody"
+          refused="Notice not set"
+          submit="Set notice"
           isReady={text.trim() !== ""}
           onSubmit={(reason) =>
             set.mutate({ text: text.trim(), reason, until: until ? new Date(until).toISOString() : null }, { onSuccess: close })
@@ -69,7 +69,7 @@ export function NoticePanel() {
         >
           <TextInput
             label="Notice"
-            description="Every page shows it until it is over or taken down."
+            description="Shown on every page until it expires or is removed."
             value={text}
             maxLength={LONGEST}
             data-autofocus
@@ -79,7 +79,7 @@ export function NoticePanel() {
             mt="md"
             type="datetime-local"
             label="Until"
-            description="By this browser's clock; empty: until it is taken down."
+            description="In this browser's time zone; empty: until removed."
             value={until}
             onChange={(event) => setUntil(event.currentTarget.value)}
           />
@@ -87,14 +87,14 @@ export function NoticePanel() {
       )}
       {open === "clear" && (
         <ReasonDialog
-          title="Take the notice down"
+          title="Remove notice"
           asking={clear}
-          refused="The notice stays"
-          submit="Take it down"
+          refused="Notice not removed"
+          submit="Remove notice"
           onSubmit={(reason) => clear.mutate(reason, { onSuccess: close })}
           onClose={close}
         >
-          <p>No page shows it any more.</p>
+          <p>The notice is removed from every page.</p>
         </ReasonDialog>
       )}
     </Panel>

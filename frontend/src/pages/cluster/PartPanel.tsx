@@ -5,7 +5,7 @@ import { StateChip } from "@/components/StateChip";
 import { visible } from "@/format";
 import css from "./cluster.module.css";
 
-/** Between two looks of the page, and a look that hangs. */
+/** Covers two polling intervals and a slow poll. */
 const PROOF_SECONDS = 20;
 
 type Fact = [term: string, value: ReactNode];
@@ -19,7 +19,7 @@ type Props = {
   children?: ReactNode;
 };
 
-/** One server that the deck uses: how it is, since when that is known, and its figures. */
+/** A backing service: state, last check and figures. */
 export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SECONDS, className, children }: Props) {
   const isOld = part.state !== "up" && part.proven_at !== null;
   return (
@@ -29,7 +29,7 @@ export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SE
       aside={<StateChip state={part.state} provenAt={part.proven_at} allowedSeconds={proofSeconds} reason={part.problem} />}
     >
       {part.problem && <p className={`small ${part.state === "absent" ? "soft" : "held"} ${css.problem}`}>{visible(part.problem)}</p>}
-      {isOld && facts.length > 0 && <p className={`small faint ${css.problem}`}>As it was when it last answered:</p>}
+      {isOld && facts.length > 0 && <p className={`small faint ${css.problem}`}>Values of the last successful check:</p>}
       {facts.length > 0 && (part.state === "up" || isOld) && (
         <dl className={css.facts} data-old={isOld || undefined}>
           {facts.map(([term, value]) => (
@@ -40,7 +40,7 @@ export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SE
           ))}
           {address && (
             <div className={css.where}>
-              <dt>Where</dt>
+              <dt>Address</dt>
               <dd className="mono small">{visible(address)}</dd>
             </div>
           )}

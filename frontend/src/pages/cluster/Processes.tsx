@@ -14,7 +14,7 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
   return (
     <>
       {active === null ? (
-        <span className="faint">did not say</span>
+        <span className="faint">unknown</span>
       ) : active.length === 0 ? (
         <span className="soft">idle</span>
       ) : (
@@ -31,13 +31,13 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
         ))
       )}
       <div className="faint small">
-        {number(row.concurrency)} at once · {row.queues.length === 1 ? "queue" : "queues"} {row.queues.map(visible).join(", ") || "–"}
+        {number(row.concurrency)} concurrent · {row.queues.length === 1 ? "queue" : "queues"} {row.queues.map(visible).join(", ") || "–"}
       </div>
     </>
   );
 }
 
-/** Every process of the deck, by its own last word. */
+/** The processes of the deployment, by their last heartbeat. */
 export function Processes({ cluster }: { cluster: Cluster }) {
   const kinds: Kind[] = [
     { role: "web", rows: cluster.web },
@@ -46,8 +46,8 @@ export function Processes({ cluster }: { cluster: Cluster }) {
   ];
   if (kinds.every(({ rows }) => rows.length === 0)) {
     return (
-      <EmptyState title="No process has said that it lives" command="python manage.py up">
-        Web servers, workers and the clock write a line every few seconds once they are started by this command or by Compose.
+      <EmptyState title="No heartbeats received" command="python manage.py up">
+        Web servers, workers and schedulers send heartbeats once started, with this command or with Compose.
       </EmptyState>
     );
   }
@@ -59,7 +59,7 @@ export function Processes({ cluster }: { cluster: Cluster }) {
             <th scope="col">Process</th>
             <th scope="col">State</th>
             <th scope="col" className="wide-only">
-              At work on
+              Current job
             </th>
             <th scope="col" className="num wide-only">
               Memory

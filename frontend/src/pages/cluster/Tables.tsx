@@ -3,7 +3,7 @@ import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
 import { bytes, count, percent, visible } from "@/format";
 
-/** More dead rows than this part of a table is worth a look. */
+/** Share of dead rows above which a table is highlighted. */
 const MANY_DEAD = 0.2;
 const FEW_ROWS = 10_000;
 
@@ -11,12 +11,12 @@ function isBloated({ dead_rows, live_rows }: { dead_rows: number; live_rows: num
   return dead_rows > FEW_ROWS && dead_rows > MANY_DEAD * (live_rows + dead_rows);
 }
 
-/** The largest tables of the database, and how much of them waits to be cleaned away. */
+/** The largest tables of the database, with their dead rows. */
 export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
   return (
-    <Panel title="Largest tables" note="by PostgreSQL's own statistics" className="span-6">
+    <Panel title="Largest tables" note="from PostgreSQL's statistics" className="span-6">
       {!tables ? (
-        <p className="soft small">The database does not say: this role may not ask, or it took too long.</p>
+        <p className="soft small">Not available: the database role lacks the permission, or the query timed out.</p>
       ) : (
         <div className="table-scroll" tabIndex={0} role="group" aria-label="Largest tables">
           <table className="table">
@@ -29,11 +29,11 @@ export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
                 <th scope="col" className="num">
                   Live rows
                 </th>
-                <th scope="col" className="num" title="Changed or deleted, not yet cleaned away">
+                <th scope="col" className="num" title="Updated or deleted rows, not yet vacuumed">
                   Dead rows
                 </th>
                 <th scope="col" className="num wide-only">
-                  Cleaned
+                  Vacuumed
                 </th>
               </tr>
             </thead>
@@ -50,7 +50,7 @@ export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
                       <span className="faint"> · {percent(table.dead_rows / (table.live_rows + table.dead_rows))}</span>
                     )}
                   </td>
-                  <td className="num soft wide-only">{table.vacuumed_at ? <Age at={table.vacuumed_at} suffix=" ago" /> : "not yet"}</td>
+                  <td className="num soft wide-only">{table.vacuumed_at ? <Age at={table.vacuumed_at} suffix=" ago" /> : "never"}</td>
                 </tr>
               ))}
             </tbody>

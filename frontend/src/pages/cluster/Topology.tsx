@@ -34,7 +34,7 @@ function Tile({ place }: { place: Place }) {
   return (
     <li className={css.tile} data-node-tile={place.host} data-gone={isGone || undefined}>
       <div>
-        <b className="anywhere">{visible(place.host) || "a node"}</b> {place.node?.is_head && <span className="tag">head</span>}
+        <b className="anywhere">{visible(place.host) || "node"}</b> {place.node?.is_head && <span className="tag">head</span>}
         {isGone && (
           <span className="chip tone-bad">
             <span className="chip-sign" aria-hidden="true">
@@ -44,7 +44,7 @@ function Tile({ place }: { place: Place }) {
           </span>
         )}
         {place.node && (
-          <div className="faint tiny mono" title="As Ray calls this node">
+          <div className="faint tiny mono" title="Ray node ID">
             {place.node.node.slice(0, 12)}
           </div>
         )}
@@ -70,7 +70,7 @@ function Tile({ place }: { place: Place }) {
 
 type Props = { nodes: RayNode[]; placements: NodeWorkers[]; cordons: MachineCordon[] };
 
-/** Every machine as a tile: what is reserved of it, whose workers are there, whether it is to be empty. */
+/** One tile per machine: reserved resources, workers by run, and its cordon. */
 export function Topology({ nodes, placements, cordons }: Props) {
   const places = placesOf(nodes, placements, cordons);
   if (places.length === 0) return null;

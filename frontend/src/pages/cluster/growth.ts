@@ -1,24 +1,24 @@
-/** Say when the disk will be full, in words. Pure. */
+/** Forecast when the disk will be full, as text. Pure. */
 
 import type { Growth } from "@/api/deck";
 import { bytes, duration } from "@/format";
 
-/** One sentence on the disk of payloads; honest where the series is too short. */
+/** A sentence on the payload disk; states when there are too few samples. */
 export function foretold(disk: Growth["disk"], samples: number): string {
   switch (disk.state) {
     case "below":
-      return "There is too little room already: pushes are refused.";
+      return "Disk space is below the minimum: pushes are refused.";
     case "steady":
-      return "At the present rate the disk does not fill within a year.";
+      return "At the current rate the disk will not fill within a year.";
     case "shrinks":
-      return `At the present rate pushes are refused for want of room in ${duration(disk.seconds_left)}: ${bytes(-(disk.per_hour ?? 0))} are taken an hour.`;
+      return `At the current rate (${bytes(-(disk.per_hour ?? 0))} per hour) pushes will be refused for lack of space in ${duration(disk.seconds_left)}.`;
     default:
-      return `Too early to tell when the disk will be full: ${samples} of the samples of a minute each are there, it takes half an hour of them.`;
+      return `Not enough data for a forecast: ${samples} one-minute samples of the 30 needed.`;
   }
 }
 
-/** A change an hour with its sign; a dash while nobody knows. */
+/** A change per hour with its sign; a dash if unknown. */
 export function anHour(amount: number | null | undefined): string {
   if (amount === null || amount === undefined) return "–";
-  return `${amount < 0 ? "−" : "+"}${bytes(Math.abs(amount))} an hour`;
+  return `${amount < 0 ? "−" : "+"}${bytes(Math.abs(amount))} per hour`;
 }

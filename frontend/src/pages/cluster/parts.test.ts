@@ -27,38 +27,38 @@ const cluster = (given: Partial<Judged>): Judged => ({
   ...given,
 });
 
-it("says that all is well only when it is; a deck may have no Ray", () => {
-  expect(verdict(cluster({})).text).toBe("Every part answers.");
+it("reports health, also without Ray", () => {
+  expect(verdict(cluster({})).text).toBe("All parts are healthy.");
 });
 
-it("names what is down before what was not heard of", () => {
+it("lists down parts before silent ones", () => {
   const found = verdict(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }));
   expect(found.tone).toBe("bad");
-  expect(found.text).toBe("Down: the broker and the workers of background jobs. Not heard of lately: the Ray cluster.");
+  expect(found.text).toBe("Down: broker and background workers. No recent heartbeats: Ray cluster.");
 });
 
-it("tells workers that are busy from workers that are gone", () => {
+it("distinguishes busy workers from missing ones", () => {
   const jobs = part("unknown");
   expect(verdict(cluster({ jobs, workers: [process(3)] }))).toMatchObject({
     tone: "held",
-    text: "Slow to answer: the workers of background jobs.",
+    text: "Slow to respond: background workers.",
   });
-  expect(verdict(cluster({ jobs, workers: [] })).text).toBe("Not heard of lately: the workers of background jobs.");
+  expect(verdict(cluster({ jobs, workers: [] })).text).toBe("No recent heartbeats: background workers.");
 });
 
-it("counts processes that fell silent, and misses the clock", () => {
-  expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "Not heard of lately: 1 process." });
-  expect(verdict(cluster({ clocks: [] })).text).toBe("Down: the clock of background jobs.");
+it("counts silent processes and reports a missing scheduler", () => {
+  expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "No recent heartbeats: 1 process." });
+  expect(verdict(cluster({ clocks: [] })).text).toBe("Down: scheduler.");
 });
 
-it("hears a process that missed two of its words, and no longer", () => {
+it("tolerates two missed heartbeats", () => {
   expect([37, 38].map((seconds) => isHeard(process(seconds), cluster({})))).toEqual([true, false]);
 });
 
-it("knows no share of nothing", () => {
+it("has no share of an unknown or zero total", () => {
   expect([share(1, 4), share(9, 4), share(null, 4), share(1, 0)]).toEqual([0.25, 1, null, null]);
 });
 
-it("reads a job's name as words", () => {
+it("formats a job's name", () => {
   expect(jobName("buffer.jobs.audit_ledgers")).toBe("audit ledgers");
 });

@@ -1,31 +1,31 @@
-/** Say how the parts of a deck are, in words and in one sentence. Pure. */
+/** Summarize the health of the deployment's parts. Pure. */
 
 import type { Cluster, Part, ProcessRow } from "@/api/deck";
 import { ageSeconds } from "@/format";
 
-/** A process that has missed two of its words is not claimed to live. */
+/** A process with two missed heartbeats is not counted as alive. */
 const WORDS_MISSED = 2.5;
 
 export function processProofSeconds(cluster: Pick<Cluster, "process_word_seconds">): number {
   return WORDS_MISSED * cluster.process_word_seconds;
 }
 
-/** Whether a process has said lately that it lives; by the server's clock. */
+/** Whether a process sent a heartbeat recently, by the server's clock. */
 export function isHeard(process: ProcessRow, cluster: Pick<Cluster, "at" | "process_word_seconds">): boolean {
   const age = ageSeconds(process.proven_at, Date.parse(cluster.at));
   return age !== null && age <= processProofSeconds(cluster);
 }
 
 type PartName = "database" | "broker" | "jobs" | "ray" | "storage";
-/** What a verdict is of. */
+/** The fields that the summary depends on. */
 export type Judged = Pick<Cluster, "at" | "process_word_seconds" | "web" | "clocks"> & { workers: ProcessRow[] } & Record<PartName, Part>;
 
 const NAMES: [PartName, string][] = [
-  ["database", "the database"],
-  ["broker", "the broker"],
-  ["jobs", "the workers of background jobs"],
-  ["ray", "the Ray cluster"],
-  ["storage", "the storage of payloads"],
+  ["database", "database"],
+  ["broker", "broker"],
+  ["jobs", "background workers"],
+  ["ray", "Ray cluster"],
+  ["storage", "payload storage"],
 ];
 
 export type Verdict = { tone: "good" | "held" | "bad"; sign: string; text: string };
@@ -34,12 +34,12 @@ function list(words: string[]): string {
   return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : (words[0] ?? "");
 }
 
-/** Whether a part has not answered yet, though its processes say that they live. */
+/** Whether a part has not responded yet although its processes send heartbeats. */
 function isSlow(part: PartName, cluster: Judged): boolean {
   return part === "jobs" && cluster.jobs.state === "unknown" && cluster.workers.some((process) => isHeard(process, cluster));
 }
 
-/** One sentence: all is well, or what is not. */
+/** One sentence: healthy, or the parts that are not. */
 export function verdict(cluster: Judged): Verdict {
   const parts: [string, Part["state"]][] = NAMES.map(([key, name]) => [name, cluster[key].state]);
   const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
@@ -47,23 +47,23 @@ export function verdict(cluster: Judged): Verdict {
   const slow = NAMES.filter(([key]) => isSlow(key, cluster)).map(([, name]) => name);
   const silent = [...cluster.web, ...cluster.workers, ...cluster.clocks].filter((process) => !isHeard(process, cluster));
   if (silent.length > 0) unsure.push(`${silent.length} ${silent.length === 1 ? "process" : "processes"}`);
-  if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("the clock of background jobs");
+  if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("scheduler");
   const sentences = [
     down.length > 0 ? `Down: ${list(down)}.` : "",
-    unsure.length > 0 ? `Not heard of lately: ${list(unsure)}.` : "",
-    slow.length > 0 ? `Slow to answer: ${list(slow)}.` : "",
+    unsure.length > 0 ? `No recent heartbeats: ${list(unsure)}.` : "",
+    slow.length > 0 ? `Slow to respond: ${list(slow)}.` : "",
   ].filter(Boolean);
-  if (sentences.length === 0) return { tone: "good", sign: "●", text: "Every part answers." };
+  if (sentences.length === 0) return { tone: "good", sign: "●", text: "All parts are healthy." };
   return { tone: down.length > 0 ? "bad" : "held", sign: down.length > 0 ? "✕" : "▲", text: sentences.join(" ") };
 }
 
-/** How much of a whole is used, 0 to 1; null where there is none of it. */
+/** The used share, 0 to 1; null if the total is unknown or zero. */
 export function share(used: number | null | undefined, total: number | null | undefined): number | null {
   if (used === null || used === undefined || !total) return null;
   return Math.min(1, Math.max(0, used / total));
 }
 
-/** The last part of a job's name; the whole one is in the tooltip. */
+/** The last component of a job's name; the full name is in the tooltip. */
 export function jobName(name: string): string {
   return (name.split(".").at(-1) ?? name).replaceAll("_", " ");
 }

@@ -9,7 +9,7 @@ const node = (host: string, given: Partial<RayNode> = {}): RayNode => ({
   ...given,
 });
 
-it("puts the head first and the gone last, and leaves no worker out", () => {
+it("sorts head first and dead nodes last, with all workers", () => {
   const places = placesOf(
     [node("b"), node("gone", { alive: false }), node("a", { is_head: true })],
     [
@@ -29,7 +29,7 @@ const cordon = (node: string, host: string): MachineCordon => ({
   ...{ node, host, reason: "its fan", cordoned_by: "user:ada", cordoned_at: "2026-03-01T12:00:00Z", workers: 1, managers: [] },
 });
 
-it("tells nodes of one host apart by what Ray calls them", () => {
+it("distinguishes nodes of one host by Ray id", () => {
   const places = placesOf(
     [node("north", { host: "box" }), node("south", { host: "box" })],
     [
@@ -44,7 +44,7 @@ it("tells nodes of one host apart by what Ray calls them", () => {
   ]);
 });
 
-it("shows a cordon at its machine, and one whose machine Ray has forgotten as well", () => {
+it("shows cordons, also of machines unknown to Ray", () => {
   const places = placesOf([node("a"), node("b")], [], [cordon("b-id", "b"), cordon("old-id", "old")]);
   expect(places.map(({ host, node: at, cordon: up }) => [host, at !== null, up?.reason])).toEqual([
     ["a", true, undefined],
@@ -53,15 +53,15 @@ it("shows a cordon at its machine, and one whose machine Ray has forgotten as we
   ]);
 });
 
-it("says how far a machine is with being emptied, and which managers stay", () => {
-  expect(emptied({ workers: 2, managers: [] })).toBe("2 workers are still there");
-  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker is still there; the manager of pole stays");
-  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("none of our workers is there; the managers of a, b stay");
+it("describes remaining workers and managers", () => {
+  expect(emptied({ workers: 2, managers: [] })).toBe("2 workers remaining");
+  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker remaining; the manager of pole stays");
+  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("no workers remaining; the managers of a, b stay");
 });
 
-it("foretells in words, and says so when it cannot", () => {
-  expect(foretold({ state: "unknown", per_hour: null, seconds_left: null, at: null }, 3)).toContain("Too early to tell");
-  expect(foretold({ state: "steady", per_hour: 5, seconds_left: null, at: null }, 90)).toContain("does not fill");
-  expect(foretold({ state: "below", per_hour: null, seconds_left: 0, at: null }, 90)).toContain("too little room");
+it("describes the forecast, or that there is none", () => {
+  expect(foretold({ state: "unknown", per_hour: null, seconds_left: null, at: null }, 3)).toContain("Not enough data");
+  expect(foretold({ state: "steady", per_hour: 5, seconds_left: null, at: null }, 90)).toContain("will not fill");
+  expect(foretold({ state: "below", per_hour: null, seconds_left: 0, at: null }, 90)).toContain("below the minimum");
   expect(foretold({ state: "shrinks", per_hour: -1e9, seconds_left: 7200, at: "2026-03-01T12:00:00Z" }, 90)).toContain("2 h 00");
 });

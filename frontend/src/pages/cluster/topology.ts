@@ -1,22 +1,22 @@
-/** Bring together what Ray says of its nodes and what workers say of where they are. Pure. */
+/** Match Ray's nodes with the locations that workers report. Pure. */
 
 import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deck";
 
 export type Place = {
   host: string;
-  /** Null: workers say that they are there, and Ray names no such node. */
+  /** Null if workers report a node that Ray does not list. */
   node: RayNode | null;
   runs: { run: string; workers: number }[];
   cordon?: MachineCordon;
 };
 
 /**
- * Every machine: the head first, then nodes that live by name, then those only workers or cordons name,
- * then those that are gone.
+ * Every machine: the head first, then live nodes by name, then those named only by workers or cordons,
+ * then dead nodes.
  */
 export function placesOf(nodes: readonly RayNode[], placements: readonly NodeWorkers[], cordons: readonly MachineCordon[] = []): Place[] {
   const alive = nodes.filter((node) => node.alive);
-  // Workers of older code name their host alone; several nodes may share that.
+  // Older workers report only their host, which several nodes may share.
   const isOn = (at: NodeWorkers, node: RayNode) => (at.node_id ? at.node_id === node.node : at.node === node.host);
   const whose = (found: readonly NodeWorkers[]) => found.map(({ run, workers }) => ({ run, workers }));
   const cordonOf = (id: string) => cordons.find(({ node }) => node === id);
@@ -40,10 +40,10 @@ export function placesOf(nodes: readonly RayNode[], placements: readonly NodeWor
   return [...ofRay, ...others, ...forgotten].sort((one, other) => rank(one) - rank(other) || one.host.localeCompare(other.host));
 }
 
-/** How far a machine is with being emptied. */
+/** Progress of emptying a cordoned machine. */
 export function emptied({ workers, managers }: Pick<MachineCordon, "workers" | "managers">): string {
-  const one = workers === 1 ? "1 worker is still there" : `${workers} workers are still there`;
-  const left = workers === 0 ? "none of our workers is there" : one;
+  const one = workers === 1 ? "1 worker remaining" : `${workers} workers remaining`;
+  const left = workers === 0 ? "no workers remaining" : one;
   if (managers.length === 0) return left;
   const stay = managers.length === 1 ? `the manager of ${managers[0]} stays` : `the managers of ${managers.join(", ")} stay`;
   return `${left}; ${stay}`;

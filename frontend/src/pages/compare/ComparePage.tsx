@@ -5,7 +5,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import { metricNamesQuery } from "@/api/compare";
 import type { MetricAxis, Span } from "@/api/metrics";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
@@ -46,18 +46,18 @@ const WHOLE = { from: undefined, to: undefined };
 
 type Change = (more: Partial<CompareSearch>) => void;
 
-/** The metrics that are shown, of all that the runs have between them. */
+/** The shown metrics, chosen from those of all runs. */
 function useMetrics(runs: string[], search: CompareSearch) {
   const [typed, setTyped] = useState("");
   const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
   const all = useQueries({ queries: runs.map((run) => metricNamesQuery(run, "")) });
   const areMore = all.some(({ data }) => data !== undefined && data.total > data.names.length);
-  // Only where a run has more names than were read is the server asked for each part of a word.
+  // The server is asked for name fragments only where a run has more names than were loaded.
   const narrowed = useQueries({ queries: runs.map((run) => ({ ...metricNamesQuery(run, asked), enabled: areMore && asked !== "" })) });
   const found = areMore && asked ? narrowed : all;
   const union = unionOf(found.flatMap(({ data }) => data ?? []));
   const isPending = all.some((one) => one.isPending);
-  // While one more run is asked for its names, the charts that are there stay.
+  // Existing charts stay while the names of an added run load.
   const usual = useRef<string[]>([]);
   if (!isPending)
     usual.current = unionOf(all.flatMap(({ data }) => data ?? []))
@@ -71,7 +71,7 @@ type Props = {
   chosen: Chosen[];
   looked: Looked;
   search: CompareSearch;
-  hidden: Kept<readonly string[]>;
+  hidden: Controlled<readonly string[]>;
   shown: RefObject<readonly string[]>;
   change: Change;
 };
@@ -111,15 +111,15 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
         />
         {looked.span && (
           <Button size="xs" variant="default" onClick={() => change(WHOLE)}>
-            Whole range
+            Reset zoom
           </Button>
         )}
       </div>
       {metrics.shown.length === 0 && metrics.isPending && <Skeletons heights={[350]} />}
       {metrics.shown.length === 0 && !metrics.isPending && looked.runs.length > 0 && (
         <div className="panel">
-          <EmptyState title="Nothing was measured yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
-            None of these runs has a metric. Their trainers send what they measure by its step.
+          <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
+            None of these runs has recorded a metric. Trainers log metrics by step.
           </EmptyState>
         </div>
       )}
@@ -148,23 +148,23 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
   );
 }
 
-/** Up to twenty runs beside each other: their curves, what they came to, what they were told. */
+/** Comparison of up to twenty runs: curves, summaries and configurations. */
 export function ComparePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const names = runsOf(search);
   const chosen = useChosen(names);
-  // At first all are awaited, so that lines are asked for once and not with every run that is found.
+  // Wait for all runs at first, so that lines are requested once rather than per run.
   const isReady = useRef(false);
-  /** The metrics that stand there, for a report of them. */
+  /** The shown metrics, for a saved report. */
   const shown = useRef<readonly string[]>([]);
   isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
   const change: Change = (more) =>
     void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more || "runs" in more), resetScroll: false });
-  const hidden: Kept<readonly string[]> = { value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) };
+  const hidden: Controlled<readonly string[]> = { value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) };
   return (
     <>
-      <nav aria-label="Where you are" className="crumbs">
+      <nav aria-label="Breadcrumbs" className="crumbs">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
       </nav>
       <div className="page-title">
@@ -184,7 +184,7 @@ export function ComparePage() {
       {names.length === 0 ? (
         <div className="panel">
           <EmptyState
-            title="No run is chosen"
+            title="No runs selected"
             command={`${location.origin}/compare?runs=run-a,run-b`}
             action={
               <Button component={Link} to="/runs" variant="default">
@@ -192,8 +192,8 @@ export function ComparePage() {
               </Button>
             }
           >
-            Up to {RUNS_AT_MOST} runs stand beside each other here: their curves in one chart, what they came to, and where they were told
-            different things. Add some above, or select them in the list of runs.
+            Compare up to {RUNS_AT_MOST} runs: their curves in shared charts, their summaries, and the differences of their configurations.
+            Add runs above, or select them in the list of runs.
           </EmptyState>
         </div>
       ) : (

@@ -40,13 +40,13 @@ function Rows({ title, rows, columns }: { title: string; rows: ConfigRow[]; colu
   );
 }
 
-/** Where the runs were told to do different things; what differs from the first of them stands out. */
+/** Differences between the runs' configurations, relative to the first run. */
 export function ConfigDiff({ chosen, places, view, onView }: Props) {
   const there = chosen.flatMap(({ run }) => run ?? []);
   const wanted = (rows: ConfigRow[]) => rows.filter(({ isSame }) => view === "all" || !isSame);
   const groups = [
     { title: "As launched", rows: wanted(configRows(there.map(({ config }) => config))) },
-    { title: "As set now", rows: wanted(configRows(there.map(settingsOf))) },
+    { title: "Current", rows: wanted(configRows(there.map(settingsOf))) },
   ];
   const rows = groups.reduce((sum, group) => sum + group.rows.length, 0);
   const outside = there.filter(({ config }) => Object.keys(config).length === 0).map(({ name }) => name);
@@ -57,10 +57,10 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
       aside={
         <SegmentedControl
           size="xs"
-          aria-label="How much of it"
+          aria-label="Rows"
           data={[
-            { value: "differing", label: "What differs" },
-            { value: "all", label: "All of it" },
+            { value: "differing", label: "Differences" },
+            { value: "all", label: "All" },
           ]}
           value={view}
           onChange={(value) => onView(value as "differing" | "all")}
@@ -68,11 +68,11 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
       }
     >
       {there.length < 2 && view !== "all" ? (
-        <p className="soft">With another run beside it, what differs between them stands here.</p>
+        <p className="soft">Add another run to see the differences.</p>
       ) : rows === 0 ? (
-        <p className="soft">They were all told the same.</p>
+        <p className="soft">The configurations are identical.</p>
       ) : (
-        <div className={`table-scroll ${css.configs}`} tabIndex={0} role="region" aria-label="Configurations beside each other">
+        <div className={`table-scroll ${css.configs}`} tabIndex={0} role="region" aria-label="Configurations side by side">
           <table className={`table ${css.table}`} aria-label="Configurations">
             <thead>
               <tr>
@@ -96,9 +96,7 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
           </table>
         </div>
       )}
-      {outside.length > 0 && (
-        <p className="small soft">{outside.join(", ")}: launched elsewhere, without a configuration that the deck knows.</p>
-      )}
+      {outside.length > 0 && <p className="small soft">{outside.join(", ")}: an outside run without a known configuration.</p>}
     </Panel>
   );
 }

@@ -32,15 +32,15 @@ function Items({ items, cost }: { items: number; cost: RunCost }) {
   );
 }
 
-/** A row a run: what became of everything that came in, and what its workers took for it. */
+/** One row per run: outcomes of its data, and the worker time spent. */
 export function Costs({ runs, places }: { runs: string[]; places: Map<string, number> }) {
   const { data, error, isPending } = useQuery({ ...runCostsQuery(runs), enabled: runs.length > 0 });
-  if (error) return <ErrorState title="Ledgers and costs cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Ledger and cost unavailable" error={error} />;
   if (isPending || !data) return runs.length > 0 ? <Skeletons heights={[160]} /> : null;
   const reasons = reasonsOf(data);
   return (
-    <Panel title="Ledger and cost" note="what became of everything that came in, and what it took">
-      <div className="table-scroll" tabIndex={0} role="region" aria-label="Ledgers and costs of the runs">
+    <Panel title="Ledger and cost" note="outcomes of all accepted data, and the resources spent">
+      <div className="table-scroll" tabIndex={0} role="region" aria-label="Ledger and cost of the runs">
         <table className={`table ${css.table}`}>
           <thead>
             <tr>
@@ -58,23 +58,23 @@ export function Costs({ runs, places }: { runs: string[]; places: Map<string, nu
                   Dropped: {visible(reason).replaceAll("_", " ")}
                 </th>
               ))}
-              <th scope="col" className="num" title="In confirmed batches">
+              <th scope="col" className="num" title="In acknowledged batches">
                 Tokens served
               </th>
-              <th scope="col" className="num" title="Lifetimes of all workers, by their first and last reports">
+              <th scope="col" className="num" title="Total lifetime of all workers, from their first and last reports">
                 Worker hours
               </th>
-              <th scope="col" className="num" title="Worker seconds times the GPUs that each reserves">
+              <th scope="col" className="num" title="Worker seconds times the GPUs reserved per worker">
                 GPU hours
               </th>
               <th scope="col" className="num">
-                Served a worker hour
+                Served per worker hour
               </th>
               <th scope="col" className="num">
-                Tokens a worker hour
+                Tokens per worker hour
               </th>
               <th scope="col" className="num">
-                Tokens a GPU second
+                Tokens per GPU second
               </th>
             </tr>
           </thead>

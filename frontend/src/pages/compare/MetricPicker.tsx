@@ -5,11 +5,11 @@ import type { Shared } from "./comparing";
 import { METRICS_AT_MOST } from "./search";
 
 type Props = {
-  /** Names that any of the runs has. */
+  /** Names that at least one run has. */
   union: Shared[];
   runs: number;
   chosen: string[];
-  /** There are more names than were read; typing finds them. */
+  /** Not all names were loaded; typing searches the rest. */
   areMore: boolean;
   typed: string;
   onType: (text: string) => void;
@@ -18,7 +18,7 @@ type Props = {
 
 const SHOWN_AT_MOST = 100;
 
-/** Chooses metrics out of all that the runs have between them, and says how many have each. */
+/** Select metrics from those of all runs, with the number of runs that have each. */
 export function MetricPicker({ union, runs, chosen, areMore, typed, onType, onChange }: Props) {
   const owners = new Map(union.map((one) => [one.name, one.runs.length]));
   const names = [...new Set([...union.map(({ name }) => name), ...chosen])];
@@ -27,11 +27,11 @@ export function MetricPicker({ union, runs, chosen, areMore, typed, onType, onCh
       className={css.metrics}
       size="xs"
       label="Metrics"
-      description={areMore ? "There are more names than can be listed: type a part of one." : undefined}
+      description={areMore ? "Too many names to list: type part of a name." : undefined}
       placeholder={chosen.length === 0 ? "loss, reward …" : "Add a metric"}
       searchable
       clearable
-      clearButtonProps={{ "aria-label": "Choose the usual metrics" }}
+      clearButtonProps={{ "aria-label": "Reset to the default metrics" }}
       hidePickedOptions
       maxValues={METRICS_AT_MOST}
       limit={SHOWN_AT_MOST}
@@ -48,7 +48,7 @@ export function MetricPicker({ union, runs, chosen, areMore, typed, onType, onCh
           </span>
         </span>
       )}
-      nothingFoundMessage="No run has such a metric."
+      nothingFoundMessage="No run has a matching metric."
       onChange={onChange}
     />
   );

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { metricLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { visible } from "@/format";
@@ -15,8 +15,8 @@ import type { Looked } from "./looked";
 type Props = {
   metric: string;
   looked: Looked;
-  isLog: Kept<boolean>;
-  hidden: Kept<readonly string[]>;
+  isLog: Controlled<boolean>;
+  hidden: Controlled<readonly string[]>;
   onZoom: (span: Span | null) => void;
 };
 
@@ -30,7 +30,7 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
   const names = lines.map(({ run }) => run);
   const gaps = gapsOf(lines);
   const absent = absentFrom(lines);
-  // Of all runs that have it: which of these, one says in the dialog.
+  // For all runs with this metric; the dialog restricts the scope.
   const { deeds, dialog } = useAlertWhen([{ metric, valueAt: (index) => (index === null ? null : shown.last[0]?.[index]) }]);
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   return (
@@ -42,11 +42,11 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
         isDuration={axis === "elapsed"}
         xLabel={xLabel}
         lines={runLines(names, shown.last, { smooth, places })}
-        band={shown.band ? { ...shown.band, label: "least – greatest" } : undefined}
+        band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={HEIGHT}
         sync="compare"
         onZoom={onZoom}
-        empty={isPending ? "Asking for the lines…" : span ? "No sample in this range." : "None of these runs has such a metric."}
+        empty={isPending ? "Loading…" : span ? "No samples in this range." : "None of these runs has this metric."}
         isLog={isLog}
         hidden={hidden}
         hasLegend={false}
@@ -64,7 +64,7 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
         {gaps && <span className="held">▲ {gaps}</span>}
         {absent.length > 0 && data && (
           <span data-absent={absent.join(",")}>
-            {span ? "nothing in this range of" : "not measured by"} {absent.join(", ")}
+            {span ? "no samples in this range:" : "not recorded by"} {absent.join(", ")}
           </span>
         )}
       </p>
@@ -72,7 +72,7 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
   );
 }
 
-/** One metric of all the runs; drawn only while it is on the screen. */
+/** The chart of one metric for all runs; mounted only while on screen. */
 export function Overlay(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   return (

@@ -14,7 +14,7 @@ const CHARACTERS_SHOWN = 4000;
 
 type InRun = PromptRow["runs"][number];
 
-/** The best answer of a run's newest group of the prompt, as it was said. */
+/** The best answer in a run's newest group of the prompt. */
 function BestAnswer({ run, group }: { run: string; group: number }) {
   const sequences = useQuery(sequencesQuery(run, group));
   const best = [...(sequences.data?.results ?? [])].sort((one, other) => (other.score ?? -Infinity) - (one.score ?? -Infinity))[0];
@@ -24,7 +24,7 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
   });
   const problem = sequences.error ?? said.error;
   if (problem) return <p className="small soft">{problem.message}</p>;
-  if (sequences.data && !sequences.data.has_messages) return <p className="small soft">Its group has tokens and no messages: open it.</p>;
+  if (sequences.data && !sequences.data.has_messages) return <p className="small soft">The group has tokens but no messages: open it.</p>;
   const first = said.data?.results.findIndex(({ role }) => role === "assistant") ?? -1;
   const answer = first < 0 ? [] : (said.data?.results.slice(first) ?? []);
   return (
@@ -35,10 +35,10 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
           <p>{plain(message.text)}</p>
         </div>
       ))}
-      {said.data && answer.length === 0 && <p className="small soft">Nothing was answered.</p>}
+      {said.data && answer.length === 0 && <p className="small soft">Empty answer.</p>}
       {best && (
         <p className="faint tiny">
-          the best of {number(sequences.data?.results.length)}, score {number(best.score)}
+          best of {number(sequences.data?.results.length)}, score {number(best.score)}
         </p>
       )}
     </>
@@ -54,20 +54,20 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
       {found ? (
         <>
           <p className="small soft">
-            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, over its newest{" "}
-            {number(found.groups)} {found.groups === 1 ? "group" : "groups"} ·{" "}
+            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, newest {number(found.groups)}{" "}
+            {found.groups === 1 ? "group" : "groups"} ·{" "}
             <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>
               group {found.newest}
             </Link>
             {found.policy_step !== null && <> by policy {policyStep(found.policy_step)}</>} ·{" "}
             <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>
-              all of it
+              all groups
             </Link>
           </p>
           <BestAnswer run={run} group={found.newest} />
         </>
       ) : (
-        <p className="small faint">It was not asked this.</p>
+        <p className="small faint">No recent group of this run has this prompt.</p>
       )}
     </section>
   );
@@ -75,21 +75,20 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
 
 type Props = { runs: string[]; places: Map<string, number>; chosen: string | undefined; onChoose: (prompt: string) => void };
 
-/** What several runs were asked alike, and what each answered. */
+/** Prompts that several runs share, with the answer of each. */
 export function Prompts({ runs, places, chosen, onChoose }: Props) {
   const { data, error } = useQuery({ ...promptsQuery(runs), enabled: runs.length > 0 });
-  if (error) return <ErrorState title="Samples of the same prompt cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Prompts unavailable" error={error} />;
   if (!data) return null;
   const shown = data.find(({ prompt }) => prompt === chosen) ?? data[0];
   const shared = data.filter((row) => row.runs.length > 1).length;
-  const note =
-    shared > 0 ? `${number(shared)} prompts that several of them were asked` : "no prompt is shared by what they were asked lately";
+  const note = shared > 0 ? `${number(shared)} prompts shared by several runs` : "no prompt shared by recent groups";
   return (
-    <Panel title="Same prompt" note={note}>
+    <Panel title="Shared prompts" note={note}>
       {!shown && (
         <p className="small soft">
-          No group of these runs has a prompt that the deck could read: groups of fleets that step environments have none, and those of
-          before this version were not looked at for it.
+          No group of these runs has a readable prompt. Groups of environment fleets have none, and groups stored before this version are
+          not indexed.
         </p>
       )}
       {shown && (

@@ -23,32 +23,32 @@ function Forget({ comparison, onClose, onGone }: { comparison: Comparison; onClo
     });
   return (
     <ReasonDialog
-      title={`Forget the report ${visible(comparison.name)}?`}
+      title={`Delete the report ${visible(comparison.name)}?`}
       asking={forget}
-      refused="It was not forgotten"
-      submit="Forget it"
+      refused="Report not deleted"
+      submit="Delete report"
       destroys
       onSubmit={submit}
       onClose={onClose}
     >
-      <p className="small">Its address leads nowhere any more. Its runs, and files that were downloaded, stay as they are.</p>
+      <p className="small">Its link stops working. The runs and downloaded files are not affected.</p>
     </ReasonDialog>
   );
 }
 
-/** The kept comparison that is looked at: its name, its words, its file. */
+/** The open report: name, description and file. */
 export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
   const { data, error } = useQuery(comparisonQuery(id));
   const mayOperate = useMayOperate();
   const [isAsking, setAsking] = useState(false);
-  if (error) return <ErrorState title="This report cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Report unavailable" error={error} />;
   if (!data) return null;
   return (
     <section className="panel" aria-label="Report" data-report={id}>
       <div className={css.reportHead}>
         <h2 className="anywhere">{visible(data.name)}</h2>
         <span className="faint small">
-          kept by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" />
+          saved by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" />
         </span>
         <span className="spacer" />
         <Button component="a" href={comparisonFile(id)} download size="compact-sm" variant="default">
@@ -61,7 +61,7 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
           title={mayOperate ? undefined : TAKES_OPERATOR}
           onClick={() => setAsking(true)}
         >
-          Forget…
+          Delete…
         </Button>
       </div>
       {data.remarks && <p className={css.remarks}>{visible(data.remarks)}</p>}
@@ -70,13 +70,13 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
   );
 }
 
-/** Everything that was kept, where nothing is compared yet. */
+/** All saved reports, shown while no runs are selected. */
 export function ReportList() {
   const { data = [], error } = useQuery(comparisonsQuery);
-  if (error) return <ErrorState title="Kept reports cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Reports unavailable" error={error} />;
   if (data.length === 0) return null;
   return (
-    <Panel title="Reports" note="comparisons that were kept">
+    <Panel title="Reports" note="saved comparisons">
       <ul className={css.reports}>
         {data.map((each) => (
           <li key={each.id}>
@@ -84,7 +84,7 @@ export function ReportList() {
               {visible(each.name)}
             </Link>{" "}
             <span className="faint small">
-              {number(each.look.runs.length)} runs, kept by {visible(each.created_by)} <Age at={each.created_at} suffix=" ago" />
+              {number(each.look.runs.length)} runs, saved by {visible(each.created_by)} <Age at={each.created_at} suffix=" ago" />
             </span>
           </li>
         ))}

@@ -1,7 +1,7 @@
 import { ActionIcon } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { X } from "lucide-react";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { lookAt } from "@/charts/looks";
 import { toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
@@ -10,12 +10,12 @@ import { lookOf } from "@/theme/chips";
 import css from "./compare.module.css";
 import type { Chosen } from "./useChosen";
 
-type Props = { chosen: Chosen[]; hidden: Kept<readonly string[]>; onTakeOut: (run: string) => void };
+type Props = { chosen: Chosen[]; hidden: Controlled<readonly string[]>; onTakeOut: (run: string) => void };
 
-/** The runs that are compared, with the look that each has in every chart; a switch shows or hides one. */
+/** The compared runs with their chart styles; each chip toggles its run. */
 export function RunChips({ chosen, hidden, onTakeOut }: Props) {
   return (
-    <ul className={css.chips} aria-label="Runs that are compared">
+    <ul className={css.chips} aria-label="Compared runs">
       {chosen.map(({ name, run, problem }, i) => (
         <li key={name} className={css.chip} data-run={name}>
           {problem ? (
@@ -28,7 +28,7 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
                 type="button"
                 className="chart-entry"
                 aria-pressed={!hidden.value.includes(name)}
-                aria-label={`Draw ${name}`}
+                aria-label={`Show ${name}`}
                 onClick={() => hidden.change(toggled(hidden.value, name))}
               >
                 <Swatch look={lookAt(i)} />
@@ -44,7 +44,7 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
               )}
             </>
           )}
-          <ActionIcon size={24} radius="xl" variant="subtle" color="gray" aria-label={`Take ${name} out`} onClick={() => onTakeOut(name)}>
+          <ActionIcon size={24} radius="xl" variant="subtle" color="gray" aria-label={`Remove ${name}`} onClick={() => onTakeOut(name)}>
             <X size={13} aria-hidden="true" />
           </ActionIcon>
         </li>

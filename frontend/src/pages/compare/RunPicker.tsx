@@ -13,7 +13,7 @@ type Props = { chosen: string[]; onAdd: (run: string) => void };
 
 const TYPING_MS = 200;
 
-/** Finds a run by its name, or by anything that the list of runs reads, and puts it beside the others. */
+/** Search for a run by name or filter, and add it to the comparison. */
 export function RunPicker({ chosen, onAdd }: Props) {
   const [typed, setTyped] = useState("");
   const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
@@ -27,7 +27,7 @@ export function RunPicker({ chosen, onAdd }: Props) {
       size="xs"
       aria-label="Add a run"
       data-filter
-      placeholder={isFull ? `${RUNS_AT_MOST} runs, no more` : "Add a run: a name, tag:…, state:running …"}
+      placeholder={isFull ? `At most ${RUNS_AT_MOST} runs` : "Add a run: name, tag:…, state:running …"}
       leftSection={<Plus size={14} aria-hidden="true" />}
       disabled={isFull}
       searchable
@@ -35,7 +35,7 @@ export function RunPicker({ chosen, onAdd }: Props) {
       searchValue={typed}
       onSearchChange={setTyped}
       data={names.map(({ name }) => name)}
-      // The server has looked already, and at more than names.
+      // Filtered by the server already, on more than names.
       filter={({ options }) => options}
       renderOption={({ option }) => {
         const run = names.find(({ name }) => name === option.value);
@@ -46,7 +46,7 @@ export function RunPicker({ chosen, onAdd }: Props) {
           </span>
         );
       }}
-      nothingFoundMessage={found.isPending ? "Looking…" : "No other run is found."}
+      nothingFoundMessage={found.isPending ? "Searching…" : "No other matching runs."}
       maxDropdownHeight={320}
       error={problem && visible(problem)}
       onChange={(name) => {

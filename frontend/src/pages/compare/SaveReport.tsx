@@ -24,15 +24,15 @@ function Ask({ look, onKept, onClose }: Props & { onClose: () => void }) {
     <ReasonDialog
       title="Save report"
       asking={keep}
-      refused="The report was not kept"
+      refused="Report not saved"
       submit="Save report"
       isReady={name.trim() !== ""}
       onSubmit={submit}
       onClose={onClose}
     >
       <p className="small soft">
-        It keeps which runs, curves and ranges stand here, for everybody. Its address shows the runs as they go on; its file holds them as
-        they are when it is downloaded, and opens without this deck.
+        A report saves the selected runs, curves and ranges for all users. Its link shows current data. Its file is a snapshot that opens
+        without a server.
       </p>
       <TextInput
         label="Name"
@@ -44,8 +44,8 @@ function Ask({ look, onKept, onClose }: Props & { onClose: () => void }) {
       />
       <Textarea
         mt="sm"
-        label="Remarks"
-        description="What it shows, in your words."
+        label="Description"
+        description="What the report shows."
         autosize
         minRows={3}
         maxLength={20_000}
@@ -56,7 +56,7 @@ function Ask({ look, onKept, onClose }: Props & { onClose: () => void }) {
   );
 }
 
-/** Keep what is compared, under a name. */
+/** Save the comparison under a name. */
 export function SaveReport(props: Props) {
   const mayOperate = useMayOperate();
   const [isOpen, setOpen] = useState(false);
@@ -66,7 +66,7 @@ export function SaveReport(props: Props) {
         size="compact-sm"
         variant="default"
         disabled={!mayOperate}
-        title={mayOperate ? "Keep this comparison under a name, and as a file" : TAKES_OPERATOR}
+        title={mayOperate ? "Save this comparison as a named report" : TAKES_OPERATOR}
         onClick={() => setOpen(true)}
       >
         Save report…

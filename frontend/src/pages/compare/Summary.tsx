@@ -14,7 +14,7 @@ import type { Chosen } from "./useChosen";
 
 type Props = { chosen: Chosen[]; metrics: string[]; looked: Looked };
 
-/** Lines of one request are 100 at most, those of twenty runs five names. */
+/** A request returns at most 100 lines: five metrics for twenty runs. */
 const NAMES_FOR_AMOUNTS = 5;
 const COLUMNS_AT_MOST = 8;
 
@@ -31,7 +31,7 @@ function Figures({ line }: { line: MetricLine | undefined }) {
   );
 }
 
-/** How much data each run had handed out at its newest sample, by run. */
+/** The amount of data that each run had served at its newest sample. */
 function useAmounts(looked: Looked, metrics: string[]): Map<string, number> {
   const names = metrics.slice(0, NAMES_FOR_AMOUNTS).join(",");
   const asked = { runs: looked.runs, name: names, axis: "amount" as const, points: 1, isLive: looked.isLive };
@@ -41,7 +41,7 @@ function useAmounts(looked: Looked, metrics: string[]): Map<string, number> {
   return amounts;
 }
 
-/** A row a run: how it is, how far it came, and what its metrics came to in the range that is drawn. */
+/** One row per run: its state, its progress, and its metrics in the visible range. */
 export function Summary({ chosen, metrics, looked }: Props) {
   const there = chosen.filter(({ run }) => run);
   const columns = metrics.slice(0, COLUMNS_AT_MOST);
@@ -50,7 +50,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
   });
   const batches = useQueries({ queries: there.map(({ name }) => newestBatchQuery(name)) });
   const amounts = useAmounts(looked, metrics);
-  const note = looked.span ? "metrics in the range that is drawn" : "metrics: last, least … greatest";
+  const note = looked.span ? "metrics in the visible range" : "metrics: last, min … max";
   return (
     <Panel title="Summary" note={note}>
       <div className="table-scroll" tabIndex={0} role="region" aria-label="Summary of the runs">
@@ -67,10 +67,10 @@ export function Summary({ chosen, metrics, looked }: Props) {
               <th scope="col" className="num">
                 Policy
               </th>
-              <th scope="col" className="num" title="Of the newest batch: mean and most versions behind">
+              <th scope="col" className="num" title="In the newest batch: mean and maximum versions behind">
                 Staleness
               </th>
-              <th scope="col" className="num" title="Tokens handed out, env steps of fleet runs, by the newest sample">
+              <th scope="col" className="num" title="Tokens served, or env steps of fleet runs, at the newest sample">
                 Data served
               </th>
               {columns.map((name) => (
@@ -103,7 +103,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
                     <td className="num">
                       {staleness ? (
                         <>
-                          {number(staleness.mean)} <span className="faint">· most {number(staleness.most)}</span>
+                          {number(staleness.mean)} <span className="faint">· max {number(staleness.most)}</span>
                         </>
                       ) : (
                         "–"
@@ -125,7 +125,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
       </div>
       {metrics.length > columns.length && (
         <p className="small soft">
-          Of {number(metrics.length)} metrics the first {number(columns.length)} are here.
+          Showing the first {number(columns.length)} of {number(metrics.length)} metrics.
         </p>
       )}
     </Panel>

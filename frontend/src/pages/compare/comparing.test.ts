@@ -22,7 +22,7 @@ const line = (given: Partial<MetricLine>): MetricLine => ({
   ...given,
 });
 
-it("offers names of most runs first, and the deck's own last", () => {
+it("lists metrics of most runs first, built-in ones last", () => {
   const found = [
     { run: "a", names: ["kl", "loss", "rolldeck/queue"], total: 3 },
     { run: "b", names: ["loss", "rolldeck/queue"], total: 2 },
@@ -34,7 +34,7 @@ it("offers names of most runs first, and the deck's own last", () => {
   ]);
 });
 
-it("sums a line up with its spikes, whatever the width of its buckets", () => {
+it("aggregates a line including spikes, for any bucket width", () => {
   expect(figuresOf(line({ last: [1, 5, null] }))).toEqual({ last: 5, least: 1, greatest: 5 });
   const wide = line({ is_exact: false, last: [1, 2], min: [-4, null], max: [90, null] });
   expect(figuresOf(wide)).toEqual({ last: 2, least: -4, greatest: 90 });
@@ -42,16 +42,16 @@ it("sums a line up with its spikes, whatever the width of its buckets", () => {
   expect(figuresOf(undefined)).toBeNull();
 });
 
-it("names the runs that lack a metric", () => {
+it("lists runs without a metric", () => {
   expect(absentFrom([line({}), line({ run: "b", samples: 0 })])).toEqual(["b"]);
 });
 
-it("weighs staleness by items", () => {
+it("weights staleness by items", () => {
   expect(stalenessOf({ "0": 3, "4": 1 })).toEqual({ mean: 1, most: 4 });
   expect(stalenessOf({})).toBeNull();
 });
 
-it("finds where configurations differ, down to the last key, and what one of them lacks", () => {
+it("finds configuration differences and missing keys", () => {
   const rows = configRows([
     { fleet: { workers: 2, gpu: {} }, seed: 0, sizes: [1, 2] },
     { fleet: { workers: 4, gpu: {} }, sizes: [1, 2] },
@@ -67,7 +67,7 @@ it("finds where configurations differ, down to the last key, and what one of the
   expect(configRows([{ a: { b: null } }, { a: { b: null } }])).toEqual([{ path: "a.b", values: [null, null], isSame: true }]);
 });
 
-it("reads its address and leaves out what makes no sense", () => {
+it("parses its URL and drops invalid values", () => {
   expect(compareSearch({ runs: 7, x: "moon", from: 9, to: 3, smooth: 2, config: "some" })).toEqual({ runs: "7" });
   expect(compareSearch({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" })).toEqual({
     runs: "a,b",
@@ -79,7 +79,7 @@ it("reads its address and leaves out what makes no sense", () => {
   expect(compareSearch({ runs: "a", from: -5, to: 3 })).toEqual({ runs: "a" });
 });
 
-it("takes each run once, and twenty at most", () => {
+it("takes each run once, up to twenty", () => {
   expect(runsOf({ runs: "b, a,b" })).toEqual(["b", "a"]);
   expect(runsOf({ runs: [...Array(30).keys()].join(",") })).toHaveLength(20);
 });

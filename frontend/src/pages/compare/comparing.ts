@@ -1,4 +1,4 @@
-/** Put together what runs have in common and where they differ. Pure. */
+/** Merge metric names and configurations of several runs. Pure. */
 
 import type { NamesOfRun } from "@/api/compare";
 import type { MetricLine } from "@/api/metrics";
@@ -8,7 +8,7 @@ export type Shared = { name: string; runs: string[] };
 
 const OF_THE_DECK = "rolldeck/";
 
-/** Every name that any of the runs has, those of most runs first, the deck's own measurements last. */
+/** All metric names: those of most runs first, built-in metrics last. */
 export function unionOf(found: NamesOfRun[]): Shared[] {
   const union = new Map<string, string[]>();
   for (const { run, names } of found) for (const name of names) union.set(name, [...(union.get(name) ?? []), run]);
@@ -20,26 +20,26 @@ export function unionOf(found: NamesOfRun[]): Shared[] {
 
 export type Figures = { last: number | null; least: number | null; greatest: number | null };
 
-/** What a line came to in the range that is drawn; null for a run that has nothing there. */
+/** Aggregates of a line in the visible range; null for a run without samples in it. */
 export function figuresOf(line: MetricLine | undefined): Figures | null {
   if (!line || line.samples === 0) return null;
   const finite = (values: (number | null)[]) => values.filter((value) => value !== null);
   const low = finite(line.is_exact ? line.last : line.min);
   const high = finite(line.is_exact ? line.last : line.max);
-  // Not by spreading: a line has thousands of points.
+  // Not with spread: a line has thousands of points.
   const least = low.reduce<number | null>((best, value) => (best === null || value < best ? value : best), null);
   const greatest = high.reduce<number | null>((best, value) => (best === null || value > best ? value : best), null);
   return { last: finite(line.last).at(-1) ?? null, least, greatest };
 }
 
-/** Runs of which nothing is drawn, by their lines. */
+/** Runs whose lines have no points. */
 export function absentFrom(lines: MetricLine[]): string[] {
   return lines.filter(({ samples }) => samples === 0).map(({ run }) => run);
 }
 
 export type Staleness = { mean: number; most: number };
 
-/** How many versions behind the items of a batch are, from counts by that number. */
+/** Mean and maximum staleness of a batch, from counts by versions behind. */
 export function stalenessOf(counts: Record<string, number>): Staleness | null {
   const rows = Object.entries(counts)
     .map(([behind, items]) => [Number(behind), items] as const)
@@ -62,7 +62,7 @@ function leavesOf(config: Config, above = ""): [string, unknown][] {
   });
 }
 
-/** A row for each place that any of the configurations has, a value for each; undefined: it lacks it. */
+/** One row for each path in any configuration, with a value per run; undefined if missing. */
 export function configRows(configs: Config[]): ConfigRow[] {
   const leaves = configs.map((config) => new Map(leavesOf(config)));
   const paths = [...new Set(leaves.flatMap((each) => [...each.keys()]))];
@@ -72,7 +72,7 @@ export function configRows(configs: Config[]): ConfigRow[] {
   });
 }
 
-/** What may be changed while a run goes on, as it is now. */
+/** The current values of settings that can be changed during a run. */
 export function settingsOf(run: RunDetail): Config {
   const { kind, preset, batch_size, max_token_len, num_steps, num_workers, max_staleness, max_age_seconds } = run;
   const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance } = run;

@@ -4,11 +4,11 @@ import { rateOf, reasonsOf, shareOf } from "./costs";
 
 const cost = (dropped: Record<string, number>, accepted = 10) => ({ ledger: { accepted, dropped } }) as unknown as RunCost;
 
-it("knows no rate where an amount or its time is not known", () => {
+it("has no rate without amount or time", () => {
   expect([rateOf(7200, 3600, 3600), rateOf(null, 10), rateOf(5, null), rateOf(5, 0)]).toEqual([7200, null, null, null]);
 });
 
-it("names what was dropped in any run, most first, and parts of what came in", () => {
+it("lists drop reasons by total, and shares of accepted items", () => {
   expect(reasonsOf([cost({ stale_age: 1, capacity: 0 }), cost({ stale_age: 1, zero_variance: 9 })])).toEqual([
     "zero_variance",
     "stale_age",

@@ -1,13 +1,13 @@
-/** Say what runs got for what they took. Pure. */
+/** Ratios of a run's output and cost. Pure. */
 
 import type { RunCost } from "@/api/compare";
 
-/** So much a unit of time; null where either is not known, or no time has passed. */
+/** Amount per unit of time; null if either is unknown or no time has passed. */
 export function rateOf(amount: number | null, seconds: number | null, unitSeconds = 1): number | null {
   return amount === null || seconds === null || seconds <= 0 ? null : (amount * unitSeconds) / seconds;
 }
 
-/** Reasons for which any of the runs dropped something, those that cost most first. */
+/** Drop reasons of all runs, largest total first. */
 export function reasonsOf(costs: RunCost[]): string[] {
   const sums = new Map<string, number>();
   for (const { ledger } of costs)
@@ -15,7 +15,7 @@ export function reasonsOf(costs: RunCost[]): string[] {
   return [...sums].sort((one, other) => other[1] - one[1] || one[0].localeCompare(other[0])).map(([reason]) => reason);
 }
 
-/** The part of what was accepted; null where nothing was. */
+/** Share of the accepted items; null if there are none. */
 export function shareOf(items: number, { ledger }: RunCost): number | null {
   return ledger.accepted > 0 ? items / ledger.accepted : null;
 }

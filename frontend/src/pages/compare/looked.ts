@@ -1,4 +1,4 @@
-/** Say what of the runs is looked at: over which x, which part, how finely. Pure. */
+/** The view of a comparison: x axis, range and resolution. Pure. */
 
 import { type MetricAxis, mayMeasure, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
@@ -7,16 +7,16 @@ import type { CompareSearch } from "./search";
 import type { Chosen } from "./useChosen";
 
 export type Looked = {
-  /** Names of the runs that there are. */
+  /** Names of the existing runs. */
   runs: string[];
-  /** Where each stands among those chosen: its look. */
+  /** Index of each run among the selected runs, which selects its style. */
   places: Map<string, number>;
   axis: MetricAxis;
   span?: Span;
   points: number;
   smooth: number;
   isLive: boolean;
-  /** Of the x axis, and of a width on it. */
+  /** Label of the x axis, and the unit of a width on it. */
   xLabel: string;
   unit: string;
 };
@@ -24,10 +24,10 @@ export type Looked = {
 const FEW_RUNS = 8;
 const [POINTS, POINTS_OF_MANY] = [600, 300];
 
-/** What runs of these kinds count their data in. */
+/** The unit in which runs of these kinds count their data. */
 function amountOf(kinds: RunDetail["kind"][]): string {
   const areFleets = new Set(kinds.map((kind) => kind === "fleet"));
-  if (areFleets.size > 1) return "tokens, env steps of fleets";
+  if (areFleets.size > 1) return "tokens or env steps";
   return areFleets.has(true) ? "env steps" : "tokens served";
 }
 
@@ -44,7 +44,7 @@ export function lookedOf(chosen: Chosen[], search: CompareSearch): Looked {
     points: there.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
     smooth,
     isLive: there.some(({ status }) => mayMeasure(status)),
-    xLabel: { step: "train step", time: "time", elapsed: "since the run began", amount }[axis],
+    xLabel: { step: "train step", time: "time", elapsed: "since the start of the run", amount }[axis],
     unit: isSeconds ? "s" : axis === "step" ? "steps" : amount,
   };
 }

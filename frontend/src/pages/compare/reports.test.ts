@@ -5,7 +5,7 @@ import { compareSearch } from "./search";
 
 const kept = (look: Comparison["look"]): Comparison => ({ id: 7, name: "a", remarks: "", look, created_at: "", created_by: "ada" });
 
-it("keeps all that stands in the address, and opens just that again", () => {
+it("round-trips all URL parameters", () => {
   const search = compareSearch({
     runs: "a,b",
     m: "loss,kl",
@@ -23,7 +23,7 @@ it("keeps all that stands in the address, and opens just that again", () => {
   expect(compareSearch(again)).toEqual(again);
 });
 
-it("keeps the metrics that were shown though nobody chose them, and no more than there may be", () => {
+it("saves shown default metrics, up to the limit", () => {
   const look = lookOfSearch(compareSearch({ runs: "a", log: "gone", hide: "elsewhere" }), ["loss"]);
   expect(look).toMatchObject({
     runs: ["a"],
@@ -45,7 +45,7 @@ it("keeps the metrics that were shown though nobody chose them, and no more than
   ).toHaveLength(24);
 });
 
-it("takes a number for a report, and nothing else", () => {
+it("accepts only a number as report", () => {
   expect(compareSearch({ report: 7 }).report).toBe(7);
   expect([compareSearch({ report: -1 }).report, compareSearch({ report: "x" }).report, compareSearch({ report: 1.5 }).report]).toEqual([
     undefined,

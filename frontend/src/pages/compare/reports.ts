@@ -1,4 +1,4 @@
-/** Turn what stands in the address of a comparison into what is kept of it, and back. Pure. */
+/** Convert between the URL of a comparison and a saved report. Pure. */
 
 import type { Comparison, KeepComparison } from "@/api/comparisons";
 import { namesOf, wordOf } from "@/charts/names";
@@ -6,7 +6,7 @@ import { type CompareSearch, METRICS_AT_MOST, runsOf } from "./search";
 
 type Look = KeepComparison["look"];
 
-/** What is kept: the metrics that are shown, also where nobody chose them. */
+/** The saved fields; includes the shown metrics even if none were selected. */
 export function lookOfSearch(search: CompareSearch, metrics: readonly string[]): Look {
   const shown = metrics.slice(0, METRICS_AT_MOST);
   const isRange = search.from !== undefined && search.to !== undefined;
@@ -24,7 +24,7 @@ export function lookOfSearch(search: CompareSearch, metrics: readonly string[]):
   };
 }
 
-/** The address of a kept comparison. */
+/** URL parameters of a saved comparison. */
 export function searchOfComparison({ id, look }: Comparison): CompareSearch {
   const { runs, metrics, x, begin, end, smooth, logarithmic, hidden, config, prompt } = look;
   return {

@@ -1,28 +1,28 @@
-/** What the comparison keeps in its address: everything that one chose. Pure. */
+/** URL parameters of the comparison. Pure. */
 
 import type { MetricAxis } from "@/api/metrics";
 import { namesOf } from "@/charts/names";
 import { axisOf, endsOn } from "@/charts/spans";
 
 export type CompareSearch = {
-  /** Names of runs, comma-separated; their order gives them their looks. */
+  /** Names of runs, comma-separated; their order selects their styles. */
   runs?: string;
-  /** Names of metrics; absent: a few that most runs have. */
+  /** Names of metrics; defaults to a few that most runs have. */
   m?: string;
   x?: MetricAxis;
   from?: number;
   to?: number;
-  /** Weight of the moving average; absent: none. */
+  /** Weight of the moving average; defaults to none. */
   smooth?: number;
-  /** Metrics that are drawn over a log axis. */
+  /** Metrics drawn on a log axis. */
   log?: string;
-  /** Runs that are not drawn. */
+  /** Hidden runs. */
   hide?: string;
-  /** Whether rows of the configuration are shown in which all agree. */
+  /** Whether to include settings that all runs share. */
   config?: "all";
-  /** Digest of the prompt whose samples stand beside each other. */
+  /** Digest of the prompt whose samples are compared. */
   prompt?: string;
-  /** The kept comparison that this began with. */
+  /** The saved report that was opened. */
   report?: number;
 };
 
@@ -32,7 +32,7 @@ export const METRICS_AT_MOST = 24;
 const words = (value: unknown): string | undefined =>
   typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) || undefined : undefined;
 
-/** Read an address; what makes no sense is left out. */
+/** Parse search parameters; invalid values are dropped. */
 export function compareSearch(search: Record<string, unknown>): CompareSearch {
   const x = axisOf(search.x);
   const { smooth } = search;

@@ -1,4 +1,4 @@
-/** Know the runs that were chosen: as they were asked for, and as the live list says they are now. */
+/** The selected runs, kept up to date by the live list. */
 
 import { useQueries } from "@tanstack/react-query";
 import { runQuery } from "@/api/runs";
@@ -7,9 +7,9 @@ import { useDeckRuns } from "@/live/deck";
 
 export type Chosen = {
   name: string;
-  /** Undefined while it is asked for, and where there is none. */
+  /** Undefined while loading, or if the run does not exist. */
   run?: RunDetail;
-  /** Last proof of its fleet's state. */
+  /** Last heartbeat of the fleet. */
   observedAt?: string | null;
   fleetReason?: string;
   problem?: string;

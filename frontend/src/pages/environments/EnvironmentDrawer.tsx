@@ -25,7 +25,7 @@ function Facts({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
     ["Mean reward", number(environment.reward_mean)],
     ["Zero variance", percent(environment.zero_variance_share)],
     ["Runs", `${number(environment.runs)}, ${number(environment.active_runs)} active`],
-    ["Figures are of", environment.looked_at > 0 ? `${number(environment.looked_at)} ${unit}` : "nothing yet"],
+    ["Based on", environment.looked_at > 0 ? `${number(environment.looked_at)} ${unit}` : "no data"],
   ];
   return (
     <dl className={css.facts}>
@@ -46,10 +46,10 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
   const from = environment.newest_run;
   return (
     <>
-      <h3>{environment.kind === "outside" ? "Let it push here" : "Launch it"}</h3>
+      <h3>{environment.kind === "outside" ? "Connect an environment" : "Launch"}</h3>
       <Lines text={command} />
       {environment.kind !== "outside" && !environment.registered && (
-        <p className="held small">No run may name it now: an administrator must add it to ROLLDECK_ENVIRONMENTS.</p>
+        <p className="held small">This environment is not registered: an administrator must add it to ROLLDECK_ENVIRONMENTS.</p>
       )}
       {mayOperate && environment.kind !== "outside" && (preset || from) && (
         <Group gap="xs" mt="xs">
@@ -73,19 +73,19 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
   );
 }
 
-/** The list is read every ten seconds. */
+/** Refetch interval of the list: 10 s. */
 const PROOF_SECONDS = 10 + RUN_PROOF_SECONDS;
 
-/** What proves a run's state; one that drains may do so without its fleet. */
+/** The heartbeat behind a run's state; a draining run may have no fleet. */
 function provenAt(run: EnvironmentRun, kind: EnvironmentKind): string | null {
   return kind === "outside" || run.status === "draining" ? null : run.last_seen_at;
 }
 
 function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind }) {
-  if (runs.length === 0) return <p className="faint">No run has used it yet.</p>;
+  if (runs.length === 0) return <p className="faint">No run has used this environment yet.</p>;
   return (
     <div className="table-scroll">
-      <table className="table" aria-label="Runs that use it, newest first">
+      <table className="table" aria-label="Runs of this environment, newest first">
         <tbody>
           {runs.map((run) => (
             <tr key={run.name}>
@@ -120,7 +120,7 @@ function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind })
   );
 }
 
-/** One environment: how it does, how it is launched, and who uses it. */
+/** One environment: statistics, launch commands and runs. */
 export function EnvironmentDrawer({ kind, name, onClose }: Props) {
   const { data, error } = useQuery(knownEnvironmentQuery(kind, name));
   return (
@@ -128,7 +128,7 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
       <p className={css.meaning}>
         <span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}
       </p>
-      {error && <ErrorState title="It cannot be shown" error={error} />}
+      {error && <ErrorState title="Environment unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[90, 70, 160]} />}
       {data && (
         <>

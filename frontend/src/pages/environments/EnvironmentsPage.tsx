@@ -26,7 +26,7 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
           </span>
         )}
         {row.presets.map((preset) => (
-          <span key={preset} className="tag" title="Preset that launches it">
+          <span key={preset} className="tag" title="Preset for this environment">
             {preset}
           </span>
         ))}
@@ -38,7 +38,7 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
         </span>
       </td>
       <td className="num">
-        {row.runs === 0 ? <span className="faint">none yet</span> : number(row.runs)}
+        {row.runs === 0 ? <span className="faint">never</span> : number(row.runs)}
         {row.active_runs > 0 && <span className="faint small wide-only"> · {number(row.active_runs)} active</span>}
       </td>
       <td className="nowrap soft wide-only">{row.last_seen_at ? <Age at={row.last_seen_at} suffix=" ago" /> : "–"}</td>
@@ -64,7 +64,7 @@ export function EnvironmentsPage() {
     <>
       <div className="page-title">
         <h1>Environments</h1>
-        <span className="soft small">What runs use, and what they may ask for.</span>
+        <span className="soft small">Registered environments and those that runs have used.</span>
       </div>
       <section className="panel" aria-label="Environments by name">
         <div className={css.bar}>
@@ -87,14 +87,14 @@ export function EnvironmentsPage() {
           {first && <span className={`faint tiny ${css.window}`}>{windowWords(first)}</span>}
         </div>
         {list.isPending && <Skeletons heights={[320]} />}
-        {list.isError && <ErrorState title="The environments cannot be shown" error={list.error} onRetry={() => void list.refetch()} />}
+        {list.isError && <ErrorState title="Environments unavailable" error={list.error} onRetry={() => void list.refetch()} />}
         {list.isSuccess && rows.length === 0 && (
           <EmptyState
-            title="No environment is called so"
+            title="No matching environments"
             command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze"
             action={<Link to="/environments">All environments</Link>}
           >
-            One of your own can be asked for once an administrator registers it; one from outside appears when it registers itself.
+            Custom environments become available once an administrator registers them; external ones appear when they register themselves.
           </EmptyState>
         )}
         {rows.length > 0 && (
@@ -121,7 +121,7 @@ export function EnvironmentsPage() {
                   <th
                     scope="col"
                     className="num wide-only"
-                    title="Part of the groups whose scores are all equal: there is nothing to learn from them."
+                    title="Share of groups whose scores are all equal, and which therefore give no learning signal."
                   >
                     Zero variance
                   </th>

@@ -15,7 +15,7 @@ function startOf({ config }: KnownEnvironmentDetail): string {
   return kwargs ? JSON.stringify(kwargs) : "{}";
 }
 
-/** Play one episode of random actions, to see that it can be made and what it does. */
+/** Run one episode with random actions to verify an environment. */
 export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
   const mayOperate = useMayOperate();
   const [typed, setTyped] = useState(() => startOf(shown));
@@ -25,11 +25,10 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
   const { data, error } = trying;
   const submit = () => kwargs && trying.mutate({ spec: shown.environment.name, kwargs, steps: Number(steps) || STEPS });
   return (
-    <section aria-label="Try one episode">
-      <h3>Try one episode</h3>
+    <section aria-label="Probe">
+      <h3>Probe with one episode</h3>
       <p className="small soft">
-        It is made in a process of its own, without secrets and for 20 s at most, on the deck's machine, and played with actions drawn at
-        random. Nothing is stored.
+        Runs one episode with random actions in a separate process on the server, without secrets and for at most 20 s. Nothing is stored.
       </p>
       <div className={css.trying}>
         <Textarea
@@ -43,7 +42,7 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
           error={problem}
           onChange={(event) => setTyped(event.currentTarget.value)}
         />
-        <NumberInput size="xs" label="Steps at most" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
+        <NumberInput size="xs" label="Max. steps" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
         <Button
           size="xs"
           variant="default"
@@ -52,17 +51,17 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
           title={mayOperate ? undefined : TAKES_OPERATOR}
           onClick={submit}
         >
-          Try it
+          Run probe
         </Button>
       </div>
-      {error && <ErrorState title="It was not tried" error={error} />}
+      {error && <ErrorState title="Probe failed" error={error} />}
       {data && (
         <div role="status" data-tried={data.trouble ? "trouble" : "played"} className="small">
           <p className={data.trouble ? "held" : undefined}>{visible(triedWords(data))}</p>
           {data.episode && data.episode.rewards.length > 1 && (
             <p className="soft">
-              Rewards of its first {data.episode.rewards.length} steps:{" "}
-              <Spark label="Rewards, step by step" values={data.episode.rewards.map((one) => one ?? 0)} />
+              Rewards of the first {data.episode.rewards.length} steps:{" "}
+              <Spark label="Rewards by step" values={data.episode.rewards.map((one) => one ?? 0)} />
             </p>
           )}
         </div>

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { type KnownEnvironment, useJudgeEnvironment } from "@/api/environments";
 import { useSession } from "@/api/session";
 import { Age } from "@/components/Age";
-import { KEPT_IN_AUDIT } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { visible } from "@/format";
 
 function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
@@ -13,23 +13,23 @@ function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose:
   const name = visible(environment.name);
   return (
     <ReasonDialog
-      title={isAllowed ? `Allow ${name} again?` : `Deny ${name} to new runs?`}
+      title={isAllowed ? `Allow ${name}?` : `Deny ${name} for new runs?`}
       asking={judge}
-      refused="It was not changed"
-      submit={isAllowed ? "Allow it" : "Deny it"}
-      keptIn={isAllowed ? KEPT_IN_AUDIT : "Whoever asks for it is told; kept with your name in the audit."}
+      refused="Environment not changed"
+      submit={isAllowed ? "Allow" : "Deny"}
+      keptIn={isAllowed ? RECORDED_IN_AUDIT : "Shown in the error of refused launches, and recorded with your name in the audit log."}
       destroys={!isAllowed}
       onSubmit={(reason) => judge.mutate({ spec: environment.name, is_allowed: isAllowed, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="small">
-        {isAllowed ? "New runs may ask for it from now on." : "No new run may ask for it, by whatever way. Runs that have it go on."}
+        {isAllowed ? "New runs can use this environment." : "New runs cannot use this environment. Existing runs continue."}
       </p>
     </ReasonDialog>
   );
 }
 
-/** Whether new runs may ask for it, and the administrator's way to decide so. */
+/** Whether new runs may use the environment, and the administrator's control for it. */
 export function Verdict({ environment }: { environment: KnownEnvironment }) {
   const isAdmin = useSession()?.role === "admin";
   const [isOpen, setOpen] = useState(false);
@@ -39,17 +39,17 @@ export function Verdict({ environment }: { environment: KnownEnvironment }) {
     <div data-denied={denied ? "denied" : "allowed"}>
       {denied && (
         <p className="held small">
-          ▲ Denied to new runs by {visible(denied.denied_by)} <Age at={denied.denied_at} suffix=" ago" />: {visible(denied.reason)}
+          ▲ Denied for new runs by {visible(denied.denied_by)} <Age at={denied.denied_at} suffix=" ago" />: {visible(denied.reason)}
         </p>
       )}
       <Button
         size="compact-sm"
         variant="default"
         disabled={!isAdmin}
-        title={isAdmin ? undefined : "Administrators decide this"}
+        title={isAdmin ? undefined : "Requires the administrator role."}
         onClick={() => setOpen(true)}
       >
-        {denied ? "Allow it again…" : "Deny it to new runs…"}
+        {denied ? "Allow…" : "Deny…"}
       </Button>
       {isOpen && <Ask environment={environment} onClose={() => setOpen(false)} />}
     </div>

@@ -13,7 +13,7 @@ const tried: TriedEnvironment = {
   episode: { ...episode, rewards: [1, 1] },
 };
 
-it("takes an object for arguments, and nothing for none", () => {
+it("accepts an object or empty text as arguments", () => {
   expect(kwargsOf(' {"delay": 4} ').kwargs).toEqual({ delay: 4 });
   expect(kwargsOf("").kwargs).toEqual({});
   for (const typed of ["[1]", "null", "7", "{delay: 4}"]) {
@@ -22,24 +22,24 @@ it("takes an object for arguments, and nothing for none", () => {
   }
 });
 
-it("says what an episode was, and what was odd about it", () => {
+it("describes the probed episode and its anomalies", () => {
   expect(triedWords(tried)).toBe(
-    "It shows float32 [4] and takes choices 2. One episode: 23 steps, it ended by itself, return 23, 5,000 steps/s.",
+    "Observations: float32 [4]; actions: choices 2. One episode: 23 steps, terminated, return 23, 5,000 steps/s.",
   );
   expect(
     triedWords({
       ...tried,
       episode: { ...episode, rewards: [], total_return: null, ended: "cut", outside: "an observation was not finite" },
     }),
-  ).toContain("a reward was not finite");
+  ).toContain("a non-finite reward");
   expect(triedWords({ ...tried, episode: { ...episode, rewards: [], outside: "an observation was not finite" } })).toContain(
     "▲ an observation was not finite.",
   );
 });
 
-it("says of what is missing that others may have it", () => {
+it("explains a missing module", () => {
   expect(triedWords({ ...tried, trouble: "there is no module 'ale'", is_missing: true, episode: null })).toBe(
-    "It could not be tried: there is no module 'ale'. The deck's machine lacks it; those that step environments may have it.",
+    "Probe failed: there is no module 'ale'. It is not installed on the server, but may be on the workers.",
   );
-  expect(triedWords({ ...tried, trouble: "SystemExit: 3", episode: null })).toBe("It could not be tried: SystemExit: 3.");
+  expect(triedWords({ ...tried, trouble: "SystemExit: 3", episode: null })).toBe("Probe failed: SystemExit: 3.");
 });

@@ -1,9 +1,9 @@
-/** Read what is typed for an environment, and say what came of trying it. Pure. */
+/** Parse environment arguments and format the result of a probe. Pure. */
 
 import type { TriedEnvironment } from "@/api/environments";
 import { count, number } from "@/format";
 
-/** Arguments of a constructor, as JSON; nothing typed is none. */
+/** Constructor arguments as JSON; empty text means none. */
 export function kwargsOf(typed: string): { kwargs: Record<string, unknown> | null; problem?: string } {
   if (typed.trim() === "") return { kwargs: {} };
   try {
@@ -12,25 +12,25 @@ export function kwargsOf(typed: string): { kwargs: Record<string, unknown> | nul
   } catch {
     // said below
   }
-  return { kwargs: null, problem: 'An object, such as {"delay": 4}' };
+  return { kwargs: null, problem: 'Enter a JSON object, such as {"delay": 4}' };
 }
 
 const ENDS: Record<"terminated" | "truncated" | "cut", string> = {
-  terminated: "it ended by itself",
-  truncated: "its own limit cut it",
-  cut: "it was still going on",
+  terminated: "terminated",
+  truncated: "truncated",
+  cut: "cut off while running",
 };
 
-/** What came of it, in one or two sentences. */
+/** The result of a probe as one or two sentences. */
 export function triedWords(tried: TriedEnvironment): string {
   if (tried.trouble) {
-    const where = tried.is_missing ? " The deck's machine lacks it; those that step environments may have it." : "";
-    return `It could not be tried: ${tried.trouble}.${where}`;
+    const where = tried.is_missing ? " It is not installed on the server, but may be on the workers." : "";
+    return `Probe failed: ${tried.trouble}.${where}`;
   }
-  const spaces = `It shows ${tried.observation} and takes ${tried.action}.`;
+  const spaces = `Observations: ${tried.observation}; actions: ${tried.action}.`;
   const { episode } = tried;
   if (!episode) return spaces;
-  const total = episode.total_return === null ? "a reward was not finite" : `return ${number(episode.total_return)}`;
+  const total = episode.total_return === null ? "a non-finite reward" : `return ${number(episode.total_return)}`;
   const odd = episode.outside ? ` ▲ ${episode.outside}.` : "";
   return `${spaces} One episode: ${count(episode.steps)} steps, ${ENDS[episode.ended]}, ${total}, ${number(episode.steps_per_second)} steps/s.${odd}`;
 }

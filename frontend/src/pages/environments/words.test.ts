@@ -19,7 +19,7 @@ const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   ...given,
 });
 
-it("launches by a preset where one steps it, else by its configuration", () => {
+it("launches by preset if there is one, else by configuration", () => {
   expect(launchCommand(known({ presets: ["cartpole"] }), { environment: {} }, "http://deck")).toBe(
     "rolldeck launch --name cartpole-v1 --preset cartpole",
   );
@@ -28,23 +28,23 @@ it("launches by a preset where one steps it, else by its configuration", () => {
   );
 });
 
-it("keeps a lesson a lesson, also where a preset has it among others", () => {
+it("launches a lesson by configuration even if a preset contains it", () => {
   const task = known({ name: "task:sort", kind: "tokens", presets: ["curriculum"] });
   expect(launchCommand(task, { language: { lessons: { sort: { spec: "task:sort" } } } }, "http://deck")).toContain("--config");
 });
 
-it("points an environment from outside at its newest run, with the scheme of this deck", () => {
+it("connects an outside environment to its newest run, with the server's scheme", () => {
   expect(launchCommand(known({ kind: "outside", name: "gsm8k", newest_run: "mix" }), {}, "https://deck:8443")).toContain(
     '"https://env:$ROLLDECK_TOKEN@deck:8443/atropos/mix"',
   );
 });
 
-it("makes a name that a run may have of any name", () => {
+it("derives a valid run name", () => {
   expect(["module:my_lab.mazes:Maze", "ALE/Pong-v5", "<script>", "‮évil"].map(runName)).toEqual(["maze", "pong-v5", "script", "vil"]);
   expect(runName("💥")).toBe("my-run");
 });
 
-it("says what the figures are of, and what they leave out", () => {
+it("describes the window and its omissions", () => {
   const page = { results: [], next: null, looked_at_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
   expect(windowWords(page)).toContain("runs beyond the newest 10,000 are not counted");
   expect(windowWords({ ...page, has_older_runs: false })).not.toContain("beyond");

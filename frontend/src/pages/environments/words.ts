@@ -1,4 +1,4 @@
-/** Say what kinds of environments there are, and how each is launched. Pure. */
+/** Descriptions and launch commands of the kinds of environments. Pure. */
 
 import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/api/environments";
 import { number } from "@/format";
@@ -7,24 +7,24 @@ import { cliCommand } from "@/pages/launch/commands";
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {
   steps: {
     label: "steps",
-    meaning: "Stepped by the workers of a fleet run; rewards are returns of its training episodes.",
+    meaning: "Stepped by the workers of a fleet run; rewards are returns of training episodes.",
     unit: "episodes",
   },
   tokens: { label: "tokens", meaning: "A lesson of a language run; rewards are mean scores of its groups.", unit: "groups" },
   outside: {
     label: "outside",
-    meaning: "Registered over the Atropos API from elsewhere; rewards are mean scores of its groups.",
+    meaning: "Registered by an external process over the Atropos API; rewards are mean scores of its groups.",
     unit: "groups",
   },
 };
 
-/** What the figures of the list are of. */
+/** The window of the list's figures. */
 export function windowWords(page: KnownEnvironments): string {
-  const bound = `Rates are of the last hour; rewards and shares of the newest ${number(page.groups_each)} groups of each of its ${page.runs_each} newest runs`;
+  const bound = `Rates cover the last hour; rewards and shares the newest ${number(page.groups_each)} groups of each of the ${page.runs_each} newest runs`;
   return page.has_older_runs ? `${bound}; runs beyond the newest ${number(page.looked_at_runs)} are not counted.` : `${bound}.`;
 }
 
-/** A word that a run may be called by, made of an environment's name. */
+/** A valid run name derived from an environment's name. */
 export function runName(environment: string): string {
   const last = environment.split(/[:/]/).at(-1) ?? "";
   return (
@@ -36,7 +36,7 @@ export function runName(environment: string): string {
   );
 }
 
-/** The exact command that starts a run with this environment. */
+/** The command that starts a run with this environment. */
 export function launchCommand(environment: KnownEnvironment, config: Record<string, unknown>, origin: string): string {
   if (environment.kind === "outside") {
     const [scheme, host] = origin.split("://");

@@ -30,7 +30,7 @@ function places(cluster: Cluster): [string, string][] {
   ];
 }
 
-/** Whether everything that the deck is made of lives, and what of it is used. */
+/** Health and usage of the deployment's parts. */
 function ClusterStrip() {
   const { cluster: data, refused: error } = useCluster();
   const found = data && verdict(data);
@@ -39,11 +39,11 @@ function ClusterStrip() {
       title="Cluster"
       aside={
         <Button component={Link} to="/cluster" size="compact-sm" variant="default">
-          All parts
+          View cluster
         </Button>
       }
     >
-      {error && !data && <ErrorState title="The cluster does not say how it is" error={error} />}
+      {error && !data && <ErrorState title="Cluster unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
       {data && found && (
         <>
@@ -90,23 +90,23 @@ function ChangeLine({ row }: { row: AuditRow }) {
   );
 }
 
-/** What people and their tokens changed last. */
+/** The latest changes by users and tokens. */
 function Lately() {
   const data = usePart("audit", "audit")?.lately;
   const error = useTopicError("audit")?.detail;
   return (
     <Panel
       title="Recent changes"
-      note="by people and tokens"
+      note="by users and tokens"
       aside={
         <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/audit" search={{ people: "1" }} {...props} />}>
           All changes
         </Button>
       }
     >
-      {error && !data && <ErrorState title="The changes cannot be shown" error={error} />}
+      {error && !data && <ErrorState title="Changes unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
-      {data?.length === 0 && <p className="faint small">Nobody has changed anything yet.</p>}
+      {data?.length === 0 && <p className="faint small">No changes yet.</p>}
       {data && data.length > 0 && (
         <ul className={css.lately}>
           {data.map((row) => (
@@ -118,7 +118,7 @@ function Lately() {
   );
 }
 
-/** What stands around the runs: the machines below them and the people beside one. */
+/** The panels beside the runs: cluster and recent changes. */
 export function Around() {
   return (
     <div className={css.around}>

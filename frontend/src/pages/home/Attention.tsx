@@ -26,7 +26,7 @@ function AlertLine({ alert }: { alert: AlertRow }) {
       </span>
       <span className={`soft small ${css.aside}`}>
         <Age at={alert.first_seen_at} suffix=" ago" />
-        {place && <PlaceLink to={place}>Look at it</PlaceLink>}
+        {place && <PlaceLink to={place}>View</PlaceLink>}
       </span>
     </li>
   );
@@ -49,7 +49,7 @@ function ConcernLine({ run, why }: Concern) {
 
 type Props = { summary: AlertSummary | undefined; concerns: Concern[] };
 
-/** What somebody should look at now: open alerts, errors first, then runs that say nothing or were left. */
+/** Open alerts, errors first, then silent runs and runs paused for long. */
 export function Attention({ summary, concerns }: Props) {
   const open = summary ? summary.errors + summary.warnings : 0;
   const left = open - (summary?.newest.length ?? 0);

@@ -21,7 +21,7 @@ const LATELY_OVER = "is:over changed<7d";
 const FINISHED_AT_MOST = 6;
 const OVER = new Set(["completed", "stopped", "failed"]);
 
-/** What needs attention, what is under way, what ended. */
+/** The home page: alerts, active runs and recently finished runs. */
 export function HomePage() {
   const session = useSession();
   const mayOperate = useMayOperate();
@@ -55,7 +55,7 @@ export function HomePage() {
           </Button>
         )}
       </div>
-      {error && <ErrorState title="The runs cannot be shown" error={error} onRetry={() => void active.refetch()} />}
+      {error && <ErrorState title="Runs unavailable" error={error} onRetry={() => void active.refetch()} />}
       {!isKnown && !error && <Skeletons heights={[60, 220, 180]} />}
       {isKnown && (
         <div className={css.page}>
@@ -70,7 +70,7 @@ export function HomePage() {
           )}
           {runs.length === 0 && !hasNone && (
             <p className="soft">
-              Nothing is under way. <Link to="/runs">All runs</Link>
+              No active runs. <Link to="/runs">All runs</Link>
             </p>
           )}
           <Finished runs={finished} />

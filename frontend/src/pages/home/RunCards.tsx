@@ -41,7 +41,7 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
           <dd data-figure="return">{number(run.return_mean)}</dd>
         </div>
         <div>
-          <dt title="Sequences or fragments that wait for a trainer">Queue</dt>
+          <dt title="Sequences or fragments waiting for a trainer">Queue</dt>
           <dd data-figure="queue">
             <Queued run={run} />
           </dd>
@@ -65,14 +65,14 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
   );
 }
 
-/** The runs that are under way, one's own first; `inAll` counts those too that were not read. */
+/** The active runs, the user's own first; `inAll` includes those that were not loaded. */
 export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number; me: string | undefined }) {
   const shown = runs.slice(0, VERDICTS_AT_MOST);
   const verdicts = useQuery(verdictsQuery(shown.map(({ id }) => id))).data ?? {};
   return (
-    <section aria-label="Under way">
+    <section aria-label="Active runs">
       <div className={css.heading}>
-        <h2>Under way</h2>
+        <h2>Active runs</h2>
         <span className="faint small">{number(inAll)}</span>
         <span className="spacer" />
         {inAll > shown.length && (
@@ -90,7 +90,7 @@ export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number;
   );
 }
 
-/** Runs that came to an end lately. */
+/** Recently finished runs. */
 export function Finished({ runs }: { runs: ShownRun[] }) {
   if (runs.length === 0) return null;
   return (
@@ -116,7 +116,7 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
                 Trend
               </th>
               <th scope="col" className="wide-only">
-                Why
+                Reason
               </th>
             </tr>
           </thead>

@@ -17,13 +17,13 @@ function Way({ title, children, command, action }: { title: string; children: Re
   );
 }
 
-/** The first steps on a deck that has no runs: see one learn, launch one, bring one's own. */
+/** Getting started on a deployment without runs: demo data, a first launch, an own trainer. */
 export function Start() {
   const mayOperate = useMayOperate();
   return (
     <div className={css.ways}>
-      <Way title="Look around" command="make seed">
-        Fill the deck with a dozen runs: one live, one that failed, a sweep, lessons, batches in every state. Nothing has to be trained.
+      <Way title="Load demo data" command="make seed">
+        Creates a dozen demo runs: one active, one failed, a sweep, lessons, and batches in every state. No training needed.
       </Way>
       <Way
         title="Launch a run"
@@ -33,21 +33,21 @@ export function Start() {
               Launch CartPole
             </Button>
           ) : (
-            <span className="faint small">Operators launch runs.</span>
+            <span className="faint small">Launching requires the operator role.</span>
           )
         }
       >
-        The form knows every field. CartPole learns on a laptop within two minutes.
+        The form covers every setting. CartPole learns on a laptop within two minutes.
       </Way>
       <Way
-        title="Bring your own"
+        title="Connect a trainer"
         action={
           <Button component={Link} to="/tokens" variant="default">
             Get a token
           </Button>
         }
       >
-        Point a trainer or an unmodified Atropos environment at this deck: the lines to paste are beside the token.
+        Connect a trainer or an unmodified Atropos environment: the token page shows the code to paste.
       </Way>
     </div>
   );

@@ -15,7 +15,7 @@ const run = (fields: Partial<ShownRun>) =>
     ...fields,
   }) as ShownRun;
 
-it("names a run that is silent or was left paused, and why", () => {
+it("lists silent and long-paused runs with reasons", () => {
   const runs = [
     run({ name: "well" }),
     run({ name: "silent", observed_at: ago(40), fleet_reason: "its manager does not report" }),
@@ -25,15 +25,15 @@ it("names a run that is silent or was left paused, and why", () => {
   ];
   expect(concerns(runs, [], NOW).map(({ run: { name }, why }) => [name, why])).toEqual([
     ["left", "paused for 2 h 00: the cluster moves"],
-    ["silent", "its fleet was last heard 40 s ago: its manager does not report"],
+    ["silent", "last fleet heartbeat 40 s ago: its manager does not report"],
   ]);
 });
 
-it("leaves a run to the alert that speaks of it", () => {
+it("omits runs with an open alert", () => {
   expect(concerns([run({ name: "silent", observed_at: ago(40) })], [{ run: "silent" }], NOW)).toEqual([]);
 });
 
-it("puts one's own runs first", () => {
+it("lists the user's own runs first", () => {
   const runs = [
     { id: 1, created_by: "bob" },
     { id: 2, created_by: "ada" },
@@ -43,13 +43,13 @@ it("puts one's own runs first", () => {
   expect(mineFirst(runs, "ada").map(({ id }) => id)).toEqual([2, 4, 1, 3]);
 });
 
-it("knows progress only where something is planned", () => {
+it("has progress only with planned steps", () => {
   expect(progress({ served_steps: 30, num_steps: 120 })).toBe(0.25);
   expect(progress({ served_steps: 130, num_steps: 120 })).toBe(1);
   expect(progress({ served_steps: 5, num_steps: 0 })).toBeNull();
 });
 
-it("counts the runs that were not read, too", () => {
+it("counts runs that were not loaded", () => {
   expect(inAll({ shown: 49, read: 50, total: 180 })).toBe(179);
   expect(inAll({ shown: 3, read: 4, total: 4 })).toBe(3);
   expect(inAll({ shown: 3, read: 3, total: 0 })).toBe(3);

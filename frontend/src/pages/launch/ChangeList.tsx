@@ -3,7 +3,7 @@ import { type Change, leavesOf, valueText } from "@/pages/launch/changes";
 
 const SIGNS = { added: "+", removed: "−", changed: "~" } as const;
 
-/** A value; of an object each field by its name, so that it reads as a line and not as code. */
+/** A value; fields of an object are listed by name on one line. */
 function Value({ value }: { value: unknown }) {
   const leaves = leavesOf(value);
   if (!leaves) return visible(valueText(value));
@@ -14,11 +14,11 @@ function Value({ value }: { value: unknown }) {
   ));
 }
 
-/** Only what differs, each with what it was. */
+/** The changed fields, with their values before and after. */
 export function ChangeList({ changes, from }: { changes: Change[]; from: string }) {
-  if (changes.length === 0) return <p className="faint small">Nothing differs from {from}.</p>;
+  if (changes.length === 0) return <p className="faint small">No changes from {from}.</p>;
   return (
-    <table className="table diff" aria-label={`What differs from ${from}`}>
+    <table className="table diff" aria-label={`Changes from ${from}`}>
       <tbody>
         {changes.map(({ path, kind, before, after }) => (
           <tr key={path} data-change={kind} data-path={path}>

@@ -20,7 +20,7 @@ function description(field: Field, given: string) {
   );
 }
 
-/** `standard` is what the form starts from, `given` its description beside the default. */
+/** `standard` is the starting value, `given` its description with the default. */
 type InputProps = {
   field: Field;
   answer: string | boolean;
@@ -68,8 +68,8 @@ function FieldInput({ field, answer, standard, given, error, onChange }: InputPr
       rightSectionWidth={changed ? 58 : undefined}
       rightSection={
         changed ? (
-          <Button variant="subtle" size="compact-xs" title={`Back to ${String(standard) || "empty"}`} onClick={() => onChange(standard)}>
-            undo
+          <Button variant="subtle" size="compact-xs" title={`Reset to ${String(standard) || "empty"}`} onClick={() => onChange(standard)}>
+            reset
           </Button>
         ) : null
       }
@@ -86,7 +86,7 @@ type SectionProps = {
   onChange: (path: string, answer: string | boolean) => void;
 };
 
-/** One object of the configuration. */
+/** The fields of one object of the configuration. */
 export function SectionPanel({ section, answers, standard, from, errors, onChange }: SectionProps) {
   const defaults = answersOf([section], {});
   return (

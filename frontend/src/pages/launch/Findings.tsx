@@ -5,11 +5,11 @@ const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
 const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
 const VERDICTS = {
   ready: { tone: "good", sign: "✓", words: "Ready to launch" },
-  risky: { tone: "held", sign: "▲", words: "May be launched, with a warning" },
-  refused: { tone: "bad", sign: "✕", words: "Would be refused, or never serve a batch" },
+  risky: { tone: "held", sign: "▲", words: "Launchable, with warnings" },
+  refused: { tone: "bad", sign: "✕", words: "Cannot launch, or would never serve a batch" },
 } as const;
 
-/** Put the cursor into a field, or the nearest one around it. */
+/** Focus a field, or its nearest ancestor. */
 function goToField(path: string): void {
   const fields = [...document.querySelectorAll<HTMLElement>("[data-field]")];
   const found = fields.find(({ dataset }) => path === dataset.field || path.startsWith(`${dataset.field}.`));
@@ -19,7 +19,7 @@ function goToField(path: string): void {
 
 type Props = { check: RunCheck; isOld: boolean };
 
-/** What a dry run found, each with what to do about it. */
+/** Findings of a dry run, each with its remedy. */
 export function Findings({ check, isOld }: Props) {
   const { tone, sign, words } = VERDICTS[check.verdict];
   return (
@@ -31,7 +31,7 @@ export function Findings({ check, isOld }: Props) {
           </span>
           {words}
         </span>{" "}
-        <span className="faint tiny">{isOld ? "the form has changed since" : `in ${check.seconds.toFixed(1)} s`}</span>
+        <span className="faint tiny">{isOld ? "outdated: the form has changed" : `in ${check.seconds.toFixed(1)} s`}</span>
       </p>
       <ul className="findings">
         {check.findings.map((each) => (

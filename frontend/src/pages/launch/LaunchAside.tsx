@@ -32,7 +32,7 @@ function Copied({ label, text }: { label: string; text: string }) {
 type Props = {
   state: LaunchState;
   start: string;
-  /** The saved preset that the form began with, and all that there are. */
+  /** The saved preset that the form started from, and all saved presets. */
   preset: SavedPreset | undefined;
   saved: SavedPreset[];
   from: string;
@@ -41,7 +41,7 @@ type Props = {
   isLaunching: boolean;
 };
 
-/** What would be launched, whether it would work, and the button. */
+/** The resulting launch: validation, configuration and the launch button. */
 export function LaunchAside({ state, start, preset, saved, from, launch, check, isLaunching }: Props) {
   const mayOperate = useMayOperate();
   const { view = "changes" } = useSearch({ from: "/shell/runs/new" });
@@ -63,22 +63,22 @@ export function LaunchAside({ state, start, preset, saved, from, launch, check, 
       </div>
       <p className="tiny faint launch-note">
         {mayOperate
-          ? "Check is a dry run: it stores nothing. Launching starts the fleet, which waits for a trainer's weights."
-          : "Viewers may look; launching takes an operator."}
+          ? "Check validates without launching or storing anything. Launch starts the fleet, which then waits for a trainer's weights."
+          : "Launching requires the operator role."}
       </p>
       {wrong > 0 && (
         <p className="small bad" role="alert">
-          {wrong === 1 ? "One field needs" : `${wrong} fields need`} another look.
+          {wrong === 1 ? "One field" : `${wrong} fields`} with errors.
         </p>
       )}
-      {state.errors.loose.length > 0 && <ErrorState title="The run was not created" error={state.errors.loose.join(" ")} />}
+      {state.errors.loose.length > 0 && <ErrorState title="Run not created" error={state.errors.loose.join(" ")} />}
       {check.data && <Findings check={check.data} isOld={check.isOld} />}
       <SegmentedControl
         fullWidth
         size="xs"
         mt="md"
         mb="sm"
-        aria-label="What to show of the configuration"
+        aria-label="View"
         data={[
           { value: "changes", label: `Changes (${state.changes.length})` },
           { value: "config", label: "Config" },

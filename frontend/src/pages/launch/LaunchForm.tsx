@@ -13,14 +13,14 @@ import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { choicesOf, type StartPreset } from "@/pages/launch/starts";
 import { type Config, NAME_HELP, type Start, useLaunch } from "@/pages/launch/useLaunch";
 
-/** Bring the first field that is wrong into sight and put the cursor there. */
+/** Scroll to the first invalid field and focus it. */
 function goToFirstError(): void {
   const wrong = document.querySelector<HTMLElement>("[aria-invalid=true]");
   wrong?.scrollIntoView({ block: "center" });
   wrong?.focus();
 }
 
-/** What to send: the preset with what differs, or everything where the preset has more than is wanted. */
+/** The launch request: the preset with overrides, or the full configuration if the preset has extra fields. */
 function launchOf(name: string, config: Config, preset: StartPreset | undefined): Launch {
   const overlay = preset && overlayOf(changesOf(preset.config, { ...preset.config, ...config }));
   return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
@@ -45,7 +45,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
   const saved = presets.flatMap((each) => (each.saved ? [each.saved] : []));
   useEffect(() => {
     if (Object.keys(errors.fields).length > 0) goToFirstError();
-    // Only a new set of errors moves the cursor, not one field less.
+    // Only a new set of errors moves the focus, not a shorter one.
   }, [errors.loose]);
 
   const submit = (event: FormEvent) => {
@@ -86,7 +86,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
                 <Link to="/runs/$name" params={{ name: parent }}>
                   {visible(parent)}
                 </Link>
-                : every field begins as it is there. <Link to="/runs/new">Start from a preset instead</Link>
+                : all fields are copied from it. <Link to="/runs/new">Start from a preset instead</Link>
               </p>
             ) : (
               <Select
@@ -94,7 +94,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
                 className="two-wide"
                 description={
                   <>
-                    Where the fields below start from: a {state.kind} run.{" "}
+                    Initial values of the fields below: a {state.kind} run.{" "}
                     <button type="button" className="link-button" onClick={() => setListing(true)}>
                       Saved presets
                     </button>
@@ -109,7 +109,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
           </div>
           {state.isTouched && (
             <p className="small soft draft">
-              Unsaved; kept in this browser until it is launched.{" "}
+              Unsaved draft; stored in this browser until launch.{" "}
               <Button variant="subtle" size="compact-xs" onClick={state.reset}>
                 Discard
               </Button>

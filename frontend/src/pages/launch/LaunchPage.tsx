@@ -10,7 +10,7 @@ import { LaunchForm } from "@/pages/launch/LaunchForm";
 import { startsOf } from "@/pages/launch/starts";
 import type { Config } from "@/pages/launch/useLaunch";
 
-/** The form for a preset, or for what another run is configured as. */
+/** The form for a preset, or for a clone of another run. */
 function Ready({ schema, presets: builtIn }: RunConfigSchema) {
   const { from, preset: wanted } = useSearch({ from: "/shell/runs/new" });
   const saved = useQuery(presetsQuery);
@@ -22,25 +22,22 @@ function Ready({ schema, presets: builtIn }: RunConfigSchema) {
   if (from !== undefined && !parent.data) return <Skeletons heights={[140, 220, 320]} />;
   if (parent.data?.kind === "outside") {
     return (
-      <ErrorState
-        title={`${from} cannot be cloned`}
-        error="It is an outside run: its trainer brings its configuration when it registers."
-      />
+      <ErrorState title={`${from} cannot be cloned`} error="It is an outside run: its trainer sends the configuration when it registers." />
     );
   }
-  // What is asked for may be a saved one, of which nothing is known yet.
+  // The name may be of a saved preset that is still loading.
   if (from === undefined && wanted !== undefined && !found && saved.isPending) return <Skeletons heights={[140, 220, 320]} />;
   const isGone = from === undefined && wanted !== undefined && !found;
   const key = from === undefined ? `preset:${preset?.name}` : `clone:${from}`;
   const config = (parent.data?.config ?? preset?.config ?? {}) as Config;
-  // A form for each start, so that nothing of one is sent under the name of another.
+  // A new form for each start, so that no values carry over.
   return (
     <>
       {isGone && (
         <div className="launch-gone">
           <ErrorState
-            title={`There is no preset called ${visible(wanted)}`}
-            error={saved.error ?? "It was deleted, or it is somebody else's own. The form starts from the first one instead."}
+            title={`No preset named ${visible(wanted)}`}
+            error={saved.error ?? "It was deleted, or it is another user's private preset. The form starts from the first preset instead."}
           />
         </div>
       )}
@@ -56,7 +53,7 @@ export function LaunchPage() {
       <div className="page-title">
         <h1>Launch a run</h1>
       </div>
-      {error && <ErrorState title="The form cannot be shown" error={error} onRetry={() => void refetch()} />}
+      {error && <ErrorState title="Launch form unavailable" error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Skeletons heights={[140, 220, 320]} />}
       {data && <Ready {...data} />}
     </>

@@ -18,11 +18,11 @@ const yamlQuery = queryOptions({
   structuralSharing: false,
 });
 
-/** Everything that the run would be told, as JSON or YAML; what is typed here changes the form, and back. */
+/** The resolved configuration as JSON or YAML; edits here change the form, and vice versa. */
 export function ResolvedConfig({ state }: { state: LaunchState }) {
   const queries = useQueryClient();
   const [format, setFormat] = useState(keptFormat);
-  // While it is being typed it may be neither, or written otherwise than the page would.
+  // While being edited, the text may be invalid or differ from the canonical format.
   const [typed, setTyped] = useState<string | null>(null);
   const [problem, setProblem] = useState("");
   const newest = useRef("");
@@ -30,7 +30,7 @@ export function ResolvedConfig({ state }: { state: LaunchState }) {
   const yaml = useQuery({ ...yamlQuery, enabled: format === "yaml" });
 
   const complaint = async (text: string, config: Config): Promise<string> => {
-    if (kindOf(config) !== state.kind) return `This form is for a ${state.kind} run: choose another kind above.`;
+    if (kindOf(config) !== state.kind) return `This form is for ${state.kind} runs: choose another kind above.`;
     const unknown = unknownPaths(state.sections, config).filter((path) => !(path === "language" && config.language === null));
     if (unknown.length === 0) return "";
     const { placeOfField } = await queries.fetchQuery(yamlQuery);
@@ -41,7 +41,7 @@ export function ResolvedConfig({ state }: { state: LaunchState }) {
     setTyped(text);
     const found = as === "json" ? readJson(text) : (await queries.fetchQuery(yamlQuery)).readYaml(text);
     const said = "problem" in found ? found.problem : await complaint(text, found.config);
-    // Somebody has typed on meanwhile: that text is what counts.
+    // The user typed on meanwhile: the newer text wins.
     if (newest.current !== text) return;
     setProblem(said);
     if (said) setTyped(text);
@@ -59,17 +59,17 @@ export function ResolvedConfig({ state }: { state: LaunchState }) {
   };
   const turn = (next: Format) => {
     choose(next);
-    // What cannot be read as the one may be the other.
+    // Text that fails to parse in one format may be valid in the other.
     if (typed !== null && problem) void read(typed, next).catch((error: Error) => setProblem(error.message));
     else setTyped(null);
   };
   const written = format === "json" ? jsonOf(state.config) : (yaml.data?.yamlOf(state.config) ?? "");
   return (
     <>
-      <SegmentedControl size="xs" mb="xs" aria-label="Written as" data={FORMATS} value={format} onChange={(next) => turn(next as Format)} />
+      <SegmentedControl size="xs" mb="xs" aria-label="Format" data={FORMATS} value={format} onChange={(next) => turn(next as Format)} />
       <Textarea
         label="Resolved configuration"
-        description={`Every field with its value. Edit here or in the form; one follows the other. Either format may be pasted${format === "yaml" ? "; comments are not kept" : ""}.`}
+        description={`All fields with their values. Edits here and in the form stay in sync. Paste JSON or YAML${format === "yaml" ? "; comments are dropped" : ""}.`}
         classNames={{ input: "mono tiny config-text" }}
         spellCheck={false}
         rows={22}

@@ -10,18 +10,18 @@ import { ACCESS } from "@/pages/launch/starts";
 import { type Config, NAME, NAME_HELP } from "@/pages/launch/useLaunch";
 
 type Props = {
-  /** The whole configuration as it stands in the form. */
+  /** The form's full configuration. */
   config: Config;
   runName: string;
-  /** Under what the form's draft is kept. */
+  /** Key of the form's draft. */
   start: string;
-  /** The saved preset that the form began with. */
+  /** The saved preset that the form started from. */
   from: SavedPreset | undefined;
   saved: SavedPreset[];
   onClose: () => void;
 };
 
-/** Keep what stands in the form under a name, or put it in the place of a preset that there is. */
+/** Save the form as a preset, or replace an existing preset. */
 export function SavePreset({ config, runName, start, from, saved, onClose }: Props) {
   const navigate = useNavigate({ from: "/runs/new" });
   const save = useSavePreset();
@@ -33,7 +33,7 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
   const isTaken = there !== undefined && !there.may_change;
   const wrong = save.error instanceof ApiProblem ? save.error.fields.find(({ field }) => field === "name")?.message : undefined;
   const done = () => {
-    // It is all in the preset now: nothing of it is an unfinished form any more.
+    // The preset now holds everything: the draft is obsolete.
     keepDraft(start, null);
     if (runName) keepDraft(`preset:${name}`, { name: runName, answers: {} });
     onClose();
@@ -43,7 +43,7 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
     <ReasonDialog
       title="Save as preset"
       asking={save}
-      refused="The preset was not saved"
+      refused="Preset not saved"
       submit={there ? "Replace" : "Save"}
       isReady={NAME.test(name) && !isTaken}
       onSubmit={(reason) =>
@@ -54,9 +54,11 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
       <Stack gap="md">
         <TextInput
           label="Name"
-          description={there?.may_change ? "There is one of this name: what is in the form takes its place." : NAME_HELP}
+          description={there?.may_change ? "A preset with this name exists and will be replaced." : NAME_HELP}
           error={
-            isTaken ? `${visible(there.owner ?? "A machine")} has one of this name, and you may not change it.` : wrong && visible(wrong)
+            isTaken
+              ? `${visible(there.owner ?? "A token")} owns a preset with this name, and you may not change it.`
+              : wrong && visible(wrong)
           }
           required
           data-autofocus
@@ -70,16 +72,14 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
           value={description}
           onChange={(event) => setDescription(event.currentTarget.value)}
         />
-        <Radio.Group label="Whose it is" value={access} onChange={(value) => setAccess(value as Access)}>
+        <Radio.Group label="Access" value={access} onChange={(value) => setAccess(value as Access)}>
           <Stack gap="xs" mt="xs">
             {Object.entries(ACCESS).map(([value, { label, means }]) => (
               <Radio key={value} value={value} label={label} description={means} />
             ))}
           </Stack>
         </Radio.Group>
-        <p className="small soft">
-          The whole form goes in but the run's name. Secrets do not: a preset with a text that looks like one is refused.
-        </p>
+        <p className="small soft">Saves all fields except the run's name. Presets with text that looks like a secret are refused.</p>
       </Stack>
     </ReasonDialog>
   );

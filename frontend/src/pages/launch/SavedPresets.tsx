@@ -16,14 +16,14 @@ function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void 
     <ReasonDialog
       title={`Delete the preset ${preset.name}?`}
       asking={remove}
-      refused="The preset stays"
+      refused="Preset not deleted"
       submit="Delete"
       destroys
       onSubmit={(reason) => remove.mutate({ name: preset.name, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="soft">
-        Nobody can start from it any more. Runs that began with it keep their configuration; the admin keeps the preset.
+        The preset is no longer available. Runs launched from it keep their configuration; the Django admin keeps a record.
       </p>
     </ReasonDialog>
   );
@@ -53,15 +53,15 @@ function Line({ preset, onUse, onDelete }: { preset: SavedPreset; onUse: () => v
   );
 }
 
-/** Presets that people saved: to start from, and to take away. */
+/** Saved presets: start from one, or delete it. */
 export function SavedPresets({ presets, onClose }: { presets: SavedPreset[]; onClose: () => void }) {
   const [asked, setAsked] = useState<SavedPreset | null>(null);
   if (asked) return <Delete preset={asked} onClose={() => setAsked(null)} />;
   return (
     <Dialog onClose={onClose} title="Saved presets" size="lg">
       {presets.length === 0 ? (
-        <EmptyState title="None is saved yet" command={deckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>
-          Fill the form, then take Save as preset: it keeps everything but the run's name.
+        <EmptyState title="No saved presets" command={deckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>
+          Fill in the form, then choose Save as preset: it stores all fields except the run's name.
         </EmptyState>
       ) : (
         <table className="table" aria-label="Saved presets">

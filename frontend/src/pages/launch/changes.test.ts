@@ -4,7 +4,7 @@ import { cliCommand, curlCommand } from "./commands";
 
 const parent = { fleet: { num_workers: 2, resources: { a: 1 } }, seed: 0, hidden: [64, 64], language: null };
 
-it("tells added, removed and changed apart, and nothing else", () => {
+it("finds added, removed and changed values", () => {
   const child = { fleet: { num_workers: 4, resources: { b: 1 } }, seed: 0, hidden: [64], language: null };
   expect(changesOf(parent, child).map(({ path, kind }) => [path, kind])).toEqual([
     ["fleet.num_workers", "changed"],
@@ -14,12 +14,12 @@ it("tells added, removed and changed apart, and nothing else", () => {
   ]);
   expect(changesOf(parent, structuredClone(parent))).toEqual([]);
 });
-it("makes what is laid over a preset, unless something must go", () => {
+it("builds an overlay unless a removal is needed", () => {
   const child = { ...parent, seed: 7, fleet: { ...parent.fleet, num_workers: 4 } };
   expect(overlayOf(changesOf(parent, child))).toEqual({ fleet: { num_workers: 4 }, seed: 7 });
   expect(overlayOf(changesOf(parent, { ...parent, fleet: { num_workers: 2, resources: {} } }))).toBeNull();
 });
-it("reads an object field by field, those of objects in it by their path", () => {
+it("lists fields by path", () => {
   expect(leavesOf({ spec: "task:sort", sampling: { top_k: 0, stop: [] }, kwargs: {} })).toEqual([
     ["spec", "task:sort"],
     ["sampling.top_k", 0],
@@ -28,10 +28,10 @@ it("reads an object field by field, those of objects in it by their path", () =>
   ]);
   expect([leavesOf([1]), leavesOf({}), leavesOf(null)]).toEqual([null, null, null]);
 });
-it("writes values in one line", () => {
+it("formats values on one line", () => {
   expect([valueText("x"), valueText({ a: 1 }), valueText(undefined)]).toEqual(["x", '{"a":1}', "–"]);
 });
-it("writes commands that a shell takes as they are", () => {
+it("quotes commands for the shell", () => {
   const config = { environment: { kwargs: { name: "it's" } } };
   expect(cliCommand({ name: "one", preset: "cartpole", config })).toBe(
     `rolldeck launch --name one --preset cartpole --config '{"environment":{"kwargs":{"name":"it'\\''s"}}}'`,

@@ -1,4 +1,4 @@
-/** Compare two configurations: what was added, removed and changed. Pure. */
+/** Diff of two configurations: added, removed and changed values. Pure. */
 
 export type Change = { path: string; kind: "added" | "removed" | "changed"; before: unknown; after: unknown };
 type Config = Record<string, unknown>;
@@ -9,7 +9,7 @@ function same(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-/** Return what differs, by the longest path that both have an object on the way to. */
+/** Return the differences, at the deepest path where both sides have objects. */
 export function changesOf(before: unknown, after: unknown, path = ""): Change[] {
   if (!isConfig(before) || !isConfig(after)) {
     return same(before, after) ? [] : [{ path, kind: "changed", before, after }];
@@ -23,7 +23,7 @@ export function changesOf(before: unknown, after: unknown, path = ""): Change[] 
   });
 }
 
-/** Return the object that, laid over what was before, makes what is after; null if something must go. */
+/** Return the object that, merged into the old configuration, gives the new one; null if a removal is needed. */
 export function overlayOf(changes: Change[]): Config | null {
   const overlay: Config = {};
   for (const { path, kind, after } of changes) {
@@ -39,7 +39,7 @@ export function overlayOf(changes: Change[]): Config | null {
   return overlay;
 }
 
-/** The fields of an object, those of objects in it by their path; null for what is no object, or an empty one. */
+/** The leaves of an object by path; null for a value that is not an object, or an empty one. */
 export function leavesOf(value: unknown, above = ""): [path: string, leaf: unknown][] | null {
   if (!isConfig(value) || Object.keys(value).length === 0) return null;
   return Object.entries(value).flatMap(([key, inner]): [string, unknown][] => {
@@ -48,7 +48,7 @@ export function leavesOf(value: unknown, above = ""): [path: string, leaf: unkno
   });
 }
 
-/** A value in one line of text. */
+/** A value as one line of text. */
 export function valueText(value: unknown): string {
   if (value === undefined) return "–";
   return typeof value === "string" ? value : JSON.stringify(value);

@@ -1,4 +1,4 @@
-/** Write a launch as a command for a terminal. Pure. */
+/** Format a launch as a shell command. Pure. */
 
 export type Launch = { name: string; preset: string; config: Record<string, unknown> };
 
@@ -6,7 +6,7 @@ function quoted(text: string): string {
   return /^[\w.,:/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** The client's command; `config` is laid over the preset. */
+/** The `rolldeck launch` command; `config` is merged into the preset. */
 export function cliCommand({ name, preset, config }: Launch): string {
   const words = ["rolldeck launch", `--name ${quoted(name || "NAME")}`];
   if (preset) words.push(`--preset ${quoted(preset)}`);
@@ -14,7 +14,7 @@ export function cliCommand({ name, preset, config }: Launch): string {
   return words.join(" ");
 }
 
-/** The same over plain HTTP. */
+/** The same request with curl. */
 export function curlCommand({ name, preset, config }: Launch, origin: string): string {
   const body = { name: name || "NAME", kind: "fleet", preset, config, start: true };
   return [

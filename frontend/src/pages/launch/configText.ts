@@ -1,20 +1,20 @@
-/** Read and write a configuration as JSON, and say where a text is wrong. Pure. */
+/** Parse and format a configuration as JSON, with error positions. Pure. */
 
 import { brokenAt } from "@/pages/launch/jsonPlace";
 
 export type Config = Record<string, unknown>;
 export type Format = "json" | "yaml";
-/** What a text holds, or what is wrong with it. */
+/** The parsed configuration, or the error. */
 export type Read = { config: Config } | { problem: string };
 
 export const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A place in a text as people and editors count: both from 1. */
+/** A 1-based position in a text. */
 export function placeText(line: number, column: number): string {
   return `line ${line}, column ${column}`;
 }
 
-/** The place of the character at `offset`. */
+/** The position of the character at `offset`. */
 export function placeAt(text: string, offset: number): string {
   const before = text.slice(0, offset).split("\n");
   return placeText(before.length, (before.at(-1)?.length ?? 0) + 1);
@@ -27,14 +27,14 @@ export function jsonOf(config: Config): string {
 export function readJson(text: string): Read {
   try {
     const value: unknown = JSON.parse(text);
-    return isConfig(value) ? { config: value } : { problem: "A JSON object is needed: { … }." };
+    return isConfig(value) ? { config: value } : { problem: "A JSON object is required: { … }." };
   } catch {
     const { offset, wanted } = brokenAt(text);
-    return { problem: `This is not JSON, at ${placeAt(text, offset)}: ${wanted} is expected there.` };
+    return { problem: `Invalid JSON at ${placeAt(text, offset)}: expected ${wanted}.` };
   }
 }
 
-/** Which of the two a text that was pasted is; the format that is shown where it could be either. */
+/** The format of a pasted text; the shown format if both are possible. */
 export function formatOf(text: string, shown: Format): Format {
   if (text.trim() === "") return shown;
   if ("config" in readJson(text)) return "json";
@@ -43,7 +43,7 @@ export function formatOf(text: string, shown: Format): Format {
 
 const KEY = "rolldeck-config-format";
 
-/** The format that was chosen last on this browser. */
+/** The last format used in this browser. */
 export function keptFormat(): Format {
   try {
     return localStorage.getItem(KEY) === "yaml" ? "yaml" : "json";

@@ -1,4 +1,4 @@
-/** Keep an unfinished form over a reload, one for each start: a preset, or the run it is cloned from. */
+/** Form drafts that survive a reload, one per start: a preset, or the cloned run. */
 
 import type { Answers } from "@/forms/fields";
 

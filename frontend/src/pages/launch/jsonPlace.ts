@@ -1,4 +1,4 @@
-/** Find where a text stops being JSON: what browsers say of that differs, and often names no place. Pure. */
+/** Locate JSON syntax errors, because browsers' messages differ and often lack a position. Pure. */
 
 type Wanted = "a value" | "a name in quotes" | "a colon" | "a comma or the end";
 
@@ -6,7 +6,7 @@ const TOKEN =
   /[{}[\],:]|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w)/y;
 const CLOSES: Record<string, string> = { "}": "{", "]": "[" };
 
-/** Return the offset of the first thing that cannot be there, and what could be; for a text that is no JSON. */
+/** Return the offset of the first invalid token and what is expected there; for invalid JSON. */
 export function brokenAt(text: string): { offset: number; wanted: Wanted } {
   const open: string[] = [];
   let wanted: Wanted = "a value";

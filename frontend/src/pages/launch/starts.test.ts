@@ -5,7 +5,7 @@ import { choicesOf, startsOf } from "./starts";
 const saved = (name: string, description = "") => ({ name, description, config: { seed: 1 }, access: "open" }) as unknown as SavedPreset;
 const builtIn = [{ name: "cartpole", title: "CartPole", config: {} }];
 
-it("offers what people saved below what comes with the deck", () => {
+it("lists saved presets below built-in ones", () => {
   expect(choicesOf(startsOf(builtIn, [saved("four", "four workers"), saved("bare")]))).toEqual([
     { group: "Built in", items: [{ value: "cartpole", label: "CartPole" }] },
     {
@@ -17,6 +17,6 @@ it("offers what people saved below what comes with the deck", () => {
     },
   ]);
 });
-it("has no heading above nothing", () => {
+it("omits empty groups", () => {
   expect(choicesOf(startsOf(builtIn, [])).map(({ group }) => group)).toEqual(["Built in"]);
 });

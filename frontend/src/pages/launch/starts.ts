@@ -1,16 +1,16 @@
-/** Say what a form may start from: what comes with the deck, and what people saved. Pure. */
+/** Presets that a form may start from: built-in and saved. Pure. */
 
 import type { SavedPreset } from "@/api/presets";
 import type { Preset } from "@/api/types";
 
-/** A preset of either kind; `saved` is there for one that somebody saved. */
+/** A preset of either kind; `saved` is set for saved presets. */
 export type StartPreset = Preset & { saved?: SavedPreset };
 
-/** Whose a saved preset is, in a few words. */
+/** UI labels of a saved preset's access level. */
 export const ACCESS: Record<SavedPreset["access"], { label: string; means: string }> = {
-  private: { label: "Mine only", means: "Nobody else sees it." },
-  shared: { label: "Everybody uses it", means: "You and administrators change it." },
-  open: { label: "Everybody uses it, operators change it", means: "Every operator may change or delete it." },
+  private: { label: "Private", means: "Visible to you only." },
+  shared: { label: "Shared", means: "Editable by you and administrators." },
+  open: { label: "Shared, editable by operators", means: "Editable and deletable by every operator." },
 };
 
 export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[] {
@@ -25,7 +25,7 @@ export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[]
   return [...builtIn, ...kept];
 }
 
-/** The choices, those that people saved below those of the deck. */
+/** The choices; saved presets follow the built-in ones. */
 export function choicesOf(starts: StartPreset[]): { group: string; items: { value: string; label: string }[] }[] {
   const items = (isSaved: boolean) =>
     starts.filter(({ saved }) => (saved !== undefined) === isSaved).map(({ name, title }) => ({ value: name, label: title }));

@@ -1,4 +1,4 @@
-/** Hold the form's state: where it starts from, what was answered, and what is wrong with it. */
+/** State of the launch form: start, answers and errors. */
 
 import { useEffect, useMemo, useState } from "react";
 import { ApiProblem } from "@/api/problems";
@@ -9,17 +9,17 @@ import { keepDraft, loadDraft } from "@/pages/launch/draft";
 
 export type Config = Record<string, unknown>;
 export type Kind = "fleet" | "language";
-/** Where the form starts from: `key` names it, `config` is complete. */
+/** The start of the form: `key` identifies it, `config` is complete. */
 export type Start = { key: string; config: Config };
 export type Errors = { fields: Record<string, string>; loose: string[] };
 
 export const NAME = /^[a-zA-Z0-9_-]{1,80}$/;
-export const NAME_HELP = "Letters, digits, - and _; part of every address of the run.";
+export const NAME_HELP = "Letters, digits, - and _; part of the run's URL.";
 const NO_ERRORS: Errors = { fields: {}, loose: [] };
-/** Parts that a language run has lessons in place of. */
+/** Parts that a language run replaces by lessons. */
 const OF_FLEETS = ["environment", "policy"];
 
-/** The sections that a run of a kind has. */
+/** The form sections for a kind of run. */
 export function sectionsFor(all: Section[], kind: Kind): Section[] {
   if (kind === "fleet") return all.filter((section) => !section.optionalPart);
   const rest = all.filter((section) => !OF_FLEETS.includes(section.name));
@@ -64,10 +64,10 @@ export function useLaunch(schema: JsonSchema, start: Start) {
     setErrors(NO_ERRORS);
   };
   const take = (taken: Config) => setAnswers(answersOf(sections, taken));
-  /** Return whether the form can be sent as far as the page knows. */
+  /** Return whether the form is valid as far as the client can check. */
   const validate = (needsName: boolean): boolean => {
     const wrong = { ...problems };
-    if (needsName && !NAME.test(name)) wrong.name = name ? NAME_HELP : "A name is needed.";
+    if (needsName && !NAME.test(name)) wrong.name = name ? NAME_HELP : "Enter a name.";
     setErrors({ fields: wrong, loose: [] });
     return Object.keys(wrong).length === 0;
   };

@@ -1,16 +1,16 @@
-/** Read and write a configuration as YAML 1.2; loaded when somebody wants to. Pure. */
+/** Parse and format a configuration as YAML 1.2; loaded on demand. Pure. */
 
 import { isMap, isNode, LineCounter, parseDocument, stringify } from "yaml";
 import { type Config, isConfig, placeText, type Read } from "@/pages/launch/configText";
 
-/** Aliases that one text may have followed: more would make a small text a large configuration. */
+/** Maximum number of resolved aliases: more could expand a small text into a huge configuration. */
 const ALIASES_AT_MOST = 100;
 
 export function yamlOf(config: Config): string {
   return stringify(config, { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** The first number that JSON cannot say, by its path. */
+/** Path of the first number that JSON cannot represent. */
 function unsayable(value: unknown, path = ""): string | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? undefined : path;
   if (typeof value !== "object" || value === null) return undefined;
@@ -18,27 +18,27 @@ function unsayable(value: unknown, path = ""): string | undefined {
   return entries.map(([key, inner]) => unsayable(inner, path ? `${path}.${key}` : key)).find((found) => found !== undefined);
 }
 
-/** Return the configuration of a text, or what is wrong with it, with its line and column. */
+/** Return the configuration in a text, or its error with line and column. */
 export function readYaml(text: string): Read {
   const counter = new LineCounter();
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false });
   const [wrong] = [...document.errors, ...document.warnings];
   if (wrong) {
     const { line, col } = counter.linePos(wrong.pos[0]);
-    return { problem: `This is not YAML, at ${placeText(line, col)}: ${wrong.message}` };
+    return { problem: `Invalid YAML at ${placeText(line, col)}: ${wrong.message}` };
   }
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: ALIASES_AT_MOST });
   } catch (error) {
-    return { problem: `This cannot be read: ${error instanceof Error ? error.message : "?"}` };
+    return { problem: `Cannot parse: ${error instanceof Error ? error.message : "?"}` };
   }
-  if (!isConfig(value)) return { problem: "Names with values are needed, such as seed: 1." };
+  if (!isConfig(value)) return { problem: "A mapping is required, such as seed: 1." };
   const path = unsayable(value);
-  return path === undefined ? { config: value } : { problem: `${path} is no number that a configuration can hold.` };
+  return path === undefined ? { config: value } : { problem: `${path} is not a finite number.` };
 }
 
-/** Where a field's name stands in a text of either format; null where it is not found. */
+/** The position of a field's name in a text of either format; null if not found. */
 export function placeOfField(text: string, path: string): string | null {
   const counter = new LineCounter();
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false });

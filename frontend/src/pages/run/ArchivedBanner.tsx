@@ -9,7 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { visible } from "@/format";
 
-/** The event that archived the run last. */
+/** The most recent archive event of the run. */
 function useArchiving(address: string, archivedAt: string) {
   const { data } = useQuery({
     queryKey: ["archived-by", address, archivedAt],
@@ -19,7 +19,7 @@ function useArchiving(address: string, archivedAt: string) {
   return data?.results[0];
 }
 
-/** Archived runs are read-only; those who may can unarchive them here. */
+/** Notice on archived runs, which are read-only; operators can unarchive them here. */
 export function ArchivedBanner({ run, address, archivedAt }: { run: RunDetail; address: string; archivedAt: string }) {
   const mayOperate = useMayOperate();
   const navigate = useNavigate();
@@ -47,7 +47,7 @@ export function ArchivedBanner({ run, address, archivedAt }: { run: RunDetail; a
           )}
         </Group>
       </Alert>
-      {unarchive.error && <ErrorState title="The run was not unarchived" error={unarchive.error} />}
+      {unarchive.error && <ErrorState title="Unarchive failed" error={unarchive.error} />}
     </>
   );
 }

@@ -2,16 +2,16 @@ import { Button, Group, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { RunSummary } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { forgetDraft, useDraft } from "@/components/useDraft";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
 
-/** What a reason is kept under until the verb was done. */
+/** Draft key of a verb's reason; cleared once the verb succeeded. */
 export const draftOf = (run: string, verb: Verb) => `verb:${run}:${verb}`;
 
-/** Say what a verb does and take a reason; what cannot be taken back asks for the run's name as well. */
+/** Confirm a verb and take a reason; irreversible verbs also require the run's name. */
 export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
   const draft = draftOf(run.name, verb);
   const [reason, setReason] = useDraft(draft);
@@ -29,7 +29,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
         <p className="verb-does">{does}</p>
         <Textarea
           label="Reason"
-          description={KEPT_IN_EVENTS}
+          description={RECORDED_IN_EVENTS}
           value={reason}
           maxLength={2000}
           required={needsName}
@@ -41,7 +41,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
         {needsName && (
           <TextInput
             mt="md"
-            label={`Type ${run.name} to go on`}
+            label={`Type ${run.name} to confirm`}
             value={typed}
             required
             autoComplete="off"

@@ -1,4 +1,4 @@
-/** What is known of the run that is open, live, for whichever of its tabs is shown. */
+/** Live state of the open run, shared by its tabs. */
 
 import { createContext, useContext } from "react";
 import type { Verdict } from "@/api/pipeline";
@@ -8,7 +8,7 @@ import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunD
 type RunParts = {
   run: RunDetail;
   fleet: FleetPart | undefined;
-  /** The bottleneck, of the status that is shown. */
+  /** The diagnosis of the shown status. */
   verdict: Verdict | undefined;
   queue: QueuePart | undefined;
   ledger: LedgerPart | undefined;
@@ -17,17 +17,17 @@ type RunParts = {
   events: RunEvent[];
   /** Server time of the newest frame. */
   at: string | null;
-  /** Env steps per second of the whole fleet; null without one. */
+  /** Env steps per second of the whole fleet; null if there is none. */
   speed: number | null;
-  /** Ask the run for a change of its state. */
+  /** Request a state change of the run. */
   ask: ReturnType<typeof useAsk>;
 };
 
 export const RunContext = createContext<RunParts | null>(null);
 
-/** The parts of the run whose page this is; only inside of it. */
+/** The open run's state; only within its page. */
 export function useRun(): RunParts {
   const parts = useContext(RunContext);
-  if (!parts) throw new Error("useRun is for the tabs of a run's page");
+  if (!parts) throw new Error("useRun requires a run page");
   return parts;
 }

@@ -16,14 +16,14 @@ import { arrival } from "@/pages/run/verbs";
 
 const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
 
-/** The address of what is on the screen, filters and zoom in it, for somebody else. */
+/** Copies the page URL, including filters and zoom. */
 function CopyLink() {
   const { isSaid, copy } = useCopying();
   return (
     <button
       type="button"
       className="link-button"
-      title="Copies the address of what is shown, as it is shown."
+      title="Copies the URL of this view, including filters and zoom."
       onClick={() => copy(location.href)}
     >
       {isSaid ? "Link copied" : "Copy link"}
@@ -31,12 +31,12 @@ function CopyLink() {
   );
 }
 
-/** Since when it goes. */
+/** The time since the last start. */
 function Uptime({ run }: { run: RunDetail }) {
   const text = uptimeText(run, useNow());
   return (
     text && (
-      <span data-uptime title={`Started the last time at ${utc(run.started_at)}; pauses count`}>
+      <span data-uptime title={`Last started at ${utc(run.started_at)}; includes pauses`}>
         {text}
       </span>
     )
@@ -45,7 +45,7 @@ function Uptime({ run }: { run: RunDetail }) {
 
 type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
 
-/** Which run, how it is, why, and what may be done. */
+/** The run's name, state, reason and actions. */
 export function RunHeader({ title, run, fleet, queue, ask }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
@@ -53,7 +53,7 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
   const arrived = arrival(run, fleet, isProven);
   return (
     <>
-      <nav aria-label="Where you are" className="crumbs">
+      <nav aria-label="Breadcrumbs" className="crumbs">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">{title}</span>
       </nav>
       <div className="page-title run-title" data-status={run.status}>
@@ -90,7 +90,7 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
           )}
         </span>
         <Link to="/compare" search={{ runs: run.name }}>
-          Compare with others
+          Compare
         </Link>
         <CopyLink />
         {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}

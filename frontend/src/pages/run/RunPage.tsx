@@ -9,8 +9,8 @@ import { PlaceLink } from "@/components/PlaceLink";
 import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useEventBackfill } from "@/live/backfill";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
-import { usePastEvents } from "@/live/past";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
@@ -20,12 +20,12 @@ import { currentVerdict } from "@/pages/run/verdict/current";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
   if (error.code !== "not_found")
-    return <ErrorState title="This run cannot be shown" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
+    return <ErrorState title="Run unavailable" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
   return (
     <div className="panel">
       <h1 className="unseen">{visible(name)}</h1>
       <EmptyState
-        title={`There is no run called ${visible(name)}`}
+        title={`No run named ${visible(name)}`}
         action={
           <Group gap="xs" justify="center">
             <Button component={Link} to="/runs" variant="default">
@@ -56,16 +56,16 @@ function LiveRun({ name }: { name: string }) {
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const ask = useAsk(name);
-  usePastEvents(name, topic, shown !== undefined);
+  useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
   const isProven = useIsProven(run, fleet?.proven_at);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
 
   if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
-  // Unarchived: its name is its address again.
+  // Unarchived: the name is the run's address again.
   if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;
-  // Links and requests of the page need the address; a current run's is its name.
+  // Links and requests need the address; for a current run that is its name.
   const addressed = { ...run, name };
   const verdict = currentVerdict(diagnosed, run);
   return (
@@ -86,6 +86,6 @@ function LiveRun({ name }: { name: string }) {
 
 export function RunPage() {
   const { name } = useParams({ from: "/shell/runs/$name" });
-  // A page for each run: nothing of one is shown under the name of another.
+  // Remount per run, so that no state carries over.
   return <LiveRun key={name} name={name} />;
 }

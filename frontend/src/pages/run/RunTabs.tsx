@@ -6,14 +6,14 @@ import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
 import { remember } from "@/shell/palette/recent";
 
-/** The parts of the run's page, one line that scrolls where it does not fit. */
+/** The tabs of a run page on one scrolling line. */
 export function RunTabs({ run }: { run: RunDetail }) {
   const { pathname } = useLocation();
   const navigate = useNavigate();
   const { name } = run;
   useEffect(() => remember(`run:${name}`), [name]);
   const bar = useRef<HTMLElement>(null);
-  // On a phone the part that is shown may stand beside what fits.
+  // On small screens, scroll the active tab into view.
   useEffect(() => {
     const shown = bar.current?.querySelector<HTMLElement>("[aria-current=page], [data-within]");
     if (bar.current && shown) bar.current.scrollLeft = shown.offsetLeft - (bar.current.clientWidth - shown.offsetWidth) / 2;
@@ -35,7 +35,7 @@ export function RunTabs({ run }: { run: RunDetail }) {
     ),
   );
   return (
-    <nav ref={bar} className="tabs" aria-label={`Parts of ${run.name}`}>
+    <nav ref={bar} className="tabs" aria-label={`Tabs of ${run.name}`}>
       {tabsOf(run.kind).map(({ to, label, holds }) => (
         <Link
           key={to}

@@ -4,18 +4,18 @@ import { useEffect, useState } from "react";
 import { QUEUE_MS, queueQuery } from "@/api/queue";
 import type { useAsk } from "@/api/runs";
 import type { QueuePart, RunDetail } from "@/api/types";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { drainText } from "@/pages/run/verbs";
 
 const UNDO_MS = 15_000;
 
 type Ask = ReturnType<typeof useAsk>;
 
-/** For a while after a pause: the way back. */
+/** Undo button shown for a while after a pause. */
 function Undo({ ask }: { ask: Ask }) {
   return (
     <span className="undo" role="status">
-      You paused it.{" "}
+      Paused by you.{" "}
       <Button size="compact-xs" variant="default" data-undo onClick={() => ask.mutate({ verb: "resume", reason: "pause undone" })}>
         Undo
       </Button>
@@ -23,14 +23,14 @@ function Undo({ ask }: { ask: Ask }) {
   );
 }
 
-/** How long a drain will take. */
+/** The estimated time of a drain. */
 function Drain({ run, queue }: { run: RunDetail; queue: QueuePart | undefined }) {
-  const refetchInterval = usePartNews(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
   const { data } = useQuery({ ...queueQuery(run.name), refetchInterval });
   return <span data-drain>{drainText(run, queue, data?.trained_per_second ?? null)}</span>;
 }
 
-/** What follows on what was asked: the way back from a pause, the end of a drain. */
+/** Follow-up of a verb: undo of a pause, progress of a drain. */
 export function Steering({ run, queue, ask }: { run: RunDetail; queue: QueuePart | undefined; ask: Ask }) {
   const pausedHere = ask.isSuccess && ask.variables.verb === "pause" && run.status === "paused";
   const [isFresh, setFresh] = useState(false);

@@ -4,12 +4,12 @@ import { useState } from "react";
 import { valuesQuery } from "@/api/runLists";
 import { useSetTags } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 
 const TAGS_AT_MOST = 20;
 
-/** By which words the run is found again; those that other runs have are offered. */
+/** Edit the tags of a run, with suggestions from other runs. */
 export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const [tags, setTags] = useState(run.tags);
   const [part, setPart] = useState("");
@@ -19,8 +19,8 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
     <ReasonDialog
       title={`Tags of ${run.name}`}
       asking={set}
-      refused="The tags stay as they are"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Tags not saved"
+      keptIn={RECORDED_IN_EVENTS}
       submit="Save"
       isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}
       onSubmit={(reason) => set.mutate({ tags, reason }, { onSuccess: onClose })}

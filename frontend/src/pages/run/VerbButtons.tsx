@@ -15,7 +15,7 @@ type Ask = ReturnType<typeof useAsk>;
 
 const MAIN: Verb[] = ["start", "pause", "resume"];
 
-/** The same for the palette, where each one is asked about first. */
+/** The same verbs for the command palette, each with a confirmation. */
 function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) => void): Command[] {
   const navigate = useNavigate();
   const verbs = allowed.map(
@@ -31,13 +31,19 @@ function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) =
   const clone = () => void navigate({ to: "/runs/new", search: { from: run.name } });
   return [
     ...verbs,
-    { id: "verb:clone", group: "This page", title: `Clone ${run.name}`, note: "Opens the launch form with its configuration.", act: clone },
+    {
+      id: "verb:clone",
+      group: "This page",
+      title: `Clone ${run.name}`,
+      note: "Opens the launch form with this run's configuration.",
+      act: clone,
+    },
   ];
 }
 
 type ButtonProps = { verb: Verb; asked: Verb | null; mayOperate: boolean; onAct: () => void; onExplain: () => void };
 
-/** One verb; where a click is enough for it, beside it the way to say why. */
+/** A verb's button; if it needs no confirmation, with a second button to give a reason. */
 function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) {
   const { label, asking, does, destroys, typed } = VERBS[verb];
   const isDisabled = !mayOperate || asked !== null;
@@ -59,8 +65,8 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
   return (
     <Button.Group>
       {button}
-      <Tooltip label={`${label}, and say why.`}>
-        <Button className="explain" disabled={isDisabled} aria-label="Say why first" onClick={onExplain}>
+      <Tooltip label={`${label} with a reason`}>
+        <Button className="explain" disabled={isDisabled} aria-label="Give a reason" onClick={onExplain}>
           <span aria-hidden="true">▾</span>
         </Button>
       </Tooltip>
@@ -68,7 +74,7 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
   );
 }
 
-/** What may be asked of the run now; each button says what it does. */
+/** The verbs currently available for the run; each button describes its effect. */
 export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
   const mayOperate = useMayOperate();
   const [confirming, setConfirming] = useState<Verb | null>(null);
@@ -82,7 +88,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
   const asked: Verb | null = ask.isPending ? ask.variables.verb : reset.isPending ? "reset" : null;
   return (
     <>
-      <Group gap="xs" role="group" aria-label="What to do with this run">
+      <Group gap="xs" role="group" aria-label="Actions">
         {allowed.map((verb) => (
           <VerbButton
             key={verb}
@@ -94,7 +100,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
           />
         ))}
         {run.kind !== "outside" && (
-          <Tooltip label="Opens the launch form with this run's configuration, and shows what you change of it.">
+          <Tooltip label="Opens the launch form with this run's configuration and highlights your changes.">
             <Button variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ from: run.name }} {...props} />}>
               Clone
             </Button>
@@ -108,24 +114,24 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
           onCancel={() => setConfirming(null)}
           onConfirm={(reason) => {
             setConfirming(null);
-            // A session that has ended takes no reason along: it is still there after the next sign-in.
+            // The draft is cleared on success only, so that it survives an expired session.
             const onSuccess = () => forgetDraft(draftOf(run.name, confirming));
             if (confirming === "reset") reset.mutate(reason, { onSuccess });
             else ask.mutate({ verb: confirming, reason } satisfies Asked, { onSuccess });
           }}
         />
       )}
-      {reset.error && <ErrorState title="Reset was refused" error={reset.error} />}
+      {reset.error && <ErrorState title="Reset failed" error={reset.error} />}
     </>
   );
 }
 
-/** What the server said against the last verb, until the next one. */
+/** The server's error for the last verb, until the next one. */
 export function VerbProblem({ ask }: { ask: Ask }) {
   if (!ask.error) return null;
   return (
     <div className="verb-problem">
-      <ErrorState title={`${VERBS[ask.variables?.verb ?? "pause"].label} was refused`} error={ask.error} />
+      <ErrorState title={`${VERBS[ask.variables?.verb ?? "pause"].label} failed`} error={ask.error} />
     </div>
   );
 }

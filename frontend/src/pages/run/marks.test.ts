@@ -19,7 +19,7 @@ const FOUND: Annotations = {
   events: [{ id: 7, kind: "status", message: "paused", at: "2026-03-01T12:02:00Z", step: 20, amount: 4000 }],
 };
 
-it("places marks on every axis, and leaves out what has no place", () => {
+it("places marks on every axis and omits others", () => {
   expect(marksOf(FOUND, "step", BEGAN, "all").map(({ x, role }) => [x, role])).toEqual([
     [20, "event"],
     [10, "note"],
@@ -31,7 +31,7 @@ it("places marks on every axis, and leaves out what has no place", () => {
   ]);
 });
 
-it("shows none where none is wanted or known", () => {
+it("shows none if hidden or unknown", () => {
   expect(marksOf(FOUND, "step", BEGAN, "none")).toEqual([]);
   expect(marksOf(undefined, "step", BEGAN, "all")).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Place upon a chart what people wrote and what happened to the run. Pure. */
+/** Place users' annotations and run events on charts. Pure. */
 
 import type { Annotations } from "@/api/annotations";
 import type { MetricAxis } from "@/api/metrics";
@@ -15,7 +15,7 @@ const PLACE: Record<MetricAxis, (placed: Placed, beganAt: string) => number | nu
 
 export type Shown = "all" | "notes" | "none";
 
-/** The marks of a run over one axis; what has no place on it is left out. */
+/** The marks of a run on one axis; those without a position on it are omitted. */
 export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganAt: string, shown: Shown): Mark[] {
   if (!found || shown === "none") return [];
   const place = (placed: Placed): number | null => PLACE[axis](placed, beganAt);

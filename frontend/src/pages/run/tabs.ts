@@ -1,4 +1,4 @@
-/** The parts of a run's page, in the order in which they are asked for. */
+/** The tabs of a run page, in display order. */
 
 import type { LinkProps } from "@tanstack/react-router";
 import type { RunDetail } from "@/api/types";
@@ -6,11 +6,11 @@ import type { RunDetail } from "@/api/types";
 export type Tab = {
   to: NonNullable<LinkProps["to"]>;
   label: string;
-  /** Pressed after `g`; none of the letters of the places. */
+  /** Key pressed after `g`; distinct from those of the main pages. */
   key?: string;
-  /** Parts of the addresses of pages that are reached through this one. */
+  /** Path segments of pages below this tab. */
   holds?: string[];
-  /** Whether a run of this kind has such a part; all have it when not said. */
+  /** Whether a run of this kind has the tab; defaults to all kinds. */
   isFor?: (kind: RunDetail["kind"]) => boolean;
 };
 
@@ -32,10 +32,10 @@ export const TABS: Tab[] = [
   { to: "/runs/$name/logs", label: "Logs", key: "l" },
 ];
 
-/** The tabs that a key leads to: of the run that is open, or else of the one that was opened last. */
+/** Tabs with a shortcut; it opens the tab of the current run, or of the last opened one. */
 export const KEYED_TABS = TABS.filter((tab): tab is Tab & { key: string } => tab.key !== undefined);
 
-/** The tabs that a run of a kind has. */
+/** The tabs for a kind of run. */
 export function tabsOf(kind: RunDetail["kind"]): Tab[] {
   return TABS.filter((tab) => tab.isFor?.(kind) ?? true);
 }

@@ -1,4 +1,4 @@
-/** What stands upon the charts of a run beside its numbers. */
+/** The annotations on a run's charts. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";

@@ -7,30 +7,30 @@ const run = (status: RunSummary["status"], at = "2026-01-01T00:00:00Z"): RunSumm
 const fleet = (observed: string): FleetPart =>
   ({ desired: "running", observed, observed_at: null, reason: "", workers: [] }) as unknown as FleetPart;
 
-it("shows a request as requested until the fleet has it", () => {
+it("shows a request until the fleet applied it", () => {
   expect(arrival(run("paused"), fleet("running"), true)).toMatchObject({ state: "requested" });
   expect(arrival(run("paused"), fleet("paused"), true)).toMatchObject({ state: "applied" });
   expect(arrival(run("running"), fleet("unknown"), true)).toMatchObject({ state: "requested" });
 });
 
-it("claims nothing of a start beside the state that says starting", () => {
+it("is null while starting", () => {
   expect(arrival(run("starting"), fleet("running"), true)).toBeNull();
   expect(arrival(run("starting"), fleet("starting"), true)).toBeNull();
   expect(arrival(run("starting"), fleet("none"), true)).toMatchObject({ state: "requested" });
 });
 
-it("claims nothing while nothing proves what the fleet does", () => {
+it("is null while the fleet's state is unknown", () => {
   expect(arrival(run("running"), fleet("running"), false)).toBeNull();
   expect(arrival(run("paused"), fleet("running"), false)).toBeNull();
 });
 
-it("says nothing of runs without a fleet, or that want nothing", () => {
+it("is null without a fleet or request", () => {
   expect(arrival({ ...run("paused"), kind: "outside" }, fleet("none"), true)).toBeNull();
   expect(arrival(run("completed"), fleet("stopped"), true)).toBeNull();
   expect(arrival(run("paused"), undefined, true)).toBeNull();
 });
 
-it("believes whatever is newer, the verb's answer or the live page", () => {
+it("uses the newer of response and live data", () => {
   const old = run("running", "2026-01-01T00:00:00.100Z");
   const fresh = run("paused", "2026-01-01T00:00:00.200Z");
   expect(newer(old, fresh)).toBe(fresh);
@@ -39,12 +39,12 @@ it("believes whatever is newer, the verb's answer or the live page", () => {
   expect(newer({ ...old, id: 2 }, fresh)?.id).toBe(2);
 });
 
-it("confirms whatever cannot be taken back", () => {
+it("confirms irreversible verbs", () => {
   const destroying = Object.entries(VERBS).filter(([, look]) => look.destroys);
   expect(destroying.map(([verb]) => verb)).toEqual(["drain", "stop", "kill", "reset"]);
 });
 
-it("counts the workers that follow", () => {
+it("counts workers that applied the status", () => {
   const workers = [{ state: "paused" }, { state: "running" }, { state: "paused" }] as const;
   expect(following("paused", [...workers])).toBe("2 of 3 workers paused");
   expect(following("paused", [{ state: "running" }])).toBe("0 of 1 worker paused");
@@ -52,14 +52,14 @@ it("counts the workers that follow", () => {
   expect(following("queued", [...workers])).toBe("");
 });
 
-it("says what a drain has before it", () => {
+it("describes the remaining drain", () => {
   const queue = { queued: 30, waiting: 0, leased: 2, threshold: 48, batch_size: 16, over_threshold: false, served_steps: 1 };
-  expect(drainText({ ...run("draining"), batch_size: 16 }, queue, 4)).toBe("32 to serve, 2 batches; about 8 s at the present rate");
-  expect(drainText({ ...run("draining"), batch_size: null }, queue, null)).toBe("32 to serve; no batch was taken lately");
+  expect(drainText({ ...run("draining"), batch_size: 16 }, queue, 4)).toBe("32 to serve, 2 batches; about 8 s at the current rate");
+  expect(drainText({ ...run("draining"), batch_size: null }, queue, null)).toBe("32 to serve; no recent batches");
   expect(drainText(run("running"), queue, 4)).toBe("");
 });
 
-it("asks for the name before what cannot be taken back", () => {
+it("requires the name for destructive verbs", () => {
   expect(
     Object.entries(VERBS)
       .filter(([, look]) => look.typed)

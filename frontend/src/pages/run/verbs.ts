@@ -1,53 +1,53 @@
-/** Say what each verb does, and whether what was asked has arrived at the fleet. Pure. */
+/** Describe the verbs of a run, and whether the fleet has applied a request. Pure. */
 
 import type { FleetPart, QueuePart, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
 import { duration, number } from "@/format";
 
-/** What people may ask of a run: reset is no move of its life, but begins another. */
+/** Requests on a run; reset is not a state transition but starts a new run. */
 export type Verb = RunVerb | "reset";
 
 type VerbLook = {
   label: string;
   asking: string;
   does: string;
-  /** Confirmed first, because it cannot be taken back. */
+  /** Needs a confirmation because it cannot be undone. */
   destroys: boolean;
-  /** The run's name is typed first, and a reason given. */
+  /** Requires typing the run's name and giving a reason. */
   typed?: boolean;
 };
 
 export const VERBS: Record<Verb, VerbLook> = {
-  start: { label: "Start", asking: "Starting", does: "Launches a fleet for this run; its history stays.", destroys: false },
+  start: { label: "Start", asking: "Starting", does: "Launches a fleet for this run and keeps its history.", destroys: false },
   pause: {
     label: "Pause",
     asking: "Pausing",
-    does: "Nothing new is generated. What was made already is still accepted and served.",
+    does: "Stops generating new data. Existing data is still accepted and served.",
     destroys: false,
   },
-  resume: { label: "Resume", asking: "Resuming", does: "The fleet goes on generating.", destroys: false },
+  resume: { label: "Resume", asking: "Resuming", does: "The fleet resumes generating.", destroys: false },
   drain: {
     label: "Drain",
     asking: "Draining",
-    does: "Open episodes finish, the queue is served until it is empty, then the run is completed.",
+    does: "Finishes open episodes, serves the queue until it is empty, and completes the run.",
     destroys: true,
   },
   stop: {
     label: "Stop",
     asking: "Stopping",
-    does: "Drains, but for half a minute at most; what is left by then is dropped and counted.",
+    does: "Drains for at most 30 s; remaining data is dropped and counted.",
     destroys: true,
   },
   kill: {
     label: "Kill",
     asking: "Killing",
-    does: "Ends the fleet now. What is in flight or queued is lost on purpose, and counted.",
+    does: "Stops the fleet immediately. Data in flight or queued is dropped and counted.",
     destroys: true,
     typed: true,
   },
   reset: {
     label: "Reset",
     asking: "Resetting",
-    does: "Archives this run with all its rows and begins a fresh one of the same name. Environments and trainers register again.",
+    does: "Archives this run with all its data and starts a new one under the same name. Environments and trainers must register again.",
     destroys: true,
     typed: true,
   },
@@ -63,19 +63,18 @@ const WANTED: Partial<Record<RunStatus, string[]>> = {
 export type Arrival = { state: "applied" | "requested"; text: string };
 
 /**
- * Return whether the fleet does what the run's status asks of it.
+ * Return whether the fleet has applied the run's status.
  *
- * Null without a fleet, while the run starts (its state ends with the first env step, not with the
- * fleet's) and while nothing proves what the fleet does.
+ * Null without a fleet, while the run starts (which ends with the first env step, not with the
+ * fleet's start), and while the fleet's state is unknown.
  */
 export function arrival(run: RunSummary, fleet: FleetPart | undefined, isProven: boolean): Arrival | null {
   if (run.kind === "outside" || !fleet || !isProven) return null;
-  if (run.status === "starting" && fleet.observed === "none")
-    return { state: "requested", text: "requested: starting; there is no fleet yet" };
+  if (run.status === "starting" && fleet.observed === "none") return { state: "requested", text: "requested: starting; no fleet yet" };
   const wanted = WANTED[run.status];
   if (!wanted) return null;
   if (wanted.includes(fleet.observed)) return { state: "applied", text: `applied: the fleet is ${words(fleet.observed)}` };
-  const says = fleet.observed === "none" ? "there is no fleet yet" : `the fleet is still ${fleet.observed}`;
+  const says = fleet.observed === "none" ? "no fleet yet" : `the fleet is still ${fleet.observed}`;
   return { state: "requested", text: `requested: ${run.status}; ${following(run.status, fleet.workers ?? []) || says}` };
 }
 
@@ -86,7 +85,7 @@ const FOLLOWED: Partial<Record<RunStatus, { doing: string; done: WorkerRow["stat
   stopped: { doing: "stopped", done: ["stopped", "failed"] },
 };
 
-/** How many workers do already what is asked: `3 of 4 workers paused`; empty where nobody can say. */
+/** The number of workers that have applied the status: `3 of 4 workers paused`; empty if unknown. */
 export function following(status: RunStatus, workers: Pick<WorkerRow, "state">[]): string {
   const wanted = FOLLOWED[status];
   if (!wanted || workers.length === 0) return "";
@@ -94,20 +93,20 @@ export function following(status: RunStatus, workers: Pick<WorkerRow, "state">[]
   return `${there} of ${workers.length} ${workers.length === 1 ? "worker" : "workers"} ${wanted.doing}`;
 }
 
-/** What a drain still has before it, and about how long; empty for a run that does not drain. */
+/** The remaining work and time of a drain; empty if the run is not draining. */
 export function drainText(run: RunSummary, queue: QueuePart | undefined, perSecond: number | null): string {
   if (run.status !== "draining" || !queue) return "";
   const left = (queue.queued_sequences ?? queue.queued) + queue.leased;
   const batches = run.batch_size ? Math.ceil(left / run.batch_size) : null;
   const what = `${number(left)} to serve${batches === null ? "" : `, ${number(batches)} ${batches === 1 ? "batch" : "batches"}`}`;
-  return perSecond ? `${what}; about ${duration(left / perSecond)} at the present rate` : `${what}; no batch was taken lately`;
+  return perSecond ? `${what}; about ${duration(left / perSecond)} at the current rate` : `${what}; no recent batches`;
 }
 
 function words(observed: string): string {
   return observed === "none" ? "gone" : observed;
 }
 
-/** Return the newer of two sights of one run: what the live page says, and what a verb answered. */
+/** Return the newer of two versions of a run: from the live page or from a verb's response. */
 export function newer<T extends RunSummary>(shown: T | undefined, answered: T | undefined): T | undefined {
   if (!shown || !answered || shown.id !== answered.id) return shown ?? answered;
   return Date.parse(answered.status_changed_at) > Date.parse(shown.status_changed_at) ? answered : shown;

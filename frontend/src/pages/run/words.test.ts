@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 
-test("a fleet of steps counts env steps, a language run episodes and tokens", () => {
+test("fleet runs count env steps, language runs episodes and tokens", () => {
   expect(wordsOf("fleet")).toMatchObject({ work: "Env steps", length: "env steps", slots: "env slots" });
   expect(wordsOf("language")).toMatchObject({ work: "Episodes", length: "tokens" });
 });
 
-test("each kind of run is trained by its own example", () => {
+test("each kind of run has its own example trainer", () => {
   expect(trainerCommand({ kind: "fleet", name: "a" }, "http://deck")).toBe(
     "python examples/ppo_cartpole.py --url http://deck --run a --token $ROLLDECK_TOKEN",
   );
@@ -15,7 +15,7 @@ test("each kind of run is trained by its own example", () => {
   );
 });
 
-test("an outside run is trained and fed by whatever its people have", () => {
+test("outside runs show a generic trainer", () => {
   expect(trainerCommand({ kind: "outside", name: "c" }, "http://deck")).toContain(
     'Trainer("http://deck", run="c", token="$ROLLDECK_TOKEN")',
   );

@@ -1,20 +1,20 @@
-/** What a run counts, in the words of its kind. Pure. */
+/** Units and nouns for each kind of run. Pure. */
 
 import type { RunDetail } from "@/api/types";
 import { PLACE } from "@/components/commandToken";
 import { quickStarts } from "@/pages/tokens/quickStarts";
 
 export type Words = {
-  /** What `env_steps` counts, as a heading and inside a sentence. */
+  /** What `env_steps` counts, as a heading and within a sentence. */
   work: string;
   works: string;
-  /** Unit of an episode's length. */
+  /** Unit of episode length. */
   length: string;
-  /** What a worker's slots are. */
+  /** Noun for a worker's slots. */
   slots: string;
-  /** What waits to be sent. */
+  /** Noun for unsent data. */
   parcels: string;
-  /** The example that trains such a run. */
+  /** The example trainer for this kind of run. */
   trainer: string;
 };
 
@@ -27,29 +27,29 @@ const STEPS: Words = {
   trainer: "examples/ppo_cartpole.py",
 };
 
-/** In a language run an episode is one answer: its workers count episodes, and their length in tokens. */
+/** In a language run an episode is one answer: workers count episodes, and length is in tokens. */
 const LANGUAGE: Words = {
   work: "Episodes",
   works: "episodes",
   length: "tokens",
-  slots: "batches at a time",
-  parcels: "Parcels of groups",
+  slots: "concurrent batches",
+  parcels: "Group envelopes",
   trainer: "examples/grpo.py",
 };
 
 export const wordsOf = (kind: RunDetail["kind"]): Words => (kind === "language" ? LANGUAGE : STEPS);
 
 /**
- * What begins to train a run, in the words of its kind; it needs a token with the scope trainer.
+ * The command that starts a trainer for the run; it needs a token with the scope trainer.
  *
- * Of an outside run the first lines of any trainer: which one it is nobody knows here.
+ * For an outside run, the first lines of a generic trainer, as the actual one is unknown.
  */
 export function trainerCommand(run: Pick<RunDetail, "kind" | "name">, origin: string): string {
   if (run.kind === "outside") return startOf("python", run.name, origin);
   return `python ${wordsOf(run.kind).trainer} --url ${origin} --run ${run.name} --token ${PLACE}`;
 }
 
-/** What has an Atropos environment push to a run; it needs a token with the scope env. */
+/** The command that connects an Atropos environment to a run; it needs a token with the scope env. */
 export function environmentCommand(run: string, origin: string): string {
   return startOf("atropos", run, origin);
 }

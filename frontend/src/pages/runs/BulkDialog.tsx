@@ -10,7 +10,7 @@ import css from "./runs.module.css";
 
 type Props = { deed: Deed; which: Which; runs: number; filter: string; onClose: () => void };
 
-/** Asks once more, does it a hundred at a time, and says which were not done and why. */
+/** Confirm a bulk action, run it in requests of 100 runs, and list the runs that failed with their errors. */
 export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
   const queries = useQueryClient();
   const [reason, setReason] = useState("");
@@ -28,13 +28,13 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
       <p className="soft">{deed.does}</p>
       <p className="small">
         {"ids" in which ? (
-          "The runs that are selected."
+          "The selected runs."
         ) : filter ? (
           <>
-            All that match <code>{visible(filter)}</code> when it is done.
+            All runs that match <code>{visible(filter)}</code> when the action runs.
           </>
         ) : (
-          "All runs of the deck."
+          "All runs of the deployment."
         )}
       </p>
       {!act.isSuccess && (
@@ -47,14 +47,14 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
           {needsTag && <TextInput label="Tag" required value={tag} onChange={(event) => setTag(event.currentTarget.value)} mb="sm" />}
           <TextInput
             label="Reason"
-            description="Stands in the history of each run."
+            description="Recorded in the history of each run."
             value={reason}
             maxLength={2000}
             data-autofocus
             onChange={(event) => setReason(event.currentTarget.value)}
           />
           {act.isPending && <Progress mt="md" value={(100 * progress.done) / (progress.done + progress.left || 1)} aria-label="Progress" />}
-          {act.isError && <ErrorState title="It could not be asked" error={act.error} />}
+          {act.isError && <ErrorState title="Bulk action failed" error={act.error} />}
           <Group justify="flex-end" mt="md">
             <Button variant="default" onClick={onClose}>
               Cancel

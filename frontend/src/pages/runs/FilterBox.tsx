@@ -12,7 +12,7 @@ type Props = { value: string; onChange: (q: string) => void; problem: ApiProblem
 
 const TYPING_MS = 200;
 
-/** One line that asks for runs; it offers what could come next and shows what cannot be read. */
+/** The filter input with completions and error messages. */
 export function FilterBox({ value, onChange, problem }: Props) {
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState(value.length);
@@ -24,7 +24,7 @@ export function FilterBox({ value, onChange, problem }: Props) {
   const values = useQuery({ ...valuesQuery(wanted ?? "tag", asked.part), enabled: wanted !== null });
   const list = offers(asked, qualifiers, wanted ? (values.data ?? []) : []);
 
-  // The address may change without this box, by the back button.
+  // The URL may change from elsewhere, such as the back button.
   useEffect(() => setText((shown) => (shown.trim() === value ? shown : value)), [value]);
   const tell = useRef(onChange);
   tell.current = onChange;
@@ -77,7 +77,7 @@ export function FilterBox({ value, onChange, problem }: Props) {
         />
       </Combobox.Target>
       <Combobox.Dropdown hidden={list.length === 0}>
-        <Combobox.Options mah={300} aria-label="What can be asked for" className={css.offers}>
+        <Combobox.Options mah={300} aria-label="Completions" className={css.offers}>
           {list.map((offer) => (
             <Combobox.Option key={offer.label} value={offer.label}>
               <span className="mono">{visible(offer.label)}</span> <span className="faint tiny">{offer.note}</span>

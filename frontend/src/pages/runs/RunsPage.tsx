@@ -30,13 +30,13 @@ export function RunsPage() {
   const live = useDeckRuns();
   const list = useInfiniteQuery(runsQuery(q, sort));
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
-  // A filter that is half typed shows the rows of the last one that could be read.
+  // While the filter is invalid, show the rows of the last valid filter.
   const lastGood = useRef(list.data);
   if (list.isSuccess) lastGood.current = list.data;
   const data = problem ? lastGood.current : list.data;
   const listed = data?.pages.flatMap(({ results }) => results) ?? [];
   const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));
-  // What is over changes no more, or seldom.
+  // Ended runs rarely change.
   const resting = useQuery({ ...outlooksQuery(restingIds(listed, live)), staleTime: SELDOM_MS, refetchInterval: SELDOM_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [deed, setDeed] = useState<{ deed: Deed; which: Which; runs: number } | null>(null);
@@ -81,12 +81,11 @@ export function RunsPage() {
         {!isBare && launch}
       </div>
       {list.isPending && <Skeletons heights={[320]} />}
-      {list.isError && !problem && <ErrorState title="The list cannot be shown" error={list.error} onRetry={() => void list.refetch()} />}
+      {list.isError && !problem && <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />}
       {isBare && (
         <div className="panel">
           <EmptyState title="No runs yet" command="make demo" action={launch}>
-            A run is one training run: its fleet or its environments, its queue and its trainer. Launch one here, start the demo, or point
-            an Atropos environment at this deck.
+            A run has a fleet or environments, a queue and a trainer. Launch one here, start the demo, or connect an Atropos environment.
           </EmptyState>
         </div>
       )}
@@ -148,8 +147,8 @@ export function RunsPage() {
             <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
           </div>
           {shown.length === 0 ? (
-            <EmptyState title="No run matches">
-              Take a word out of the filter, or look at <Link to="/runs">all runs</Link>.
+            <EmptyState title="No matching runs">
+              Remove a term from the filter, or show <Link to="/runs">all runs</Link>.
             </EmptyState>
           ) : (
             <RunsTable
@@ -170,15 +169,11 @@ export function RunsPage() {
   );
 }
 
-/** Puts the selected runs beside each other: two at least, and no more than can be told apart. */
+/** Compare the selected runs, from two up to the limit. */
 function CompareButton({ runs }: { runs: string[] }) {
   const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
   return (
-    <Tooltip
-      label={
-        isFit ? "Their curves in one chart, and where they were told different things." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`
-      }
-    >
+    <Tooltip label={isFit ? "Shared charts and configuration differences." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
       {isFit ? (
         <Button
           size="compact-sm"

@@ -16,7 +16,7 @@ type Props = {
   isDense: boolean;
 };
 
-/** Where the screen is small, the state stands below the name and only two numbers beside it. */
+/** On small screens the state is below the name, beside only two numbers. */
 const widthOf = (id: string) => (["name", "step", "return"].includes(id) ? "" : "wide-only");
 
 type HeadProps = Pick<Props, "sort" | "onSort"> & { column: Omit<Column, "isShown" | "cell"> };
@@ -91,13 +91,13 @@ export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, isD
   return (
     <div className="table-scroll">
       <table className={`table ${css.runs}`} data-dense={isDense || undefined}>
-        <caption className="unseen">Runs that match</caption>
+        <caption className="unseen">Matching runs</caption>
         <thead>
           <tr>
             <th scope="col" className={css.pick}>
               <Checkbox
                 size="xs"
-                aria-label="Select all that are shown"
+                aria-label="Select all shown runs"
                 checked={all}
                 indeterminate={!all && selected.size > 0}
                 onChange={(event) =>

@@ -3,13 +3,13 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { visible } from "@/format";
-import { keepViews, type Looked, readViews, type View, withView } from "@/pages/runs/keptViews";
+import { type Looked, readViews, saveViews, type View, withView } from "@/pages/runs/savedViews";
 import css from "./runs.module.css";
 
 function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClose: () => void }) {
   const [name, setName] = useState("");
   return (
-    <Dialog onClose={onClose} title="Keep this view">
+    <Dialog onClose={onClose} title="Save view">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -18,7 +18,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
       >
         <TextInput
           label="Name"
-          description="Filter, order and columns, on this browser. One of the same name is replaced."
+          description="Filter, order and columns, stored in this browser. A view with the same name is replaced."
           required
           maxLength={60}
           data-autofocus
@@ -30,7 +30,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
             Cancel
           </Button>
           <Button type="submit" disabled={!name.trim()}>
-            Keep
+            Save
           </Button>
         </Group>
       </form>
@@ -38,13 +38,13 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
   );
 }
 
-/** Ways to look at the list that somebody gave a name. */
+/** Saved views of the list. */
 export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) => void }) {
   const [views, setViews] = useState<View[]>(readViews);
   const [isNaming, setNaming] = useState(false);
   const change = (next: View[]) => {
     setViews(next);
-    keepViews(next);
+    saveViews(next);
   };
   return (
     <>
@@ -62,16 +62,16 @@ export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) =
                 variant="subtle"
                 color="gray"
                 size="sm"
-                aria-label={`Forget the view ${view.name}`}
+                aria-label={`Delete view ${view.name}`}
                 onClick={() => change(views.filter(({ name }) => name !== view.name))}
               >
                 <X size={14} aria-hidden="true" />
               </ActionIcon>
             </div>
           ))}
-          {views.length === 0 && <Menu.Label>None is kept yet.</Menu.Label>}
+          {views.length === 0 && <Menu.Label>No saved views.</Menu.Label>}
           <Menu.Divider />
-          <Menu.Item onClick={() => setNaming(true)}>Keep this view…</Menu.Item>
+          <Menu.Item onClick={() => setNaming(true)}>Save this view…</Menu.Item>
         </Menu.Dropdown>
       </Menu>
       {isNaming && (

@@ -1,30 +1,35 @@
-/** Say what may be done to many runs. Pure. */
+/** Bulk actions on runs. Pure. */
 
 import type { ActedOn, Action } from "@/api/runLists";
 
 export type Deed = { action: Action; label: string; does: string; destroys: boolean };
 
 export const DEEDS: Deed[] = [
-  { action: "pause", label: "Pause", does: "Nothing new is generated; what was made is still accepted and served.", destroys: false },
-  { action: "resume", label: "Resume", does: "Paused runs go on.", destroys: false },
-  { action: "drain", label: "Drain", does: "Open episodes finish, the queue is served until empty, then they complete.", destroys: true },
-  { action: "stop", label: "Stop", does: "They drain for 30 seconds at most, then stop.", destroys: true },
-  { action: "tag", label: "Add a tag", does: "The tag is added to those that lack it.", destroys: false },
-  { action: "untag", label: "Remove a tag", does: "The tag is removed from those that have it.", destroys: false },
+  { action: "pause", label: "Pause", does: "Stops generating new data; existing data is still accepted and served.", destroys: false },
+  { action: "resume", label: "Resume", does: "Paused runs resume.", destroys: false },
+  {
+    action: "drain",
+    label: "Drain",
+    does: "Finishes open episodes, serves the queue until it is empty, then completes the runs.",
+    destroys: true,
+  },
+  { action: "stop", label: "Stop", does: "Drains for at most 30 s, then stops.", destroys: true },
+  { action: "tag", label: "Add a tag", does: "Adds a tag to runs that do not have it.", destroys: false },
+  { action: "untag", label: "Remove a tag", does: "Removes a tag from runs that have it.", destroys: false },
   {
     action: "archive",
     label: "Archive",
-    does: "Runs that are over leave the lists and free their names. Nothing is deleted; is:archived finds them.",
+    does: "Hides ended runs from the lists and frees their names. Nothing is deleted; is:archived finds them.",
     destroys: true,
   },
-  { action: "unarchive", label: "Unarchive", does: "Archived runs return to the lists and can be changed again.", destroys: false },
+  { action: "unarchive", label: "Unarchive", does: "Returns archived runs to the lists and makes them editable.", destroys: false },
 ];
 
-/** What became of them, in one sentence. */
+/** The result of a bulk action, as a sentence. */
 export function summary(results: ActedOn[]): string {
   const refused = results.filter(({ problem }) => problem).length;
   const done = results.length - refused;
   const runs = (n: number) => (n === 1 ? "1 run" : `${n.toLocaleString("en-US")} runs`);
   if (refused === 0) return `Done for ${runs(done)}.`;
-  return `Done for ${runs(done)}; not for ${runs(refused)}:`;
+  return `Done for ${runs(done)}; failed for ${runs(refused)}:`;
 }

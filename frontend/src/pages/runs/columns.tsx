@@ -1,4 +1,4 @@
-/** Say what the columns of the list of runs are. */
+/** Column definitions of the list of runs. */
 
 import type { ReactNode } from "react";
 import type { ListedRun, Outlook, SortName } from "@/api/runLists";
@@ -21,7 +21,7 @@ export type Column = {
   cell: (run: ShownRun) => ReactNode;
 };
 
-/** How old a measurement is; a run at rest is not measured again. */
+/** The age of a measurement; inactive runs are not measured again. */
 const measured = (run: ShownRun) =>
   run.measured_at && (
     <div className="faint small">
@@ -62,7 +62,7 @@ export const COLUMNS: Column[] = [
   {
     id: "step",
     label: "Train step",
-    title: "Batches served, of those planned",
+    title: "Batches served, of the planned number",
     sort: "step",
     isNumber: true,
     isShown: true,
@@ -93,14 +93,14 @@ export const COLUMNS: Column[] = [
   {
     id: "trend",
     label: "Trend",
-    title: "The same over time",
+    title: "Return over time",
     isShown: true,
     cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} />,
   },
   {
     id: "queue",
     label: "Queue",
-    title: "Sequences or fragments that wait for a trainer",
+    title: "Sequences or fragments waiting for a trainer",
     isNumber: true,
     isShown: true,
     cell: (run) => <Queued run={run} isNarrow />,
@@ -108,7 +108,7 @@ export const COLUMNS: Column[] = [
   {
     id: "rate",
     label: "Rate",
-    title: "Groups, or fragments of a fleet run, that came in a second, as measured last: within the last minute, or 0 at rest",
+    title: "Groups, or fragments of a fleet run, received per second over the last minute; 0 if inactive",
     sort: "rate",
     isNumber: true,
     isShown: false,
@@ -123,7 +123,7 @@ export const COLUMNS: Column[] = [
   {
     id: "staleness",
     label: "Staleness p50",
-    title: "Median of what was served last, in policy versions behind",
+    title: "Median staleness of recently leased data, in policy versions",
     sort: "staleness",
     isNumber: true,
     isShown: false,
@@ -161,14 +161,14 @@ export const COLUMNS: Column[] = [
   },
 ];
 
-/** The columns that the address names, or those that are shown without one. */
+/** The columns named in the URL, or the default ones. */
 export function columnsOf(cols: string | undefined): Column[] {
   if (cols === undefined) return COLUMNS.filter(({ isShown }) => isShown);
   const named = new Set(cols.split("."));
   return COLUMNS.filter(({ id }) => named.has(id));
 }
 
-/** The address's word for these columns; undefined for those shown without one. */
+/** The URL parameter for a set of columns; undefined for the default ones. */
 export function wordOf(ids: string[]): string | undefined {
   const word = COLUMNS.filter(({ id }) => ids.includes(id))
     .map(({ id }) => id)

@@ -7,7 +7,7 @@ import { restingIds, shownRuns, unknownIds } from "./rows";
 
 const run = (id: number, status = "running") => ({ id, name: `run-${id}`, status }) as unknown as ListedRun;
 
-it("shows each run once, as the live list says it is now", () => {
+it("lists each run once with live data", () => {
   const shown = shownRuns([run(2), run(1), run(2)], [run(1, "paused") as unknown as RunRow], { 2: { queued: 7 } as never });
   expect(shown.map(({ id, status, queued }) => [id, status, queued])).toEqual([
     [2, "running", 7],
@@ -15,21 +15,21 @@ it("shows each run once, as the live list says it is now", () => {
   ]);
 });
 
-it("asks only for what nobody told", () => {
+it("requests only missing summaries", () => {
   expect(unknownIds([run(1), run(2)], [run(1) as unknown as RunRow])).toEqual([2]);
   const live = [{ ...run(1), queued: 3 }, run(2, "completed")] as unknown as RunRow[];
   expect(restingIds([run(1), run(2), run(3)], live)).toEqual([2]);
 });
 
-it("keeps columns in the address only when they are not the usual ones", () => {
+it("keeps only non-default columns in the URL", () => {
   const usual = COLUMNS.filter(({ isShown }) => isShown).map(({ id }) => id);
   expect(wordOf(usual)).toBeUndefined();
   expect(columnsOf(wordOf(["queue", "state"])).map(({ id }) => id)).toEqual(["state", "queue"]);
 });
 
-it("says how many were done and how many were not", () => {
+it("counts successes and failures", () => {
   const one = (problem: string) => ({ id: 1, name: "a", problem });
   expect(summary([one("")])).toBe("Done for 1 run.");
-  expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; not for 1 run:");
+  expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; failed for 1 run:");
   expect(new Set(DEEDS.map(({ action }) => action)).size).toBe(DEEDS.length);
 });

@@ -19,30 +19,30 @@ const ALL = [
 const labels = (text: string, values: { value: string; runs: number }[] = []) =>
   offers(askedAt(text, text.length, ALL), ALL, values).map(({ label }) => label);
 
-it("offers qualifiers at the beginning of a word", () => {
+it("offers qualifiers at the start of a term", () => {
   expect(labels("")).toEqual(["state:x", "tag:x", "step:x", "created:x"]);
   expect(labels("name~a st")).toEqual(["state:x", "step:x"]);
   expect(labels("-ta")).toEqual(["tag:x"]);
 });
 
-it("offers the choices behind an operator and behind a comma", () => {
+it("offers values after an operator or a comma", () => {
   expect(labels("state:")).toEqual(["running", "paused"]);
   expect(labels("state:running,pa")).toEqual(["paused"]);
 });
 
-it("asks the server only for values that it knows", () => {
+it("requests only values known to the server", () => {
   const wanted = (text: string) => valuesWanted(askedAt(text, text.length, ALL));
   expect([wanted("tag:ab"), wanted("step>1"), wanted("ta")]).toEqual(["tag", null, null]);
 });
 
-it("replaces what was begun and nothing else", () => {
+it("replaces only the partial term", () => {
   const text = "tag:ab state:running";
   const asked = askedAt(text, 6, ALL);
   const [offer] = offers(asked, ALL, [{ value: "ablation", runs: 2 }]);
   expect(taken(text, asked, offer!)).toEqual({ text: "tag:ablation state:running", cursor: 12 });
 });
 
-it("keeps words with spaces together", () => {
+it("quotes values with spaces", () => {
   const asked = askedAt('tag:"two w', 10, ALL);
   expect([asked.part, asked.start]).toEqual(["two w", 4]);
   const [offer] = offers(asked, ALL, [{ value: "two words", runs: 1 }]);

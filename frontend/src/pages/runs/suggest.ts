@@ -1,13 +1,13 @@
-/** Offer what could come next in a filter. Pure. */
+/** Completions for the filter. Pure. */
 
 import { type Qualifier, VALUES_OF, type ValueOf } from "@/api/runLists";
 
-/** The part of the filter that the cursor stands in, and what is known of it. */
+/** The filter term at the cursor. */
 export type Asked = {
-  /** What an offer replaces. */
+  /** Start of the replaced text. */
   start: number;
   end: number;
-  /** Set once an operator is written: whose values could follow. */
+  /** Set once an operator is typed: the qualifier whose values are completed. */
   qualifier: Qualifier | null;
   part: string;
   negated: boolean;
@@ -17,7 +17,7 @@ export type Offer = { insert: string; label: string; note: string };
 
 const QUALIFIED = /^(-?)([a-z]+)(>=|<=|[:=~<>])(.*)$/i;
 
-/** Where the cursor stands. */
+/** The cursor position. */
 export function askedAt(text: string, cursor: number, qualifiers: Qualifier[]): Asked {
   const before = text.slice(0, cursor);
   const start = wordStart(before);
@@ -35,7 +35,7 @@ export function askedAt(text: string, cursor: number, qualifiers: Qualifier[]): 
   return { start: from, end: cursor + rest, qualifier, part, negated: found[1] === "-" };
 }
 
-/** Where the word that the text ends with begins; spaces in quotes belong to it. */
+/** Start of the last word; quoted spaces are part of it. */
 function wordStart(text: string): number {
   let start = 0;
   let quoted = false;
@@ -46,7 +46,7 @@ function wordStart(text: string): number {
   return start;
 }
 
-/** Whose values the server must be asked for, if any. */
+/** The qualifier whose values must be requested from the server, if any. */
 export function valuesWanted(asked: Asked): ValueOf | null {
   const name = asked.qualifier?.name;
   return VALUES_OF.find((each) => each === name) ?? null;
@@ -55,7 +55,7 @@ export function valuesWanted(asked: Asked): ValueOf | null {
 const AGES = ["1h", "1d", "7d", "30d"];
 const MOST = 12;
 
-/** What could stand there; `values` are the server's for this qualifier. */
+/** The completions; `values` are the server's for this qualifier. */
 export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: string; runs: number }[]): Offer[] {
   const { qualifier, part } = asked;
   const has = (text: string) => text.toLowerCase().includes(part.toLowerCase());
@@ -73,7 +73,7 @@ export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: s
     return qualifier.choices.filter(has).map((value) => ({ insert: `${value} `, label: value, note: "" }));
   }
   if (qualifier.form === "time") {
-    return AGES.filter(has).map((age) => ({ insert: `${age} `, label: age, note: "an age; a date as 2026-03-01" }));
+    return AGES.filter(has).map((age) => ({ insert: `${age} `, label: age, note: "an age, or a date such as 2026-03-01" }));
   }
   return values
     .filter(({ value }) => has(value) && value !== "")
@@ -84,7 +84,7 @@ export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: s
     }));
 }
 
-/** The filter and the cursor once an offer is taken. */
+/** The filter and cursor after a completion. */
 export function taken(text: string, asked: Asked, offer: Offer): { text: string; cursor: number } {
   const tail = text.slice(asked.end);
   const insert = offer.insert.endsWith(" ") && tail.startsWith(" ") ? offer.insert.trimEnd() : offer.insert;

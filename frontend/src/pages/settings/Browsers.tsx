@@ -18,13 +18,13 @@ function Confirm({ ending, onClose }: { ending: Ending; onClose: () => void }) {
     <ReasonDialog
       title={`Sign out: ${ending.name}?`}
       asking={end}
-      refused="It was refused"
+      refused="Sign-out failed"
       submit="Sign out"
       destroys
       onSubmit={(reason) => end.mutate({ browser: ending.id, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      <p className="soft">Whoever uses it must sign in again. Tokens are not touched.</p>
+      <p className="soft">This browser must sign in again. Tokens are not affected.</p>
     </ReasonDialog>
   );
 }
@@ -48,7 +48,7 @@ function Row({ row, onEnd }: { row: BrowserRow; onEnd: () => void }) {
       </td>
       <td className="num">
         {row.is_current ? (
-          <span className="tag">this one</span>
+          <span className="tag">current</span>
         ) : (
           <Button size="compact-sm" variant="default" aria-label={`Sign out ${name}`} onClick={onEnd}>
             Sign out
@@ -59,27 +59,27 @@ function Row({ row, onEnd }: { row: BrowserRow; onEnd: () => void }) {
   );
 }
 
-/** Where this person is signed in, and the way out of there. */
+/** The user's sessions, with a sign-out action for each. */
 export function Browsers() {
   const { data, error } = useQuery(browsersQuery);
   const [ending, setEnding] = useState<Ending | null>(null);
   const others = data?.filter(({ is_current }) => !is_current) ?? [];
   return (
     <Panel
-      title="Signed in on"
+      title="Sessions"
       aside={
         others.length > 1 && (
-          <Button size="compact-sm" variant="default" onClick={() => setEnding({ id: null, name: "every browser but this one" })}>
+          <Button size="compact-sm" variant="default" onClick={() => setEnding({ id: null, name: "all other browsers" })}>
             Sign out everywhere else
           </Button>
         )
       }
     >
-      {error && <ErrorState title="The sessions cannot be shown" error={error} />}
+      {error && <ErrorState title="Sessions unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[60]} />}
       {data && (
         <div className="table-scroll">
-          <table className="table" aria-label="Browsers">
+          <table className="table" aria-label="Sessions">
             <tbody>
               {data.map((row) => (
                 <Row key={row.id} row={row} onEnd={() => setEnding({ id: row.id, name: browserName(row.browser) })} />

@@ -9,13 +9,12 @@ import { count, visible } from "@/format";
 
 function Listed() {
   const { data, error } = useQuery(licencesQuery);
-  if (error) return <ErrorState title="The licences cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Licences unavailable" error={error} />;
   if (!data) return <Skeletons heights={[240]} />;
   return (
     <>
       <p className="small soft">
-        Rolldeck itself is under {visible(data.own)}. It is made of {count(data.results.length)} packages, each under the licence that it
-        names:
+        Rolldeck is licensed under {visible(data.own)}. It includes {count(data.results.length)} packages under these licences:
       </p>
       <div className="table-scroll">
         <table className="table" aria-label="Packages and their licences">
@@ -24,7 +23,7 @@ function Listed() {
               <th scope="col">Package</th>
               <th scope="col">Licence</th>
               <th scope="col" className="wide-only">
-                Works in
+                Used in
               </th>
             </tr>
           </thead>
@@ -35,7 +34,7 @@ function Listed() {
                   {visible(name)} <span className="faint small">{visible(version)}</span>
                 </td>
                 <td className="anywhere">{visible(licence)}</td>
-                <td className="wide-only soft">{part === "server" ? "the server" : "the dashboard"}</td>
+                <td className="wide-only soft">{part === "server" ? "server" : "dashboard"}</td>
               </tr>
             ))}
           </tbody>
@@ -45,7 +44,7 @@ function Listed() {
   );
 }
 
-/** What the deck is made of, and under which licences. */
+/** Packages of the distribution with their licences. */
 export function Licences() {
   const [isOpen, setOpen] = useState(false);
   return (

@@ -17,19 +17,19 @@ function Choice({ label, help, children }: { label: string; help: ReactNode; chi
   );
 }
 
-/** How pages look on this browser. */
+/** Appearance settings of this browser. */
 export function Look() {
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const [chosen, setChosen] = useState(preferences);
   const now = new Date().toISOString();
   return (
-    <Panel title="Look" note="kept on this browser only">
-      <Choice label="Theme" help="Shift D switches it anywhere.">
+    <Panel title="Appearance" note="stored in this browser">
+      <Choice label="Theme" help="Shift D toggles the theme on any page.">
         <SegmentedControl
           aria-label="Theme"
           value={colorScheme}
           data={[
-            { value: "auto", label: "As the system" },
+            { value: "auto", label: "System" },
             { value: "light", label: "Light" },
             { value: "dark", label: "Dark" },
           ]}
@@ -37,24 +37,24 @@ export function Look() {
         />
       </Choice>
       <Choice
-        label="Times of day"
+        label="Time zone"
         help={
           <>
-            Now is <span data-clock>{clock(now)}</span>. Tooltips always say UTC.
+            Current time: <span data-clock>{clock(now)}</span>. Tooltips always show UTC.
           </>
         }
       >
         <SegmentedControl
-          aria-label="Times of day"
+          aria-label="Time zone"
           value={chosen.time}
           data={[
-            { value: "local", label: "My zone" },
+            { value: "local", label: "Local" },
             { value: "utc", label: "UTC" },
           ]}
           onChange={(value) => setChosen(choose({ time: value === "utc" ? "utc" : "local" }))}
         />
       </Choice>
-      <Choice label="Density" help="How close the rows of tables stand.">
+      <Choice label="Density" help="Row spacing of tables.">
         <SegmentedControl
           aria-label="Density"
           value={chosen.density}
@@ -65,9 +65,9 @@ export function Look() {
           onChange={(value) => setChosen(choose({ density: value === "dense" ? "dense" : "comfortable" }))}
         />
       </Choice>
-      <Choice label="Rows" help="Of long lists, before one asks for more.">
+      <Choice label="Rows per page" help="Initial number of rows in long lists.">
         <SegmentedControl
-          aria-label="Rows"
+          aria-label="Rows per page"
           value={String(chosen.rows)}
           data={ROWS.map(String)}
           onChange={(value) => setChosen(choose({ rows: Number(value) }))}

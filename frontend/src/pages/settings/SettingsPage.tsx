@@ -8,32 +8,32 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { Browsers } from "@/pages/settings/Browsers";
-import { KeptPanel } from "@/pages/settings/KeptPanel";
 import { Licences } from "@/pages/settings/Licences";
 import { Look } from "@/pages/settings/Look";
+import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
 
 const ROLES: Record<string, string> = {
-  viewer: "You may look at everything, and change nothing.",
-  operator: "You may launch runs, steer and end them.",
-  admin: "You may do everything, tokens and the admin included.",
+  viewer: "Can view everything, but change nothing.",
+  operator: "Can launch, change and stop runs.",
+  admin: "Full access, including tokens and the Django admin.",
 };
 
 function Person() {
   const session = useSession();
   const { data } = useQuery(deckQuery);
   return (
-    <Panel title="You">
+    <Panel title="Account">
       <p className={css.line}>
         <b>{visible(session?.username ?? "")}</b> <span className="tag">{session?.role}</span>
       </p>
       <p className="soft small">{ROLES[session?.role ?? ""]}</p>
       <p className="small">
         {data?.password_address ? (
-          <a href={data.password_address}>Change your password</a>
+          <a href={data.password_address}>Change password</a>
         ) : (
-          <span className="soft">An administrator changes your password, in the admin.</span>
+          <span className="soft">An administrator can change your password in the Django admin.</span>
         )}
       </p>
     </Panel>
@@ -42,20 +42,20 @@ function Person() {
 
 function Facts() {
   const { data, error } = useQuery(deckQuery);
-  if (error) return <ErrorState title="The deck does not say which one it is" error={error} />;
+  if (error) return <ErrorState title="Deployment details unavailable" error={error} />;
   if (!data) return <Skeletons heights={[120]} />;
   const facts: [string, string][] = [
     ["Version", data.version || "not installed as a package"],
-    ["Name", data.deployment || "none; ROLLDECK_DEPLOYMENT gives it one"],
+    ["Name", data.deployment || "none; set ROLLDECK_DEPLOYMENT"],
     ["Address", location.origin],
-    ["Atropos routes", data.auth === "open" ? "open to this machine, tokens from elsewhere" : "need a token from anywhere"],
+    ["Atropos routes", data.auth === "open" ? "open to this machine, tokens required from elsewhere" : "tokens required from everywhere"],
   ];
   return (
     <Panel
-      title="This deck"
+      title="Deployment"
       aside={
         <Button component={Link} to="/cluster" size="compact-sm" variant="default">
-          What it is made of
+          View cluster
         </Button>
       }
     >
@@ -87,7 +87,7 @@ export function SettingsPage() {
         <div className={css.column}>
           <Browsers />
           <Webhooks />
-          <KeptPanel />
+          <RetentionPanel />
         </div>
       </div>
     </>

@@ -15,23 +15,22 @@ import css from "./settings.module.css";
 
 const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck ROLLDECK_ALERT_EMAILS=ops@example.org make serve";
 
-const signed = ({ channel, is_signed }: Webhook): string => (channel === "email" ? "by mail" : is_signed ? "signed" : "not signed");
+const signed = ({ channel, is_signed }: Webhook): string => (channel === "email" ? "by email" : is_signed ? "signed" : "not signed");
 
 function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const test = useWebhookTest();
-  const signing = webhook.is_signed ? ", signed like a real one" : ", unsigned like every one of this deck: no secret is set";
+  const signing = webhook.is_signed ? ", signed like real alerts" : ", unsigned, as no secret is set";
   return (
     <ReasonDialog
       title={`Send a test to ${visible(webhook.target)}?`}
       asking={test}
-      refused="It was refused"
-      submit="Send a test"
+      refused="Test failed"
+      submit="Send test"
       onSubmit={(reason) => test.mutate({ webhook: webhook.id, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className={css.line}>
-        It gets one made-up alert{webhook.channel === "webhook" && signing}, whose text says that it is a test. It is sent once and not
-        repeated.
+        Sends one test alert{webhook.channel === "webhook" && signing}, marked as a test in its text. It is sent once, without retries.
       </p>
     </ReasonDialog>
   );
@@ -62,7 +61,7 @@ function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean;
           aria-label={`Test ${visible(webhook.target)}`}
           disabled={!mayTest}
           onClick={onTest}
-          title={mayTest ? "Send a sample now and see whether it arrives" : TAKES_OPERATOR}
+          title={mayTest ? "Send a test alert and show the result" : TAKES_OPERATOR}
         >
           Test
         </Button>
@@ -71,30 +70,30 @@ function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean;
   );
 }
 
-/** Who is told of alerts outside of this page, and whether they hear. */
+/** Receivers of alert notifications, with their last test. */
 export function Webhooks() {
   const { data, error } = useQuery(webhooksQuery);
   const mayOperate = useMayOperate();
   const [asking, setAsking] = useState<Webhook | null>(null);
   return (
-    <Panel title="Webhooks and mail" note="told of alerts">
-      {error && <ErrorState title="Whom alerts are told cannot be shown" error={error} />}
+    <Panel title="Notifications" note="webhooks and email">
+      {error && <ErrorState title="Receivers unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[60]} />}
       {data?.length === 0 && (
-        <EmptyState title="Nobody is told" command={COMMAND}>
-          Every alert that is raised, acknowledged or resolved can be posted to a chat or a pager, or mailed. The server's environment names
-          where to.
+        <EmptyState title="No receivers configured" command={COMMAND}>
+          Fired, acknowledged and resolved alerts can be posted to a chat or pager, or sent by email. Receivers are configured in the
+          server's environment.
         </EmptyState>
       )}
       {data && data.length > 0 && (
         <div className="table-scroll">
-          <table className="table" aria-label="Whom alerts are told">
+          <table className="table" aria-label="Notification receivers">
             <thead>
               <tr>
                 <th scope="col">Address</th>
                 <th scope="col">Last test</th>
                 <th scope="col">
-                  <span className="unseen">Do</span>
+                  <span className="unseen">Actions</span>
                 </th>
               </tr>
             </thead>

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { browserName } from "./browsers";
 
-it("names browsers and systems that it knows", () => {
+it("names known browsers and systems", () => {
   expect(browserName("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")).toBe("Firefox 140 on Linux");
   expect(
     browserName(
@@ -15,7 +15,7 @@ it("names browsers and systems that it knows", () => {
   ).toBe("Safari 18 on iOS");
 });
 
-it("shows what it does not know as it is, cut", () => {
+it("truncates unknown user agents", () => {
   expect(browserName("curl/8.1")).toBe("curl/8.1");
   expect(browserName("x".repeat(200))).toHaveLength(61);
   expect(browserName("")).toContain("admin");

@@ -1,4 +1,4 @@
-/** Name a browser by what it called itself. Pure. */
+/** Derive a browser name from its user agent. Pure. */
 
 const BROWSERS: [RegExp, string][] = [
   [/\bEdg(?:e|A|iOS)?\/(\d+)/, "Edge"],
@@ -16,9 +16,9 @@ const SYSTEMS: [RegExp, string][] = [
   [/Linux/, "Linux"],
 ];
 
-/** `Firefox 140 on Linux`; what is not known is shown as it is. */
+/** `Firefox 140 on Linux`; an unknown user agent is returned unchanged. */
 export function browserName(agent: string): string {
-  if (!agent) return "A browser, through the admin";
+  if (!agent) return "Browser, through the Django admin";
   const system = SYSTEMS.find(([sign]) => sign.test(agent))?.[1];
   for (const [sign, name] of BROWSERS) {
     const found = sign.exec(agent);

@@ -13,10 +13,10 @@ type Props = { client: string; only: Only; onLook: (client: string, only: Only) 
 const nameOf = (client: ClientRow) => client.name || client.client.replace(/^address:/, "");
 
 function Said({ call }: { call: CallRow }) {
-  if (call.replayed) return <span>Repeated: answered as the first time, not stored twice.</span>;
+  if (call.replayed) return <span>Repeated: same response as the original call, not stored twice.</span>;
   const problem = call.problem as { code?: string; detail?: string; errors?: { field: string; message: string }[] };
   if (!problem.code && !problem.detail) {
-    return <span className="faint">{call.stands_for > 1 ? `the slowest of ${number(call.stands_for)} like it` : ""}</span>;
+    return <span className="faint">{call.stands_for > 1 ? `slowest of ${number(call.stands_for)} similar calls` : ""}</span>;
   }
   return (
     <div className="anywhere">
@@ -26,7 +26,7 @@ function Said({ call }: { call: CallRow }) {
           <code className={css.path}>{visible(each.field)}</code> {visible(each.message.replace(`${each.field}: `, ""))}
         </div>
       ))}
-      {call.stands_for > 1 && <span className="faint"> and {number(call.stands_for - 1)} more like it</span>}
+      {call.stands_for > 1 && <span className="faint"> and {number(call.stands_for - 1)} similar calls</span>}
     </div>
   );
 }
@@ -55,22 +55,22 @@ function CallLine({ call }: { call: CallRow }) {
   );
 }
 
-/** What each client of the API was answered lately. */
+/** Recent API calls of each client, with their responses. */
 export function Inspector({ client, only, onLook }: Props) {
   const clients = useQuery(clientsQuery);
   const chosen = client || (clients.data?.[0]?.client ?? "");
   const calls = useQuery(callsQuery(chosen, only));
   const note = (
-    <Tooltip label="Refusals and repeated pushes are kept one by one, up to 50 in two seconds. Successes of one route within two seconds are one row, the slowest, which says how many it stands for. A call that waits is noted as it begins to.">
+    <Tooltip label="Refusals and repeated pushes are recorded individually, up to 50 in two seconds. Successful calls of one route within two seconds form one row, which shows the slowest and their number. A long-polling call is recorded at its start.">
       <span tabIndex={0} className={css.hint}>
-        refusals whole, successes in samples
+        refusals complete, successes sampled
       </span>
     </Tooltip>
   );
   const filter = (
     <SegmentedControl
       size="xs"
-      aria-label="Calls to show"
+      aria-label="Filter calls"
       value={only ?? ""}
       onChange={(value) => onLook(chosen, (value || undefined) as Only)}
       data={[
@@ -81,11 +81,11 @@ export function Inspector({ client, only, onLook }: Props) {
     />
   );
   return (
-    <Panel title="What clients were answered" note={note} aside={filter}>
-      {clients.isError && <ErrorState title="The calls cannot be shown" error={clients.error} />}
+    <Panel title="API calls" note={note} aside={filter}>
+      {clients.isError && <ErrorState title="API calls unavailable" error={clients.error} />}
       {clients.data?.length === 0 && (
-        <EmptyState title="Nobody has called yet">
-          The last 100 calls of each token, and of each address without one, appear here within seconds.
+        <EmptyState title="No API calls yet">
+          The last 100 calls of each token, and of each address without a token, appear here within seconds.
         </EmptyState>
       )}
       {clients.data && clients.data.length > 0 && (
@@ -114,18 +114,18 @@ export function Inspector({ client, only, onLook }: Props) {
           </ul>
           <div className={`table-scroll ${css.calls}`} tabIndex={0} role="region" aria-label="Calls, newest first">
             {calls.data?.length === 0 ? (
-              <p className="soft">None of this kind among the calls that are kept.</p>
+              <p className="soft">No matching recorded calls.</p>
             ) : (
               <table className="table">
                 <thead>
                   <tr>
-                    <th scope="col">When</th>
+                    <th scope="col">Time</th>
                     <th scope="col">Status</th>
                     <th scope="col">Call</th>
                     <th scope="col" className="num">
-                      Took
+                      Duration
                     </th>
-                    <th scope="col">What it was told</th>
+                    <th scope="col">Response</th>
                   </tr>
                 </thead>
                 <tbody>

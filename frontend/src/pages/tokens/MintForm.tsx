@@ -8,30 +8,30 @@ import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 
 const SCOPES: { scope: Scope; does: string }[] = [
-  { scope: "env", does: "pushes groups" },
-  { scope: "trainer", does: "takes batches, publishes weights" },
-  { scope: "worker", does: "reports for a fleet" },
-  { scope: "read", does: "reads runs, alerts, the audit and the cluster" },
-  { scope: "user", does: "has its owner's role" },
-  { scope: "metrics", does: "reads /metrics" },
+  { scope: "env", does: "push groups" },
+  { scope: "trainer", does: "lease batches, publish weights" },
+  { scope: "worker", does: "report for a fleet" },
+  { scope: "read", does: "read runs, alerts, the audit log and the cluster" },
+  { scope: "user", does: "act with the owner's role" },
+  { scope: "metrics", does: "read /metrics" },
   { scope: "admin", does: "everything" },
 ];
 const LIVES = [
   { value: "86400", label: "1 day" },
   { value: String(30 * 86_400), label: "30 days" },
   { value: String(365 * 86_400), label: "1 year" },
-  { value: "", label: "For ever" },
+  { value: "", label: "No expiry" },
 ];
 
 type Props = {
-  /** What the form begins with, where it is known what the token is for. */
+  /** Initial scope, if the purpose of the token is known. */
   scope?: Scope;
   run?: string;
   onClose: () => void;
   onMinted?: (token: TokenMinted) => void;
 };
 
-/** Mints a token; its text is shown this once. */
+/** Create a token; its text is shown once. */
 export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }: Props) {
   const mint = useMint();
   const [name, setName] = useState(wanted && `${scope} of ${wanted}`);
@@ -41,24 +41,24 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
   const [networks, setNetworks] = useState("");
   const minted = mint.data;
   const fields = mint.error instanceof ApiProblem ? mint.error.fields : [];
-  // Only now do commands change: the page below shall not pull this dialog away from under the reader.
+  // Insert the token into commands only now: rerendering the page earlier would close this dialog.
   const close = () => {
     if (minted) keepToken(minted);
     onClose();
   };
   const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
   return (
-    <Dialog onClose={close} title={minted ? "This is the token" : "Create a token"} size="lg">
+    <Dialog onClose={close} title={minted ? "Token created" : "Create token"} size="lg">
       {minted ? (
         <Stack>
           <Alert variant="light" color="yellow">
-            It is shown this once: copy it now. Only its hash is kept.
+            Copy the token now: it is shown only once, and only its hash is stored.
           </Alert>
           <div className="command">
             <code data-token>{minted.token}</code>
             <Copy text={minted.token} />
           </div>
-          <p className="soft small">Commands that need it hold it until this page is left or loaded anew.</p>
+          <p className="soft small">Commands on this page contain the token until you leave or reload it.</p>
           <Group justify="flex-end">
             <Button data-autofocus onClick={close}>
               Done
@@ -84,7 +84,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
           <Stack>
             <TextInput
               label="Name"
-              description="Who or what shows it."
+              description="The person or service that uses the token."
               required
               data-autofocus
               value={name}
@@ -108,27 +108,27 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
             </Checkbox.Group>
             <TextInput
               label="Run"
-              description="Good for this run alone; empty for all."
+              description="Restricts the token to one run; empty: all runs."
               value={run}
               error={wrong("run")}
               onChange={(event) => setRun(event.currentTarget.value)}
             />
             <TextInput
               label="Addresses"
-              description="Good from these alone: addresses or networks such as 10.0.0.0/8; empty for all."
+              description="Restricts the token to addresses or networks such as 10.0.0.0/8; empty: any address."
               spellCheck={false}
               value={networks}
               error={wrong("networks")}
               onChange={(event) => setNetworks(event.currentTarget.value)}
             />
-            <Select label="Good for" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
-            {mint.isError && fields.length === 0 && <ErrorState title="The token was not created" error={mint.error} />}
+            <Select label="Expires after" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
+            {mint.isError && fields.length === 0 && <ErrorState title="Token not created" error={mint.error} />}
             <Group justify="flex-end">
               <Button variant="default" onClick={close}>
                 Cancel
               </Button>
               <Button type="submit" loading={mint.isPending} disabled={scopes.length === 0}>
-                Create the token
+                Create token
               </Button>
             </Group>
           </Stack>

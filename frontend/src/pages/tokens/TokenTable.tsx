@@ -7,7 +7,7 @@ import { useNow } from "@/components/now";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 
-/** State of a token as a word, with its colour and sign. */
+/** The state of a token as a label with colour and symbol. */
 function standing(
   token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended" | "scopes">,
   nowMs: number,
@@ -40,7 +40,7 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
               Last used
             </th>
             <th scope="col" className="wide-only">
-              Made
+              Created
             </th>
             <th scope="col">
               <span className="unseen">Revoke</span>
@@ -71,13 +71,13 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
                     </span>
                   ))}
                   {token.suspended.length > 0 && (
-                    <div className="tiny faint">{token.suspended.join(", ")} suspended: the owner's role does not allow it</div>
+                    <div className="tiny faint">{token.suspended.join(", ")} suspended: exceeds the owner's role</div>
                   )}
                 </td>
                 <td className="wide-only soft">
                   {token.run ?? "all"}
                   {token.networks.length > 0 && (
-                    <div className="mono tiny anywhere" title="Good from these addresses alone">
+                    <div className="mono tiny anywhere" title="Restricted to these addresses">
                       from {token.networks.map(visible).join(", ")}
                     </div>
                   )}
@@ -104,13 +104,13 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
         <ReasonDialog
           title={`Revoke ${visible(asked.name)}?`}
           asking={revoke}
-          refused="It was not revoked"
+          refused="Token not revoked"
           submit="Revoke"
           destroys
           onSubmit={(reason) => revoke.mutate({ token: asked.id, reason }, { onSuccess: () => setAsked(null) })}
           onClose={() => setAsked(null)}
         >
-          <p className="soft">Whoever shows it is refused from the next request on. It cannot be undone.</p>
+          <p className="soft">Requests with this token are refused immediately. This cannot be undone.</p>
         </ReasonDialog>
       )}
     </div>

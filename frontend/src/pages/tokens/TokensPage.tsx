@@ -20,7 +20,7 @@ import css from "./tokens.module.css";
 function QuickStarts({ token, run }: { token: string | null; run: string }) {
   const starts = quickStarts(location.origin, token, run);
   return (
-    <Panel title="Quick starts" note={token ? "with the token created last" : "create a token to fill it in"}>
+    <Panel title="Quick starts" note={token ? "with the last created token" : "create a token to insert it"}>
       <Tabs defaultValue="curl">
         <Tabs.List>
           {starts.map(({ id, title }) => (
@@ -33,7 +33,7 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
           <Tabs.Panel key={id} value={id}>
             <Lines text={text} />
             <span className="tiny faint">
-              Token scopes: {scopes}. <a href="/docs">All of the API</a>
+              Token scopes: {scopes}. <a href="/docs">Full API reference</a>
             </span>
           </Tabs.Panel>
         ))}
@@ -51,7 +51,7 @@ export function TokensPage() {
   const [minted, setMinted] = useState<{ token: string; run: string | null } | null>(null);
   useCommands(
     role === "admin"
-      ? [{ id: "token:new", group: "This page", title: "Create a token…", words: "mint secret key", act: () => setMinting(true) }]
+      ? [{ id: "token:new", group: "This page", title: "Create token…", words: "mint secret key", act: () => setMinting(true) }]
       : [],
   );
   return (
@@ -59,27 +59,27 @@ export function TokensPage() {
       <div className="page-title">
         <h1>API &amp; tokens</h1>
         <span className="spacer" />
-        {role === "admin" && <Button onClick={() => setMinting(true)}>Create a token</Button>}
+        {role === "admin" && <Button onClick={() => setMinting(true)}>Create token</Button>}
       </div>
       <div className={css.page}>
         <QuickStarts token={minted?.token ?? null} run={minted?.run ?? "my-run"} />
         {role && role !== "admin" && (
           <div className="panel">
-            <EmptyState title="Tokens are for administrators">Ask one of them to create a token for you.</EmptyState>
+            <EmptyState title="Requires the administrator role">Ask an administrator to create a token for you.</EmptyState>
           </div>
         )}
         {role === "admin" && (
           <>
-            <Panel title="Tokens" note="the secrets themselves are nowhere kept">
+            <Panel title="Tokens" note="secrets are not stored">
               {tokens.isPending && <Skeletons heights={[120]} />}
-              {tokens.isError && <ErrorState title="The tokens cannot be shown" error={tokens.error} />}
+              {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
               {tokens.data?.length === 0 && (
                 <EmptyState
                   title="No tokens yet"
                   command={deckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
                   needs={{ scope: "admin" }}
                 >
-                  A trainer or an environment on another machine shows one with each request.
+                  Trainers and environments on other machines send a token with each request.
                 </EmptyState>
               )}
               {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import documentation from "../../../../docs/howto/tokens.md?raw";
 import { quickStarts } from "./quickStarts";
 
-it("holds this server's address, the run and the token", () => {
+it("contains the server's URL, the run and the token", () => {
   for (const { text } of quickStarts("https://deck.example:8443", "rd_secret", "gsm8k")) {
     expect(text).toContain("deck.example:8443");
     expect(text).toContain("gsm8k");
@@ -10,14 +10,14 @@ it("holds this server's address, the run and the token", () => {
   }
 });
 
-it("reads the token from the environment while none was made", () => {
+it("reads the token from the environment without one", () => {
   const [curl, python, atropos] = quickStarts("http://localhost:8000", null, "a");
   expect(curl?.text).toContain("Bearer $ROLLDECK_TOKEN");
   expect(python?.text).toContain('os.environ["ROLLDECK_TOKEN"]');
   expect(atropos?.text).toContain('"http://env:$ROLLDECK_TOKEN@localhost:8000/atropos/a"');
 });
 
-it("shows the commands of the documentation, which a test runs", () => {
+it("matches the tested commands of the documentation", () => {
   const [curl] = quickStarts("$ROLLDECK_URL", null, "my-run");
   expect(documentation).toContain(`\`\`\`bash\n${curl?.text}\n\`\`\``);
 });

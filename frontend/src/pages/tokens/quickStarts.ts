@@ -1,9 +1,9 @@
-/** Quick starts for each kind of client, with this server's address and a token. Pure. */
+/** Quick starts for each kind of client, with this server's URL and a token. Pure. */
 
-/** `scopes` are those that the token needs, all of them. */
+/** `scopes`: all scopes that the token needs. */
 type QuickStart = { id: string; title: string; scopes: string; text: string };
 
-/** Without a token of its own a line reads it from the environment. */
+/** Without a token, the command reads it from the environment. */
 export function quickStarts(origin: string, token: string | null, run: string): QuickStart[] {
   const shown = token ?? "$ROLLDECK_TOKEN";
   const inPython = token ? JSON.stringify(token) : 'os.environ["ROLLDECK_TOKEN"]';

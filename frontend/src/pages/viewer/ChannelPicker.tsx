@@ -2,7 +2,7 @@ import { SegmentedControl } from "@mantine/core";
 import { CHANNELS, type Channel, LABELS, LEGEND } from "@/pages/viewer/channels";
 import styles from "@/pages/viewer/tokens.module.css";
 
-/** What the colours say, and the choice of another; `c` takes the next one. */
+/** The legend and selection of the token colours; `c` selects the next channel. */
 export function ChannelPicker({ channel, onChannel }: { channel: Channel; onChannel: (channel: Channel) => void }) {
   return (
     <>

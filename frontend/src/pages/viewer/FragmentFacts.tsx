@@ -8,7 +8,7 @@ import { Fact } from "@/pages/viewer/Provenance";
 import { workerIndex } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/viewer.module.css";
 
-/** Where the fragment came from and where it went; each part leads to the place itself. */
+/** The source and use of the fragment, with links. */
 export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDetail }) {
   const { fragment, content, version } = detail;
   const params = { name: run };
@@ -60,8 +60,8 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
       )}
       {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
       <Fact name="Environment">{plain(fragment.environment)}</Fact>
-      <Fact name="Follows the one before">{fragment.contiguous ? "yes" : "no, it begins anew"}</Fact>
-      <Fact name="Came in">
+      <Fact name="Contiguous">{fragment.contiguous ? "yes" : "no"}</Fact>
+      <Fact name="Received">
         <Age at={fragment.received_at} suffix=" ago" />
       </Fact>
     </dl>

@@ -21,11 +21,11 @@ import { useShortcuts } from "@/shell/keyboard";
 const ROUTE = "/shell/runs/$name/fragments/$fragment";
 const CHART_HEIGHT = 130;
 
-/** One fragment of a fleet run: where it came from, what it earned, and every step of it. */
+/** One fragment of a fleet run: source, return, and every step. */
 export function FragmentPage() {
   const { name, fragment } = useParams({ from: ROUTE });
   const { data, error, refetch } = useQuery(fragmentQuery(name, Number(fragment)));
-  if (error) return <ErrorState title="This fragment cannot be shown" error={error} onRetry={() => void refetch()} />;
+  if (error) return <ErrorState title="Fragment unavailable" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[130, 190, 420]} />;
   return <Viewer key={fragment} run={name} detail={data} />;
 }
@@ -68,7 +68,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
               leftSection={<ChevronLeft size={14} />}
               rightSection={<KeyHint>[</KeyHint>}
             >
-              Before in its slot
+              Previous in slot
             </Button>
             <Button
               size="compact-sm"
@@ -78,13 +78,13 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
               leftSection={<ChevronRight size={14} />}
               rightSection={<KeyHint>]</KeyHint>}
             >
-              After
+              Next
             </Button>
           </Button.Group>
         </div>
         <FragmentFacts run={run} detail={detail} />
       </header>
-      {!content && <ErrorState title="Its content cannot be shown" error={detail.problem} />}
+      {!content && <ErrorState title="Content unavailable" error={detail.problem} />}
       {content && (
         <>
           <div className="charts">
@@ -131,7 +131,7 @@ type PartProps = { content: FragmentContent; onStep: (step: number) => void };
 function Rewards({ content, onStep }: PartProps) {
   const { step, last, low, high, is_exact } = content.rewards;
   return (
-    <Panel title="Rewards" note={is_exact ? "every step" : "least to greatest of each stretch"} className="span-8">
+    <Panel title="Rewards" note={is_exact ? "every step" : "min to max per bucket"} className="span-8">
       <Chart
         name="Reward by step"
         x={step}
@@ -141,16 +141,16 @@ function Rewards({ content, onStep }: PartProps) {
         band={is_exact ? undefined : { low, high, label: "min – max" }}
         height={CHART_HEIGHT}
         onPick={(index) => onStep(step[index] ?? 0)}
-        empty="It has no reward."
+        empty="No rewards."
       />
     </Panel>
   );
 }
 
-/** `marked` is the id of the episode that was searched for. */
+/** `marked` is the id of the searched episode. */
 function Episodes({ content, marked, onStep }: PartProps & { marked: string | undefined }) {
   return (
-    <Panel title="Episodes" note="as much of them as lies in the fragment" className="span-4">
+    <Panel title="Episodes" note="the part within this fragment" className="span-4">
       <ul className={own.episodes} aria-label="Episodes">
         {content.episodes.map(({ id, first, steps, reward, begins, outcome }, place) => (
           <li key={`${first} ${id}`} aria-current={id === marked || undefined}>
@@ -160,7 +160,7 @@ function Episodes({ content, marked, onStep }: PartProps & { marked: string | un
               <span className="unseen"> of episode {place}</span>
             </button>
             <span className="anywhere" title={plain(id)}>
-              {begins ? "begins" : "goes on"}
+              {begins ? "begins" : "continues"}
               {outcome ? `, ${outcome}` : ""}
             </span>
             <span className={own.num}>{number(reward)}</span>
@@ -175,7 +175,7 @@ function Episodes({ content, marked, onStep }: PartProps & { marked: string | un
 function Arrays({ content }: { content: FragmentContent }) {
   return (
     <details className={`panel ${own.arrays}`}>
-      <summary>Arrays as they were sent</summary>
+      <summary>Arrays as received</summary>
       <div className="table-scroll">
         <table className="table" aria-label="Arrays of the fragment">
           <thead>
@@ -193,7 +193,7 @@ function Arrays({ content }: { content: FragmentContent }) {
               <tr key={name}>
                 <td className="mono anywhere">{plain(name)}</td>
                 <td className="mono">{dtype}</td>
-                <td className="mono">{shape.join(" × ") || "one number"}</td>
+                <td className="mono">{shape.join(" × ") || "scalar"}</td>
                 <td className="num">{bytes(size_bytes)}</td>
               </tr>
             ))}

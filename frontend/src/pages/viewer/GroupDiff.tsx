@@ -13,7 +13,7 @@ import { ORDERS, type Order, type ViewerSearch } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/tokens.module.css";
 
 const SHOWN = 256;
-/** Tokens before the first parting, to see where it happens. */
+/** Number of tokens shown before the first divergence. */
 const BEFORE = 24;
 const MOST_ROWS = 32;
 
@@ -34,7 +34,7 @@ type Props = {
   onLook: (look: Pick<ViewerSearch, "order" | "first">) => void;
 };
 
-/** The sequences of a group under one another from where they part; what several share is dimmed. */
+/** The sequences of a group aligned at their divergence; shared tokens are dimmed. */
 export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, onLook }: Props) {
   const { order = "score" } = look;
   const longest = Math.max(0, ...list.results.map((one) => one.tokens));
@@ -70,17 +70,18 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
           }}
           data={[
             { value: "score", label: "Best first" },
-            { value: "index", label: "As they came" },
+            { value: "index", label: "Original order" },
             { value: "length", label: "Longest first" },
           ]}
         />
       </div>
       <p className={styles.note}>
-        {list.common_prefix === 0 ? "They part at their first token." : `All begin with the same ${number(list.common_prefix)} tokens.`}{" "}
-        Shown are tokens {number(start)} to {number(Math.min(start + SHOWN, longest) - 1)} of {number(longest)}; ▲ marks where a sequence
-        goes its own way.
+        {list.common_prefix === 0
+          ? "The sequences diverge at their first token."
+          : `All sequences share the first ${number(list.common_prefix)} tokens.`}{" "}
+        Showing tokens {number(start)} to {number(Math.min(start + SHOWN, longest) - 1)} of {number(longest)}; ▲ marks divergences.
       </p>
-      {failed && <ErrorState title="The tokens cannot be shown" error={failed.error} onRetry={() => void failed.refetch()} />}
+      {failed && <ErrorState title="Tokens unavailable" error={failed.error} onRetry={() => void failed.refetch()} />}
       {!isWhole && !failed && <Skeletons heights={[200]} />}
       {isWhole && (
         <div className={styles.rows} onClick={open}>
@@ -121,7 +122,7 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
       )}
       {list.results.length > MOST_ROWS && (
         <p className={styles.note}>
-          The first {MOST_ROWS} of {list.results.length} sequences.
+          Showing the first {MOST_ROWS} of {list.results.length} sequences.
         </p>
       )}
       <div className={styles.pager}>
@@ -129,7 +130,7 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
           Earlier tokens
         </Button>
         <Button size="compact-sm" variant="default" disabled={start === first} onClick={() => setStart(first)}>
-          Where they part
+          Divergence
         </Button>
         <Button size="compact-sm" variant="default" disabled={start + SHOWN >= longest} onClick={() => setStart(start + SHOWN)}>
           Later tokens
@@ -139,7 +140,7 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
   );
 }
 
-/** Classes by sequence and place: what is shared is dimmed, and where a row parts it is marked. */
+/** CSS classes by sequence and position: shared tokens are dimmed, divergences marked. */
 function marksOf(windows: SequenceWindow[]): Map<number, Map<number, string>> {
   const shared = sharedBy(windows.map((window) => window.tokens));
   return new Map(

@@ -6,9 +6,9 @@ import { plain } from "@/pages/viewer/hostile";
 import { momentsOf, standing, stretchesOf } from "@/pages/viewer/life";
 import styles from "@/pages/viewer/life.module.css";
 
-const KINDS = ["made", "on its way", "in the queue", "with its trainer", "left alone"];
+const KINDS = ["made", "in transit", "queued", "leased", "idle"];
 
-/** Seconds to three digits, or minutes and more in their own unit. */
+/** A duration to three digits: seconds, or larger units. */
 export function lasting(seconds: number): string {
   if (seconds < 0.001) return "< 1 ms";
   if (seconds < 1) return `${number(seconds * 1000)} ms`;
@@ -17,7 +17,7 @@ export function lasting(seconds: number): string {
   return seconds < 172_800 ? `${number(seconds / 3600)} h` : `${number(seconds / 86_400)} d`;
 }
 
-/** From the first token to the trainer's word for it: when each thing happened, and what took how long. */
+/** The lifecycle of a group, from generation to acknowledgement, with durations. */
 export function Life({ detail, sequences }: { detail: GroupDetail; sequences: SequenceSummary[] }) {
   const now = useNow();
   const moments = momentsOf(detail, sequences);
@@ -25,8 +25,8 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
   const rest = standing(detail);
   const isTold = sequences.some(({ spans }) => spans.length > 0);
   return (
-    <section aria-label="Its life" className={styles.life}>
-      <h3>Its life</h3>
+    <section aria-label="Lifecycle" className={styles.life}>
+      <h3>Lifecycle</h3>
       {stretches.length > 0 && (
         <div
           className={styles.bar}
@@ -69,7 +69,7 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
       {rest && <p className="small soft">{rest}</p>}
       {!isTold && (
         <p className="small faint">
-          When it was generated is not known: its environment sends no <span className="mono">spans</span>.
+          Generation times are unknown: the environment sends no <span className="mono">spans</span>.
         </p>
       )}
     </section>

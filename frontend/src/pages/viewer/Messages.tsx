@@ -21,7 +21,7 @@ function Pictures({ pictures }: { pictures: Picture[] }) {
       {pictures.map((picture, index) =>
         picture.data === null ? (
           <p key={index} className="faint tiny">
-            An image of {bytes(picture.size_bytes)} is not shown: it is larger than 1 MiB.
+            Image of {bytes(picture.size_bytes)} omitted: larger than 1 MiB.
           </p>
         ) : (
           <img
@@ -66,7 +66,7 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
       {left > 0 && text.length >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
       {message.extra && (
         <details className={styles.extra}>
-          <summary>Further fields</summary>
+          <summary>Other fields</summary>
           <pre className={styles.text}>{plain(message.extra)}</pre>
         </details>
       )}
@@ -74,11 +74,11 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
   );
 }
 
-/** The turns of a sequence as text, where it came without messages and its tokens can be read. */
+/** The turns of a sequence decoded from tokens, for groups without messages. */
 function Decoded({ place, list }: { place: Place; list: SequenceList }) {
   const window = useQuery(windowQuery(place.run, place.group, place.sequence, 0, DECODED_TOKENS));
   const sequence = list.results[place.sequence];
-  if (window.isError) return <ErrorState title="The text cannot be shown" error={window.error} />;
+  if (window.isError) return <ErrorState title="Text unavailable" error={window.error} />;
   if (!window.data?.text || !sequence) return <Skeletons heights={[160]} />;
   const texts = window.data.text;
   const turns = sequence.turns.filter(([start]) => start < texts.length);
@@ -95,27 +95,27 @@ function Decoded({ place, list }: { place: Place; list: SequenceList }) {
           <pre className={styles.text}>{plain(texts.slice(start, end).join(""))}</pre>
         </section>
       ))}
-      {sequence.tokens > texts.length && <p className="faint tiny">The rest is among the tokens.</p>}
+      {sequence.tokens > texts.length && <p className="faint tiny">The rest is in the Tokens view.</p>}
     </>
   );
 }
 
-/** What was said, as text and nothing else. */
+/** The messages of a sequence as plain text. */
 export function Messages({ run, group, sequence, list }: Place & { list: SequenceList }) {
   const place = { run, group, sequence };
   const told = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
   if (!list.has_messages && list.has_text) return <Decoded place={place} list={list} />;
   if (!list.has_messages) {
     return (
-      <EmptyState title="This group came without messages">
-        Its environment sent tokens only, and nobody told this deck how they read. They are under Tokens, by number.
+      <EmptyState title="No messages in this group">
+        The environment sent only tokens, and no tokenizer is configured. The token ids are in the Tokens view.
       </EmptyState>
     );
   }
-  if (told.isError) return <ErrorState title="The messages cannot be shown" error={told.error} />;
+  if (told.isError) return <ErrorState title="Messages unavailable" error={told.error} />;
   if (!told.data) return <Skeletons heights={[90, 160]} />;
   if (told.data.total === 0 && told.data.pictures.length === 0) {
-    return <EmptyState title="This sequence has no messages">Others of the group may have some.</EmptyState>;
+    return <EmptyState title="No messages in this sequence">Other sequences of the group may have messages.</EmptyState>;
   }
   return (
     <>

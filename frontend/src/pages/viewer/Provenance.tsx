@@ -8,7 +8,7 @@ import { plain } from "@/pages/viewer/hostile";
 import { workerIndex } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/viewer.module.css";
 
-/** One thing that is known, under its name. */
+/** A labelled value. */
 export function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div className={styles.fact}>
@@ -18,12 +18,12 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
   );
 }
 
-/** Where the group came from and where it went; each part leads to the others like it. */
+/** The source and use of the group, with links to related groups. */
 export function Provenance({ run, detail }: { run: string; detail: GroupDetail }) {
   const { group, batch, version } = detail;
   const to = "/runs/$name/trajectories" as const;
   const params = { name: run };
-  // Whoever pushes to an outside run may call its workers as it likes.
+  // Worker names of outside runs are arbitrary.
   const worker = useRun().run.kind === "outside" ? null : workerIndex(group.worker);
   return (
     <dl className={styles.facts}>
@@ -51,12 +51,12 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
             {batch.trainer ? ` · ${plain(batch.trainer)}` : ""} ·{" "}
           </span>
           <Link to={to} params={params} search={{ batch: batch.id }}>
-            its groups
+            all groups
           </Link>
         </Fact>
       )}
       <Fact name="Weights">
-        {group.policy_step === null && "not told"}
+        {group.policy_step === null && "unknown"}
         {version && (
           <Link to="/runs/$name/weights" params={params} search={{ version: version.id }}>
             version {group.epoch}.{policyStep(group.policy_step)}
@@ -67,11 +67,11 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
           <>
             <span className="faint"> · </span>
             <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>
-              groups of it
+              all groups
             </Link>
           </>
         )}
-        {batch?.staleness != null && <span className="faint"> · {number(batch.staleness)} behind at its batch</span>}
+        {batch?.staleness != null && <span className="faint"> · {number(batch.staleness)} behind when leased</span>}
         {version && (
           <span className="faint mono" title={`sha256 ${version.sha256}`}>
             {" "}
@@ -113,7 +113,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
       </Fact>
       {group.example && <Fact name="Problem">{plain(group.example)}</Fact>}
       {detail.seed !== null && <Fact name="Seed of the run">{detail.seed}</Fact>}
-      <Fact name="Came in">
+      <Fact name="Received">
         <Age at={group.received_at} suffix=" ago" />
       </Fact>
     </dl>

@@ -13,7 +13,7 @@ const MOST = 1 << 19;
 
 type Props = { run: string; group: number; list: SequenceList; sizeBytes: number };
 
-/** The group as it is handed to a trainer that speaks JSON, and its further fields. */
+/** The group as JSON as sent to a trainer, and its other fields. */
 export function Raw({ run, group, list, sizeBytes }: Props) {
   const [characters, setCharacters] = useState(FIRST);
   const content = useQuery({ ...contentQuery(run, group, characters), placeholderData: (before) => before });
@@ -35,7 +35,7 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
           ))}
         </dl>
       )}
-      {content.isError && <ErrorState title="The content cannot be shown" error={content.error} />}
+      {content.isError && <ErrorState title="Content unavailable" error={content.error} />}
       {content.isPending && <Skeletons heights={[240]} />}
       {content.data !== undefined && (
         <pre className={styles.raw} tabIndex={0} role="group" aria-label="Content as JSON">
@@ -55,9 +55,9 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
         )}
         {isCut && characters >= MOST && <span className="faint tiny">The first {number(MOST)} characters.</span>}
         <a href={contentUrl(run, group)} download>
-          Download all of it
+          Download all
         </a>
-        <span className="faint tiny">{bytes(sizeBytes)} as it came</span>
+        <span className="faint tiny">{bytes(sizeBytes)} as received</span>
       </div>
     </>
   );

@@ -4,7 +4,7 @@ import styles from "@/pages/viewer/viewer.module.css";
 
 type Props = { sequences: SequenceSummary[]; shown: number; onShow: (index: number) => void };
 
-/** Places of the sequences by score, the best first; equal scores share a rank. */
+/** Ranks of the sequences by score, best first; equal scores share a rank. */
 function ranks(scores: (number | null)[]): number[] {
   return scores.map((score) => 1 + scores.filter((other) => (other ?? -Infinity) > (score ?? -Infinity)).length);
 }
@@ -13,7 +13,7 @@ function signed(value: number): string {
   return `${value > 0 ? "+" : ""}${number(value).replace("-", "\u2212")}`;
 }
 
-/** The sequences of a group side by side, to choose the one that is shown. */
+/** The sequences of a group, to select one. */
 export function SequenceStrip({ sequences, shown, onShow }: Props) {
   const places = ranks(sequences.map((sequence) => sequence.score));
   return (
@@ -30,9 +30,9 @@ export function SequenceStrip({ sequences, shown, onShow }: Props) {
           <span className={styles.stripLow}>
             {count(sequence.tokens)} tokens
             {sequence.advantage !== null && <span title="Mean advantage"> · {signed(sequence.advantage)}</span>}
-            {sequence.is_truncated && <span className="held"> · cut</span>}
+            {sequence.is_truncated && <span className="held"> · truncated</span>}
             {sequence.is_correct !== null && (
-              <span aria-label={sequence.is_correct ? "correct" : "not correct"}> · {sequence.is_correct ? "✓" : "✗"}</span>
+              <span aria-label={sequence.is_correct ? "correct" : "incorrect"}> · {sequence.is_correct ? "✓" : "✗"}</span>
             )}
             {sequence.duplicate_of !== null && <span className="held"> · = {sequence.duplicate_of}</span>}
           </span>

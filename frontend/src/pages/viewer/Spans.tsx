@@ -6,22 +6,22 @@ import styles from "@/pages/viewer/tokens.module.css";
 
 type Props = {
   window: SequenceWindow;
-  /** Places in the sequence: the first, and one past the last. */
+  /** Positions in the sequence: start, and end (exclusive). */
   from: number;
   to: number;
   channel: Channel;
   selected: number | null;
-  /** Extra classes by place. */
+  /** Extra CSS classes by position. */
   markOf?: (place: number) => string;
 };
 
-/** A token as people read it: its text, or its number where it has none of its own. */
+/** The display form of a token: its text, or its id if it has none. */
 function shownText(window: SequenceWindow, at: number): string {
   if (!window.text) return `${window.tokens[at]}`;
   return pieceOf(window.text[at] ?? "") || `\u27e8${window.tokens[at]}\u27e9`;
 }
 
-/** Consecutive tokens in the colours of a channel; where training begins or ends a bar is drawn. */
+/** Consecutive tokens in the colours of a channel; bars mark the ends of trained spans. */
 export const Spans = memo(function Spans({ window, from, to, channel, selected, markOf }: Props) {
   const spans = [];
   for (let place = from; place < to; place += 1) {

@@ -58,7 +58,7 @@ function Row({ window, step, isChosen }: { window: StepWindow | undefined; step:
         {found ? policyStep(found.version) : ""}
       </span>
       <span role="cell" className={styles.clip} title={found?.obs}>
-        {found?.obs || (found && window ? `${number(window.obs_size)} numbers` : "")}
+        {found?.obs || (found && window ? `${number(window.obs_size)} values` : "")}
       </span>
     </div>
   );
@@ -66,7 +66,7 @@ function Row({ window, step, isChosen }: { window: StepWindow | undefined; step:
 
 type Props = { run: string; fragment: number; total: number; chosen: number | undefined; onChoose: (step: number) => void };
 
-/** Every step of a fragment, however many there are: only those in sight are drawn and fetched. */
+/** All steps of a fragment; only visible rows are rendered and fetched. */
 export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({ count: total, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 12 });
@@ -87,13 +87,13 @@ export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
   };
   return (
     <>
-      {failed && <ErrorState title="Some steps cannot be shown" error={failed.error} onRetry={() => void failed.refetch()} />}
+      {failed && <ErrorState title="Some steps are unavailable" error={failed.error} onRetry={() => void failed.refetch()} />}
       <div
         ref={scroller}
         className={styles.scroller}
         tabIndex={0}
         role="region"
-        aria-label={`Steps, ${number(total)}; arrow keys walk along them`}
+        aria-label={`Steps, ${number(total)}; arrow keys move between steps`}
         onKeyDown={move}
       >
         <div role="table" aria-label="Steps of the fragment" aria-rowcount={total + 1} className={styles.table}>
@@ -101,7 +101,7 @@ export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
             <div role="row" aria-rowindex={1} className={styles.row}>
               {COLUMNS.map(([name, look]) => (
                 <span key={name} role="columnheader" className={look === "num" ? styles.num : undefined}>
-                  {name || <span className="unseen">Marks</span>}
+                  {name || <span className="unseen">Flags</span>}
                 </span>
               ))}
             </div>

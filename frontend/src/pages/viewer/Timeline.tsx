@@ -8,7 +8,7 @@ const MOST_TURNS_DRAWN = 400;
 
 type Props = { detail: GroupDetail; sequences: SequenceSummary[]; onOpen: (sequence: number, token: number) => void };
 
-/** When everything happened to the group, how its sequences were made, and who wrote which of their tokens. */
+/** The lifecycle of the group, the generation of its sequences, and the author of each token. */
 export function Timeline({ detail, sequences, onOpen }: Props) {
   return (
     <>
@@ -19,16 +19,16 @@ export function Timeline({ detail, sequences, onOpen }: Props) {
   );
 }
 
-/** Who wrote which stretch of each sequence, on an axis of tokens; a stroke for each surprise. */
+/** The author of each span of tokens, per sequence; surprising tokens are marked. */
 function Turns({ sequences, onOpen }: Omit<Props, "detail">) {
   const longest = Math.max(1, ...sequences.map((one) => one.tokens));
   const share = (tokens: number) => `${(100 * tokens) / longest}%`;
   return (
-    <section aria-label="Its tokens">
-      <h3>Its tokens</h3>
+    <section aria-label="Tokens by author">
+      <h3>Tokens by author</h3>
       <p className={styles.note}>
-        One line a sequence, 0 to {number(longest)} tokens. Filled: written by the policy and trained on. Hatched: prompt, tools and
-        environment. Strokes: surprises.
+        One row per sequence, 0 to {number(longest)} tokens. Filled: written by the policy and trained on. Hatched: prompt, tools and
+        environment. Ticks: surprising tokens.
       </p>
       <ol className={styles.timeline}>
         {sequences.map((one) => (
@@ -53,7 +53,7 @@ function Turns({ sequences, onOpen }: Omit<Props, "detail">) {
               ))}
             </div>
             <span className="faint tiny nowrap">
-              {number(one.own_tokens)} of {number(one.tokens)} own · {one.turns.length} turns
+              {number(one.own_tokens)} of {number(one.tokens)} trained on · {one.turns.length} turns
               {one.logprob !== null && ` · mean logprob ${number(one.logprob)}`}
             </span>
           </li>

@@ -13,16 +13,16 @@ type Props = {
   place: number | null;
   total: number;
   window: SequenceWindow | undefined;
-  /** The address of this very token, once it is chosen. */
+  /** Link to this token, if it is selected. */
   link?: string;
 };
 
-/** All that is known of the token under the pointer, or else of the chosen one. */
+/** Details of the hovered token, else of the selected one. */
 export function TokenCard({ place, total, window, link }: Props) {
   if (place === null || !window) {
     return (
       <div className={styles.card}>
-        <span className="faint">Point at a token, or choose one; ← and → go on from it. {number(total)} tokens.</span>
+        <span className="faint">Hover over a token, or select one; ← and → move the selection. {number(total)} tokens.</span>
       </div>
     );
   }
@@ -38,7 +38,7 @@ export function TokenCard({ place, total, window, link }: Props) {
       <span>
         id <b className="mono">{window.tokens[at]}</b>
       </span>
-      {window.text && <code className={styles.cardText}>{pieceOf(window.text[at] ?? "").trimEnd() || "no text of its own"}</code>}
+      {window.text && <code className={styles.cardText}>{pieceOf(window.text[at] ?? "").trimEnd() || "no text"}</code>}
       <span>{window.is_own[at] ? "trained on" : "not trained on"}</span>
       {logprob !== null && (
         <span>

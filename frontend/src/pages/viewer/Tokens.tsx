@@ -14,7 +14,7 @@ import { TokenCard } from "@/pages/viewer/TokenCard";
 import styles from "@/pages/viewer/tokens.module.css";
 import { useShortcuts } from "@/shell/keyboard";
 
-/** Tokens that are laid out together: small enough to be drawn at once, large enough for few of them. */
+/** Tokens per chunk: a balance between render time and the number of chunks. */
 const CHUNK = 256;
 const ROUGH_CHUNK_PX = 260;
 const BORDERS_PX = 2;
@@ -34,7 +34,7 @@ const placeUnder = (target: EventTarget): number | null => {
   return found ? Number(found.dataset.token) : null;
 };
 
-/** The tokens of a sequence: only what is in sight is asked for and drawn. */
+/** The tokens of a sequence; only visible chunks are fetched and rendered. */
 export function Tokens({ run, group, sequence, channel, token, onChannel, onToken }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
@@ -56,7 +56,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
   const windowAt = (place: number) => windows.get(Math.floor(place / WINDOW_TOKENS) * WINDOW_TOKENS);
   const failed = asked.find((each) => each.isError);
 
-  // The token that the address names comes into sight: its chunk first, itself once it is drawn.
+  // Scroll to the token from the URL: first its chunk, then the token once rendered.
   const brought = useRef<number | null>(null);
   const isThere = selected !== null && windowAt(selected) !== undefined;
   useEffect(() => {
@@ -65,7 +65,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
     const element = frame?.querySelector(`[data-token="${selected}"]`);
     if (frame && element) {
       brought.current = selected;
-      // Only the tokens move, not the page around them.
+      // Scroll only the token list, not the page.
       const middle = frame.getBoundingClientRect().top + frame.clientHeight / 2;
       frame.scrollTop += element.getBoundingClientRect().top - middle;
     } else virtual.scrollToIndex(Math.floor(selected / CHUNK), { align: "center" });
@@ -115,7 +115,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
           </Button>
         </Button.Group>
       </div>
-      {failed && <ErrorState title="Some tokens cannot be shown" error={failed.error} onRetry={() => void failed.refetch()} />}
+      {failed && <ErrorState title="Some tokens are unavailable" error={failed.error} onRetry={() => void failed.refetch()} />}
       <div
         ref={scroller}
         className={styles.scroller}

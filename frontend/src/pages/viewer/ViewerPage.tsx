@@ -29,7 +29,7 @@ import { useShortcuts } from "@/shell/keyboard";
 
 const ROUTE = "/shell/runs/$name/groups/$group";
 
-/** The group before and the one after in the list that one came from. */
+/** The previous and next group of the originating list. */
 function useNeighbours(run: string, group: GroupSummary | undefined, search: ViewerSearch) {
   const list = listSearch(search);
   const place = group ? placeOf(group, list.sort) : "";
@@ -44,7 +44,7 @@ export function ViewerPage() {
   const id = Number(group);
   const detail = useQuery(groupQuery(name, id));
   const sequences = useQuery({ ...sequencesQuery(name, id), enabled: detail.data?.group.has_bytes === true });
-  if (detail.isError) return <ErrorState title="This group cannot be shown" error={detail.error} />;
+  if (detail.isError) return <ErrorState title="Group unavailable" error={detail.error} />;
   if (!detail.data) return <Skeletons heights={[120, 64, 420]} />;
   return <Viewer name={name} detail={detail.data} sequences={sequences.data} error={sequences.error} />;
 }
@@ -133,7 +133,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
             <Button
               size="compact-sm"
               variant="default"
-              title="Takes it out of the queue for good: nobody trains on it."
+              title="Removes it from the queue permanently, so that it is never trained on."
               leftSection={<Trash2 size={14} />}
               onClick={() => setDiscarding(true)}
             >
@@ -146,7 +146,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
         <Provenance run={name} detail={detail} />
       </header>
       {sequences && <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />}
-      <div role="tablist" aria-label="Ways to look at the group" className={styles.views}>
+      <div role="tablist" aria-label="Views" className={styles.views}>
         {VIEWS.map((each) => (
           <button
             key={each}
@@ -164,11 +164,11 @@ function Viewer({ name, detail, sequences, error }: Props) {
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
         {!group.has_bytes && view === "timeline" && <Life detail={detail} sequences={[]} />}
         {!group.has_bytes && (
-          <EmptyState title="Its content was not kept">
-            The group was dropped when it came in ({group.drop_reason.replaceAll("_", " ")}), so only this row is left of it.
+          <EmptyState title="Content not stored">
+            The group was dropped when it was received ({group.drop_reason.replaceAll("_", " ")}); only its metadata is stored.
           </EmptyState>
         )}
-        {error !== null && error !== undefined && <ErrorState title="The content cannot be shown" error={error} />}
+        {error !== null && error !== undefined && <ErrorState title="Content unavailable" error={error} />}
         {group.has_bytes && !sequences && !error && <Skeletons heights={[320]} />}
         {sequences && view === "messages" && <Messages key={shown} run={name} group={group.id} sequence={shown} list={sequences} />}
         {sequences && view === "tokens" && sequences.results[shown] && (

@@ -10,7 +10,7 @@ const SEQUENCES_DRAWN = 64;
 
 type Axis = { beginOf: (spans: Span[]) => number; length: number };
 
-/** One axis for all: clock times share their beginning, others begin with their sequence. */
+/** A common x axis: clock times share a start, relative times start with their sequence. */
 function axisOf(told: SequenceSummary[]): Axis {
   const clocks = told.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
   const first = clocks.reduce((least, { start }) => Math.min(least, start), Infinity);
@@ -27,7 +27,7 @@ function Track({ sequence, axis, colourOf }: { sequence: SequenceSummary; axis: 
   return (
     <div className={styles.track} style={{ height: `${lanes}rem` }}>
       {placed.map(({ span, lane }, index) => {
-        const told = `${plain(span.name)}: ${lasting(span.end - span.start)}, from ${lasting(span.start - begin)} on`;
+        const told = `${plain(span.name)}: ${lasting(span.end - span.start)}, starting at ${lasting(span.start - begin)}`;
         return (
           <span
             key={index}
@@ -43,7 +43,7 @@ function Track({ sequence, axis, colourOf }: { sequence: SequenceSummary; axis: 
   );
 }
 
-/** When each part of each sequence was made, over seconds. */
+/** The generation spans of each sequence over time. */
 export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
   const told = sequences.filter(({ spans }) => spans.length > 0).slice(0, SEQUENCES_DRAWN);
   if (told.length === 0) return null;
@@ -55,15 +55,15 @@ export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
       names.findIndex((each) => each.name === name),
     ) + 1;
   return (
-    <section aria-label="How it was made">
-      <h3>How it was made</h3>
+    <section aria-label="Generation">
+      <h3>Generation</h3>
       <p className={styles.legend}>
         {names.slice(0, 12).map(({ name, seconds }) => (
           <span key={name}>
             <i data-colour={colourOf(name)} aria-hidden="true" /> {plain(name)} <b>{lasting(seconds)}</b>
           </span>
         ))}
-        <span className="faint">over all sequences; 0 to {lasting(axis.length)}</span>
+        <span className="faint">across all sequences; 0 to {lasting(axis.length)}</span>
       </p>
       <ol className={styles.tracks}>
         {told.map((sequence) => (

@@ -20,8 +20,8 @@ function commonBeginning(rows: number[][]): number {
 
 const SEEDS = Array.from({ length: 300 }, (_, seed) => seed);
 
-describe("sequences beside each other", () => {
-  it.each(SEEDS)("share what the definition says (%i)", (seed) => {
+describe("sequence alignment", () => {
+  it.each(SEEDS)("matches the definition (%i)", (seed) => {
     const rows = rowsOf(seed);
     const found = sharedBy(rows);
     rows.forEach((row, index) => {
@@ -31,7 +31,7 @@ describe("sequences beside each other", () => {
       expect(found[index]).toEqual(expected);
     });
   });
-  it.each(SEEDS)("share fewer and fewer, and all of them the common beginning (%i)", (seed) => {
+  it.each(SEEDS)("counts decrease from the common prefix (%i)", (seed) => {
     const rows = rowsOf(seed);
     const common = commonBeginning(rows);
     sharedBy(rows).forEach((shared) => {
@@ -43,7 +43,7 @@ describe("sequences beside each other", () => {
       for (const place of partings(shared, rows.length)) expect(place).toBeGreaterThanOrEqual(common);
     });
   });
-  it("part where one goes its own way", () => {
+  it("finds divergences", () => {
     const rows = [
       [1, 2, 3],
       [1, 2, 4],
@@ -58,7 +58,7 @@ describe("sequences beside each other", () => {
   });
 });
 
-it("goes to the next surprise and round at the end", () => {
+it("wraps around to the next position", () => {
   expect([neighbour([3, 9], -1, 1), neighbour([3, 9], 3, 1), neighbour([3, 9], 9, 1)]).toEqual([3, 9, 3]);
   expect([neighbour([3, 9], 9, -1), neighbour([3, 9], 3, -1), neighbour([], 3, 1)]).toEqual([3, 9, null]);
 });

@@ -1,10 +1,10 @@
-/** Sequences of one prompt beside each other: which beginnings they share, and where they part. */
+/** Align sequences of one prompt: shared prefixes and divergences. */
 
 /**
- * For each token of each row, with how many rows it shares everything up to and including itself.
+ * For each token of each row, the number of rows that share the prefix up to and including it.
  *
- * The rows are the paths of a trie, and the number is how many of them go through the node: it never
- * rises along a row, and falls where another row parts from it.
+ * The rows are paths of a trie, and the number counts the paths through a node: it never
+ * rises along a row, and falls where another row diverges.
  */
 export function sharedBy(rows: readonly (readonly number[])[]): number[][] {
   const found: number[][] = rows.map(() => []);
@@ -30,7 +30,7 @@ export function sharedBy(rows: readonly (readonly number[])[]): number[][] {
   return found;
 }
 
-/** The places of a row at which fewer rows go on with it than before. */
+/** The positions of a row at which other rows diverge from it. */
 export function partings(shared: readonly number[], rows: number): number[] {
   const found: number[] = [];
   shared.forEach((count, place) => {
@@ -39,7 +39,7 @@ export function partings(shared: readonly number[], rows: number): number[] {
   return found;
 }
 
-/** The next place after (or before) one in an ordered list, going round at its ends; null of none. */
+/** The next (or previous) position in an ordered list, wrapping around; null if empty. */
 export function neighbour(places: readonly number[], at: number, direction: 1 | -1): number | null {
   if (places.length === 0) return null;
   if (direction === 1) return places.find((place) => place > at) ?? places[0] ?? null;

@@ -4,7 +4,7 @@ import { CHANNELS, LEGEND, levelOf, nextChannel } from "@/pages/viewer/channels"
 const told = { isOwn: true, logprob: -0.05, advantage: 0.5 };
 
 describe("colours", () => {
-  it("say what is trained on", () => {
+  it("mark trained tokens", () => {
     expect([levelOf(told, "mask"), levelOf({ ...told, isOwn: false }, "mask")]).toEqual(["own", ""]);
   });
   it.each([
@@ -14,8 +14,8 @@ describe("colours", () => {
     [-2, "rare3"],
     [-4, "rare4"],
     [-9, "rare5"],
-  ])("grow with how unlikely a token was: %f", (logprob, level) => expect(levelOf({ ...told, logprob }, "logprob")).toBe(level));
-  it("tell gains from losses", () => {
+  ])("increase with the surprise of a token: %f", (logprob, level) => expect(levelOf({ ...told, logprob }, "logprob")).toBe(level));
+  it("distinguish positive and negative advantages", () => {
     expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...told, advantage }, "advantage"))).toEqual([
       "gain3",
       "gain2",
@@ -26,16 +26,16 @@ describe("colours", () => {
       "loss3",
     ]);
   });
-  it("mark surprises only", () => {
+  it("mark surprising tokens only", () => {
     expect([-1, -2.5, -4, -6].map((logprob) => levelOf({ ...told, logprob }, "surprise"))).toEqual(["", "odd1", "odd2", "odd3"]);
   });
-  it("say nothing of what nobody knows", () => {
+  it("are empty without a value", () => {
     const unknown = { isOwn: false, logprob: null, advantage: null };
     expect(CHANNELS.map((channel) => levelOf(unknown, channel))).toEqual(["", "", "", ""]);
   });
-  it("come back after the last", () => {
+  it("cycle", () => {
     expect(nextChannel("mask")).toBe("logprob");
     expect(nextChannel("surprise")).toBe("mask");
   });
-  it("are all explained", () => expect(CHANNELS.every((channel) => LEGEND[channel].length > 0)).toBe(true));
+  it("all have a legend", () => expect(CHANNELS.every((channel) => LEGEND[channel].length > 0)).toBe(true));
 });

@@ -1,4 +1,4 @@
-/** What the colour of a token says. A class and a sign stand for each level, so that colour is never alone. */
+/** Colour channels of tokens. Each level has a class and a symbol, so that colour is never the only cue. */
 
 export const CHANNELS = ["mask", "logprob", "advantage", "surprise"] as const;
 export type Channel = (typeof CHANNELS)[number];
@@ -12,16 +12,16 @@ export const LABELS: Record<Channel, string> = {
   surprise: "Surprise",
 };
 
-/** Logprobs from which each level begins: 90 %, 50 %, 20 %, 5 % and 1 % likely. */
+/** Logprob thresholds of the levels: 90 %, 50 %, 20 %, 5 % and 1 % likely. */
 const LIKELY = [0.9, 0.5, 0.2, 0.05, 0.01].map(Math.log);
-/** A token less likely than one in seven, one in twenty, one in a hundred. */
+/** Thresholds of a surprising token: less likely than 1 in 7, 1 in 20, 1 in 100. */
 const SURPRISING = [-2, -2.996, -4.605];
 
 function steps(value: number, marks: readonly number[]): number {
   return marks.filter((mark) => value < mark).length;
 }
 
-/** The class of a token in a channel; empty where there is nothing to say. */
+/** The CSS class of a token in a channel; empty without a value. */
 export function levelOf(told: Told, channel: Channel): string {
   if (channel === "mask") return told.isOwn ? "own" : "";
   if (channel === "advantage") {
@@ -63,7 +63,7 @@ export const LEGEND: Record<Channel, [string, string][]> = {
   ],
 };
 
-/** The channel after this one. */
+/** The next channel. */
 export function nextChannel(channel: Channel): Channel {
   return CHANNELS[(CHANNELS.indexOf(channel) + 1) % CHANNELS.length] ?? "mask";
 }

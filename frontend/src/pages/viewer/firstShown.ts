@@ -1,10 +1,10 @@
-/** Which sequence of a group is shown before one is chosen. Pure. */
+/** Select the initial sequence of a group. Pure. */
 
 type Ranked = { score: number | null; tokens: number };
 
 /**
- * The place of the sequence that put the group where it stands in its list: sorted by lowest scores
- * the worst one, by highest the best one, by length the longest one; else the first.
+ * The index of the sequence that determined the group's rank in its list: the worst when sorted by lowest
+ * scores, the best by highest, the longest by length; else the first.
  */
 export function firstShown(sort: string | undefined, sequences: Ranked[]): number {
   const rank: Record<string, (one: Ranked) => number | null> = {

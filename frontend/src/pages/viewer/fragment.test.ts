@@ -21,7 +21,7 @@ const window: StepWindow = {
   episode: [1, 1],
 };
 
-it("takes a step out of its window, and none that is not in it", () => {
+it("reads steps within the window only", () => {
   expect(stepOf(window, 10)).toMatchObject({ step: 10, action: "1", reward: 0.5, mark: "begins, truncated", isPadding: false, obs: "" });
   expect(stepOf(window, 11)).toMatchObject({ mark: "padding", isPadding: true });
   expect(stepOf(window, 12)).toBeUndefined();
@@ -29,18 +29,18 @@ it("takes a step out of its window, and none that is not in it", () => {
   expect(stepOf(undefined, 9)).toBeUndefined();
 });
 
-it("says of a long vector how much was left out", () => {
+it("shows how much of a vector was truncated", () => {
   expect(vectorText([0.25], 1)).toBe("0.25");
   expect(vectorText([1, -2], 2)).toBe("1, -2");
   expect(vectorText([1, 2], 100)).toBe("1, 2 … 98 more");
 });
 
-it("names one version once", () => {
+it("shows a single version once", () => {
   expect(versionsText({ version_min: 4, version_max: 4 })).toBe("4");
   expect(versionsText({ version_min: -1, version_max: 4 })).toBe("bootstrap – 4");
 });
 
-it("walks from end of episode to end of episode", () => {
+it("moves between ends of episodes", () => {
   const episodes = [
     { first: 0, steps: 4, outcome: "terminated" },
     { first: 4, steps: 6, outcome: "truncated" },
@@ -52,7 +52,7 @@ it("walks from end of episode to end of episode", () => {
   expect(endBeside(episodes, 9, -1)).toBe(3);
 });
 
-it("knows a fleet's workers by their names, and nobody else's", () => {
+it("parses fleet worker names only", () => {
   expect(workerIndex("w12@5f2c")).toBe(12);
   expect(workerIndex("w3")).toBe(3);
   expect(workerIndex("w3b")).toBeNull();

@@ -1,14 +1,14 @@
-/** What the viewer of a fragment says of steps and episodes. Pure. */
+/** Texts of the fragment viewer about steps and episodes. Pure. */
 
 import type { EpisodePart, StepWindow } from "@/api/fragments";
 import { number, policyStep } from "@/format";
 
-/** The versions that acted: one, or the first and the last. */
+/** The policy versions that acted: one, or the first and last. */
 export function versionsText({ version_min, version_max }: { version_min: number; version_max: number }): string {
   return version_min === version_max ? policyStep(version_max) : `${policyStep(version_min)} – ${policyStep(version_max)}`;
 }
 
-/** Some numbers as a vector, or the one alone; `size` says how many there were before they were cut. */
+/** Numbers as a vector, or a single number; `size` is the count before truncation. */
 export function vectorText(numbers: number[] | undefined, size: number): string {
   if (!numbers) return "";
   if (size === 1) return number(numbers[0]);
@@ -22,7 +22,7 @@ export type Step = {
   reward: number | undefined;
   value: number | undefined;
   logprob: number | undefined;
-  /** What the step did to its episode, in a word or two. */
+  /** Flags of the step, such as the end of its episode. */
   mark: string;
   isPadding: boolean;
   version: number | undefined;
@@ -30,7 +30,7 @@ export type Step = {
   obs: string;
 };
 
-/** One step out of a window; undefined where the window does not hold it. */
+/** One step of a window; undefined if outside. */
 export function stepOf(window: StepWindow | undefined, step: number): Step | undefined {
   if (!window) return undefined;
   const at = step - window.start;

@@ -9,16 +9,16 @@ it.each([
   ["tag\u{e0041}", "tag⟨U+E0041⟩"],
   ["half \ud800 pair", "half ⟨U+D800⟩ pair"],
   ["heart\ufe0f", "heart⟨U+FE0F⟩"],
-])("names what cannot be seen in %j", (text, shown) => expect(plain(text)).toBe(shown));
+])("names invisible characters in %j", (text, shown) => expect(plain(text)).toBe(shown));
 
-it("leaves alone what can be seen", () => {
+it("leaves visible text unchanged", () => {
   const text = "é 日本 😀 <script>\tline\nnext";
   expect(plain(text)).toBe(text);
 });
 
-it("shows breaks and tabs of a token, and keeps them", () => expect(pieceOf("a\n\t")).toBe("a⏎\n⇥\t"));
+it("shows and keeps breaks and tabs of a token", () => expect(pieceOf("a\n\t")).toBe("a⏎\n⇥\t"));
 
-it("never cuts a pair in half", () => {
+it("never splits a surrogate pair", () => {
   expect(cut("a😀b", 2)).toBe("a");
   expect(cut("a😀b", 3)).toBe("a😀");
   expect(cut("ab", 9)).toBe("ab");

@@ -1,6 +1,6 @@
-/** Text that somebody else wrote, maybe to mislead: what cannot be seen is named, what acts does nothing. */
+/** Render untrusted text safely: invisible characters are named, and control characters have no effect. */
 
-// Controls, soft hyphens, direction marks, zero width, line separators, fillers, tags, variation selectors, halves of pairs.
+// Controls, soft hyphens, direction marks, zero width, line separators, fillers, tags, variation selectors, unpaired surrogates.
 const UNSEEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|\udb40[\udc00-\uddef]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
@@ -11,17 +11,17 @@ function nameOf(character: string): string {
   return `\u27e8${NAMES[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`}\u27e9`;
 }
 
-/** The text with everything that cannot be seen, or that would act on the screen, written out. */
+/** The text with invisible and control characters written out. */
 export function plain(text: string): string {
   return text.replace(UNSEEN, nameOf);
 }
 
-/** One token as it is shown: line breaks and tabs have signs of their own, and the break is kept. */
+/** A token for display: line breaks and tabs get symbols, and the break is kept. */
 export function pieceOf(text: string): string {
   return plain(text).replace(/\t/g, "\u21e5\t").replace(/\n/g, "\u23ce\n");
 }
 
-/** The first characters of a text, never half of a pair. */
+/** The first characters of a text; never splits a surrogate pair. */
 export function cut(text: string, characters: number): string {
   if (text.length <= characters) return text;
   const last = text.charCodeAt(characters - 1);

@@ -30,51 +30,51 @@ const TOLD = [
   made(["generate", 1_800_000_003, 1_800_000_006]),
 ];
 
-describe("the life of a group", () => {
-  it("is told in order, with what each moment was", () => {
+describe("the lifecycle of a group", () => {
+  it("lists events in order", () => {
     expect(momentsOf(detail({}, BATCH), TOLD).map(({ what, at: when }) => [what, Date.parse(when) / 1000 - 1_800_000_000])).toEqual([
       ["Weights published", 1],
-      ["Generation began", 2],
-      ["Last part made", 6],
-      ["Pushed and stored", 10],
+      ["Generation started", 2],
+      ["Generation finished", 6],
+      ["Received and stored", 10],
       ["Leased to t0", 20],
       ["Delivered", 21],
-      ["Confirmed", 30],
+      ["Acknowledged", 30],
     ]);
   });
-  it("lasts as long as its parts, without a gap", () => {
+  it("has contiguous phases", () => {
     const parts = stretchesOf(detail({}, BATCH), TOLD, 0);
     expect(parts.map(({ name, from, to }) => [name, (to - from) / 1000])).toEqual([
       ["made", 4],
-      ["on its way", 4],
-      ["in the queue", 10],
-      ["with its trainer", 10],
+      ["in transit", 4],
+      ["queued", 10],
+      ["leased", 10],
     ]);
     expect(parts.slice(1).every(({ from }, i) => from === parts[i]?.to)).toBe(true);
   });
-  it("goes on while it waits or is with a trainer, and says so", () => {
+  it("continues while queued or leased", () => {
     const now = Date.parse(at(40));
     expect(stretchesOf(detail({ state: "queued" }, null), [], now)).toEqual([
-      { name: "in the queue", from: Date.parse(at(10)), to: now, isOpen: true },
+      { name: "queued", from: Date.parse(at(10)), to: now, isOpen: true },
     ]);
-    expect(standing(detail({ state: "queued" }, null))).toContain("waits in the queue");
+    expect(standing(detail({ state: "queued" }, null))).toContain("queued for a trainer");
     expect(stretchesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({
-      name: "with its trainer",
+      name: "leased",
       to: now,
       isOpen: true,
     });
   });
-  it("claims no time that nobody kept", () => {
-    expect(standing(detail({ state: "dropped", drop_reason: "stale_age" }, null))).toBe("It was dropped: stale age. When is not kept.");
+  it("omits unknown times", () => {
+    expect(standing(detail({ state: "dropped", drop_reason: "stale_age" }, null))).toBe("Dropped: stale age. The time was not recorded.");
     expect(madeIn([made(["generate", 0, 4])])).toBeNull();
     expect(momentsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({
-      note: "dropped at once: zero variance",
+      note: "dropped on receipt: zero variance",
       tone: "bad",
     });
   });
 });
 
-it("keeps spans that overlap apart, and names those that take longest first", () => {
+it("separates overlapping spans and lists the longest names first", () => {
   const [one] = [made(["a", 0, 4], ["b", 1, 2], ["c", 2, 3], ["d", 4, 5])];
   expect(lanesOf(one?.spans ?? []).map(({ lane }) => lane)).toEqual([0, 1, 1, 0]);
   expect(namesOf(TOLD).map(({ name }) => name)).toEqual(["generate", "reward"]);

@@ -1,9 +1,9 @@
-/** Say what became of a group and when, from what the deck has kept. Pure. */
+/** The lifecycle of a group from its stored timestamps. Pure. */
 
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
 
 export type Span = SequenceSummary["spans"][number];
-/** Seconds since 1970 are above this; smaller times count from a sequence's own beginning. */
+/** Values above this are Unix times; smaller ones are relative to the start of the sequence. */
 export const LEAST_CLOCK_SECONDS = 1e8;
 export type Moment = { what: string; at: string; note: string; tone: "past" | "good" | "bad" | "held" };
 export type Stretch = { name: string; from: number; to: number; isOpen?: boolean };
@@ -11,7 +11,7 @@ export type Stretch = { name: string; from: number; to: number; isOpen?: boolean
 const ms = (iso: string) => Date.parse(iso);
 const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
 
-/** From when to when its sequences were made, in seconds since 1970; null where nobody told. */
+/** Start and end of the generation as Unix times; null if unknown. */
 export function madeIn(sequences: SequenceSummary[]): { start: number; end: number } | null {
   const told = sequences.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
   if (told.length === 0) return null;
@@ -27,7 +27,7 @@ function ending({ group, batch }: GroupDetail): Moment[] {
     const isGood = batch.state === "confirmed";
     return [
       {
-        what: isGood ? "Confirmed" : "Dropped",
+        what: isGood ? "Acknowledged" : "Dropped",
         at: batch.settled_at,
         note: isGood ? `served in train step ${batch.step}` : reason,
         tone: isGood ? "good" : "bad",
@@ -37,7 +37,7 @@ function ending({ group, batch }: GroupDetail): Moment[] {
   return [];
 }
 
-/** What happened to a group, in order; of what has no time nothing is said here. */
+/** The events of a group in order; events without a time are omitted. */
 export function momentsOf(detail: GroupDetail, sequences: SequenceSummary[]): Moment[] {
   const { group, batch, version } = detail;
   const made = madeIn(sequences);
@@ -46,57 +46,57 @@ export function momentsOf(detail: GroupDetail, sequences: SequenceSummary[]): Mo
     found.push({ what: "Weights published", at: version.published_at, note: `version ${version.epoch}.${version.step}`, tone: "past" });
   if (made)
     found.push(
-      { what: "Generation began", at: iso(made.start), note: "as its environment tells", tone: "past" },
-      { what: "Last part made", at: iso(made.end), note: "", tone: "past" },
+      { what: "Generation started", at: iso(made.start), note: "reported by its environment", tone: "past" },
+      { what: "Generation finished", at: iso(made.end), note: "", tone: "past" },
     );
   found.push({
-    what: "Pushed and stored",
+    what: "Received and stored",
     at: group.received_at,
-    note: group.has_bytes ? `by ${group.producer || "somebody unnamed"}` : `dropped at once: ${group.drop_reason.replaceAll("_", " ")}`,
+    note: group.has_bytes
+      ? `by ${group.producer || "an unnamed producer"}`
+      : `dropped on receipt: ${group.drop_reason.replaceAll("_", " ")}`,
     tone: group.has_bytes ? "past" : "bad",
   });
   if (batch) {
-    const again = batch.lapses > 0 ? `; ${batch.lapses} earlier ${batch.lapses > 1 ? "leases" : "lease"} ran out` : "";
+    const again = batch.lapses > 0 ? `; ${batch.lapses} earlier ${batch.lapses > 1 ? "leases" : "lease"} expired` : "";
     found.push({
       what: `Leased${batch.trainer ? ` to ${batch.trainer}` : ""}`,
       at: batch.leased_at,
       note: `batch ${batch.step}${again}`,
       tone: "past",
     });
-    if (batch.delivered_at) found.push({ what: "Delivered", at: batch.delivered_at, note: "its last byte had left", tone: "past" });
+    if (batch.delivered_at) found.push({ what: "Delivered", at: batch.delivered_at, note: "last byte sent", tone: "past" });
   }
   return [...found, ...ending(detail)].sort((one, other) => ms(one.at) - ms(other.at));
 }
 
-/** What is still to come, or has no time; empty of a group whose last moment is known. */
+/** The pending step, or the untimed end; empty if the last event is known. */
 export function standing({ group, batch }: GroupDetail): string {
   if (batch?.settled_at) return "";
-  if (batch?.state === "leased") return "Its trainer has not confirmed it yet.";
-  if (batch?.state === "returned") return "Its lease ran out or was given back; the batch waits for the next trainer.";
-  if (batch?.state === "quarantined") return "Its batch is in quarantine: somebody has to decide.";
+  if (batch?.state === "leased") return "Its trainer has not acknowledged it yet.";
+  if (batch?.state === "returned") return "Its lease expired or was released; the batch waits for the next trainer.";
+  if (batch?.state === "quarantined") return "Its batch is quarantined and needs an operator's decision.";
   if (group.state === "dropped")
-    return group.has_bytes ? `It was dropped: ${group.drop_reason.replaceAll("_", " ")}. When is not kept.` : "";
-  return group.state === "waiting"
-    ? "It waits until enough of its environment is there for a batch."
-    : "It waits in the queue for a trainer.";
+    return group.has_bytes ? `Dropped: ${group.drop_reason.replaceAll("_", " ")}. The time was not recorded.` : "";
+  return group.state === "waiting" ? "It waits until its environment has enough groups for a batch." : "It is queued for a trainer.";
 }
 
-/** The parts of its life one behind the other, in milliseconds; what goes on ends at `now`. */
+/** The consecutive phases of the lifecycle in milliseconds; the current phase ends at `now`. */
 export function stretchesOf(detail: GroupDetail, sequences: SequenceSummary[], now: number): Stretch[] {
   const { group, batch } = detail;
   const made = madeIn(sequences);
   const received = ms(group.received_at);
   const found: Stretch[] = [];
   if (made)
-    found.push({ name: "made", from: made.start * 1000, to: made.end * 1000 }, { name: "on its way", from: made.end * 1000, to: received });
+    found.push({ name: "made", from: made.start * 1000, to: made.end * 1000 }, { name: "in transit", from: made.end * 1000, to: received });
   if (!batch) {
     const isWaiting = group.state === "queued" || group.state === "waiting";
-    if (isWaiting) found.push({ name: "in the queue", from: received, to: now, isOpen: true });
+    if (isWaiting) found.push({ name: "queued", from: received, to: now, isOpen: true });
   } else {
     const isOpen = batch.settled_at === null;
-    found.push({ name: "in the queue", from: received, to: ms(batch.leased_at) });
+    found.push({ name: "queued", from: received, to: ms(batch.leased_at) });
     found.push({
-      name: batch.state === "returned" || batch.state === "quarantined" ? "left alone" : "with its trainer",
+      name: batch.state === "returned" || batch.state === "quarantined" ? "idle" : "leased",
       from: ms(batch.leased_at),
       to: batch.settled_at ? ms(batch.settled_at) : now,
       isOpen,
@@ -107,7 +107,7 @@ export function stretchesOf(detail: GroupDetail, sequences: SequenceSummary[], n
 
 type Lane = { span: Span; lane: number };
 
-/** Spans of a sequence on as few lanes as keep them apart, in order of their start. */
+/** Assign the spans of a sequence to the fewest lanes without overlap, ordered by start. */
 export function lanesOf(spans: Span[]): Lane[] {
   const ends: number[] = [];
   return spans.map((span) => {
@@ -118,7 +118,7 @@ export function lanesOf(spans: Span[]): Lane[] {
   });
 }
 
-/** Names of spans, those that take most time first: their place is their colour. */
+/** Span names, longest total time first; the index selects the colour. */
 export function namesOf(sequences: SequenceSummary[]): { name: string; seconds: number }[] {
   const found = new Map<string, number>();
   for (const { spans } of sequences) for (const { name, start, end } of spans) found.set(name, (found.get(name) ?? 0) + end - start);

@@ -11,7 +11,7 @@ const LOOKS: Record<string, [string, string]> = {
   dropped: ["bad", "×"],
 };
 
-/** Where a group is, and why it was dropped or in which train step it went out. */
+/** The state of a group, with its drop reason or the train step that used it. */
 export function FateChip({ state, reason, step }: Fate) {
   const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
   const more = reason ? reason.replaceAll("_", " ") : step === null ? "" : `step ${step}`;
@@ -26,7 +26,7 @@ export function FateChip({ state, reason, step }: Fate) {
   );
 }
 
-/** What is odd about a group, a word each. */
+/** Flags of a group as labels. */
 export function Flags({ flags }: { flags: string[] }) {
   return flags.map((flag) => (
     <span key={flag} className={styles.flag}>

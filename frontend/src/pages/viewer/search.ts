@@ -1,4 +1,4 @@
-/** What the address says of the viewer: the list one came from, and what of the group is shown. */
+/** URL parameters of the viewer: the originating list and the current view. */
 
 import type { GroupQuery } from "@/api/groups";
 import { listSearch } from "@/pages/run/trajectories/search";
@@ -23,7 +23,7 @@ export type ViewerSearch = GroupQuery & {
   seq?: number;
   token?: number;
   color?: Channel;
-  /** Of the group diff: how its rows are sorted, and its first token where that is not where they part. */
+  /** For the group diff: the sort order, and the first token if it is not the divergence. */
   order?: Exclude<Order, "score">;
   first?: number;
 };
@@ -47,7 +47,7 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
   return found;
 }
 
-/** The place in its fleet of a worker called `w3` or `w3@9f2c`; null of one that belongs to none. */
+/** The index of a worker named `w3` or `w3@9f2c`; null for other names. */
 export function workerIndex(name: string): number | null {
   const found = /^w(\d{1,9})(@|$)/.exec(name);
   return found ? Number(found[1]) : null;

@@ -14,7 +14,7 @@ const SHOWN_AT_MOST = 80;
 const PAGE_ROWS = 8;
 const TYPED_MS = 120;
 
-/** These leave the palette open, to say that they are done. */
+/** These keep the palette open to confirm the copy. */
 const COPIES = new Set(["deck:copy", "deck:curl", "deck:python"]);
 
 type Props = { typed: string; onType: (text: string) => void; onClose: (then?: () => void) => void; onHelp: () => void };
@@ -23,7 +23,7 @@ function Title({ title, at }: { title: string; at: number[] }) {
   return (
     <span className={css.title}>
       {pieces(title, at).map(({ text, isMarked }, place) =>
-        // Pieces have no name but their place.
+        // Pieces have no key but their index.
         isMarked ? <mark key={place}>{visible(text)}</mark> : <span key={place}>{visible(text)}</span>,
       )}
     </span>
@@ -63,7 +63,7 @@ function Option({ shown: { command, at }, id, isActive, isTyped, onHover, onPick
   );
 }
 
-/** One box for everything: type a few letters, choose, Enter. */
+/** The command palette: type, select, Enter. */
 export function Palette({ typed, onType, onClose, onHelp }: Props) {
   const [active, setActive] = useState(0);
   const [said, setSaid] = useState("");
@@ -72,7 +72,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
   const id = useId();
   const copy = (text: string, what: string) => {
     copyText(text);
-    setSaid(`${what} is copied`);
+    setSaid(`${what} copied`);
   };
   const { commands, isLooking } = useDeckCommands(asked, { onHelp, onCopied: copy });
   const shown = ranked(commands, typed, recent).slice(0, SHOWN_AT_MOST);
@@ -95,7 +95,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
     else return;
     event.preventDefault();
   };
-  const count = shown.length === 0 ? "Nothing is called so" : `${shown.length} ${shown.length === 1 ? "result" : "results"}`;
+  const count = shown.length === 0 ? "No matches" : `${shown.length} ${shown.length === 1 ? "result" : "results"}`;
   return (
     <Modal.Root
       opened
@@ -107,18 +107,18 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
       transitionProps={{ duration: 0 }}
     >
       <Modal.Overlay />
-      <Modal.Content aria-label="Go to, or do">
+      <Modal.Content aria-label="Command palette">
         <div className={css.box}>
           <Search size={18} aria-hidden="true" />
           <input
             className={css.input}
             role="combobox"
-            aria-label="Go to a place, a run or a tab, or do something"
+            aria-label="Search pages, runs, tabs and commands"
             aria-expanded="true"
             aria-controls={`${id}-list`}
             aria-activedescendant={shown.length > 0 ? `${id}-${at}` : undefined}
             aria-autocomplete="list"
-            placeholder="Go to a place, a run, a tab, or do something"
+            placeholder="Search pages, runs, tabs and commands"
             autoComplete="off"
             spellCheck={false}
             data-autofocus
@@ -132,7 +132,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
             }}
           />
         </div>
-        <div className={css.list} id={`${id}-list`} role="listbox" aria-label="What can be chosen">
+        <div className={css.list} id={`${id}-list`} role="listbox" aria-label="Results">
           {sections(shown).map(({ heading, rows }) => (
             <div key={heading} role={heading ? "group" : "presentation"} aria-label={heading || undefined}>
               {heading && (
@@ -154,12 +154,12 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
             </div>
           ))}
         </div>
-        {shown.length === 0 && <p className={css.nothing}>{isLooking ? "Looking for runs…" : `Nothing is called “${visible(typed)}”.`}</p>}
+        {shown.length === 0 && <p className={css.nothing}>{isLooking ? "Searching runs…" : `No matches for “${visible(typed)}”.`}</p>}
         <div className={css.foot}>
           <span role="status">{said || count}</span>
           <span className="spacer" />
           <span className="wide-only">
-            <Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> choose · <Kbd size="xs">Enter</Kbd> go · <Kbd size="xs">Esc</Kbd> close
+            <Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> select · <Kbd size="xs">Enter</Kbd> open · <Kbd size="xs">Esc</Kbd> close
           </span>
         </div>
       </Modal.Content>

@@ -1,15 +1,15 @@
-/** What the palette offers: places, runs, tabs, and what the open page lets one do. */
+/** Commands of the palette: pages, runs, tabs, and actions of the open page. */
 
 import { useEffect, useRef } from "react";
 
 export type Command = {
-  /** Known again later, on this browser. */
+  /** Stable id for the list of recent commands. */
   id: string;
-  group: "This page" | "Tabs" | "Go to" | "Runs" | "Deck";
+  group: "This page" | "Tabs" | "Go to" | "Runs" | "General";
   title: string;
-  /** Further words that it is found by. */
+  /** Additional search terms. */
   words?: string;
-  /** What stands beside it. */
+  /** Shown beside the title. */
   note?: string;
   keys?: string[];
   act: () => void;
@@ -17,7 +17,7 @@ export type Command = {
 
 const offers: { current: Command[] }[] = [];
 
-/** Offer what the open page can do. What changes something opens the dialog that asks first. */
+/** Register the open page's commands. Commands that change something open their confirmation dialog. */
 export function useCommands(commands: Command[]): void {
   const current = useRef(commands);
   current.current = commands;
@@ -27,7 +27,7 @@ export function useCommands(commands: Command[]): void {
   }, []);
 }
 
-/** What the open page offers now, its innermost part first. */
+/** The open page's commands, innermost component first. */
 export function offered(): Command[] {
   return offers.toReversed().flatMap(({ current }) => current);
 }

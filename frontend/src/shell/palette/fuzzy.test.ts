@@ -11,28 +11,28 @@ const titles = (typed: string, all: string[], recent: string[] = []) =>
     recent,
   ).map((shown) => shown.command.title);
 
-it("finds letters in their order, and nothing that lacks one", () => {
+it("matches letters in order", () => {
   expect(fit("crtp", "cartpole-live")?.at).toEqual([0, 2, 3, 4]);
   expect(fit("crtx", "cartpole-live")).toBeNull();
   expect(fit("olc", "cartpole")).toBeNull();
 });
 
-it("takes capitals for small letters, and each word by itself", () => {
+it("is case-insensitive and matches each word", () => {
   expect(fit("LIVE cart", "Cartpole-live")?.at).toEqual([0, 1, 2, 3, 9, 10, 11, 12]);
   expect(fit("live dog", "cartpole-live")).toBeNull();
 });
 
-it("prefers what stands together over what is strewn, and the beginnings of words over their middle", () => {
+it("prefers adjacent letters and starts of words", () => {
   expect(titles("run", ["Audit the round number", "Runs"])).toEqual(["Runs", "Audit the round number"]);
   expect(titles("am", ["Team", "All matching"])).toEqual(["All matching", "Team"]);
   expect(titles("que", ["Queue", "Queue and batches"])).toEqual(["Queue", "Queue and batches"]);
 });
 
-it("finds the best place where letters begin more than once", () => {
+it("finds the best of several positions", () => {
   expect(fit("pole", "p-cartpole")?.at).toEqual([6, 7, 8, 9]);
 });
 
-it("puts recent ones first while nothing is typed, each under its heading", () => {
+it("lists recent commands first without text", () => {
   const shown = ranked([command("Runs"), command("Audit"), command("Tokens")], " ", ["Tokens", "gone"]);
   expect(shown.map(({ command: { title }, heading }) => [heading, title])).toEqual([
     ["Recent", "Tokens"],
@@ -46,7 +46,7 @@ it("lets what was used lately win a close match, but not over a far better one",
   expect(titles("runs", ["r-u-n-s", "Runs"], ["r-u-n-s"])).toEqual(["Runs", "r-u-n-s"]);
 });
 
-it("finds by further words too, behind what is found by its title", () => {
+it("ranks matches in additional terms below titles", () => {
   const dark = command("Theme: dark", { words: "night mode" });
   expect(ranked([dark, command("Nightly run")], "night", []).map(({ command: { title } }) => title)).toEqual([
     "Nightly run",
@@ -54,7 +54,7 @@ it("finds by further words too, behind what is found by its title", () => {
   ]);
 });
 
-it("cuts a title where marks begin and end", () => {
+it("splits a title at highlights", () => {
   expect(pieces("Queue", [0, 1, 4])).toEqual([
     { text: "Qu", isMarked: true },
     { text: "eu", isMarked: false },

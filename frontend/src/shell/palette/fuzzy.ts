@@ -1,15 +1,15 @@
-/** Say how well typed letters fit a title: in their order, not necessarily side by side. Pure. */
+/** Fuzzy matching of typed letters against a title: in order, not necessarily adjacent. Pure. */
 
 type Fit = {
   score: number;
-  /** Places of the letters in the title. */
+  /** Indices of the matched letters in the title. */
   at: number[];
 };
 
 const FOLLOWS = 8;
 const STARTS = 6;
 const LOOSE = 1;
-/** Between two equal fits the shorter title is meant. */
+/** Tie-breaker in favour of the shorter title. */
 const LETTER_COST = 0.05;
 const GAP_COST = 0.15;
 
@@ -31,7 +31,7 @@ function fitFrom(letters: string, text: string, start: number): Fit | null {
   return { score, at };
 }
 
-/** The best fit of one word, which may begin anywhere in the title. */
+/** The best match of one word at any position in the title. */
 function fitWord(letters: string, text: string): Fit | null {
   let best: Fit | null = null;
   for (let start = text.indexOf(letters[0] ?? ""); start >= 0; start = text.indexOf(letters[0] ?? "", start + 1)) {
@@ -42,7 +42,7 @@ function fitWord(letters: string, text: string): Fit | null {
   return best;
 }
 
-/** How what was typed fits a title; null if some word of it does not fit at all. */
+/** The match of the typed text with a title; null if any word does not match. */
 export function fit(typed: string, title: string): Fit | null {
   const text = title.toLowerCase();
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,18 +1,18 @@
-/** Put commands into the order in which somebody who typed this wants them. Pure. */
+/** Rank commands by the typed text. Pure. */
 
 import type { Command } from "@/shell/palette/commands";
 import { fit } from "@/shell/palette/fuzzy";
 
 export type Shown = {
   command: Command;
-  /** Letters of the title to mark. */
+  /** Indices of title letters to highlight. */
   at: number[];
-  /** Heading above it, while nothing is typed. */
+  /** Section heading, while nothing is typed. */
   heading: string;
 };
 
-const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Runs", "Deck"];
-/** What is found only by its further words comes behind what is found by its title. */
+const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Runs", "General"];
+/** Matches in additional terms rank below matches in titles. */
 const WORDS_WEIGHT = 0.5;
 const RECENT_BONUS = 5;
 
@@ -32,7 +32,7 @@ function scored(command: Command, typed: string, recent: string[]): { shown: Sho
   };
 }
 
-/** Nothing typed: the recent ones first, then each group in its order. Typed: the best fit first. */
+/** Without text: recent commands first, then the groups in order. With text: best match first. */
 export function ranked(commands: Command[], typed: string, recent: string[]): Shown[] {
   if (typed.trim() === "") {
     const again = recent.flatMap((id) => commands.find((command) => command.id === id) ?? []);
@@ -50,7 +50,7 @@ export function ranked(commands: Command[], typed: string, recent: string[]): Sh
 
 export type Section = { heading: string; rows: { one: Shown; place: number }[] };
 
-/** The same in sections of one heading each; `place` counts on over all of them. */
+/** Ranked commands in sections by heading; `place` counts across sections. */
 export function sections(shown: Shown[]): Section[] {
   const found: Section[] = [];
   shown.forEach((one, place) => {
@@ -63,7 +63,7 @@ export function sections(shown: Shown[]): Section[] {
 
 type Piece = { text: string; isMarked: boolean };
 
-/** A title in pieces, so that the letters that fit can be marked. */
+/** A title split into pieces, to highlight matched letters. */
 export function pieces(title: string, at: number[]): Piece[] {
   const marked = new Set(at);
   const found: Piece[] = [];

@@ -1,9 +1,9 @@
-/** Remember on this browser what was opened last. */
+/** Recently opened pages, stored in this browser. */
 
 const KEY = "rolldeck-recent";
 const MOST = 6;
 
-/** The ids of what was opened last, the newest first. */
+/** The ids of recently opened pages, newest first. */
 export function recentIds(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
@@ -13,7 +13,7 @@ export function recentIds(): string[] {
   }
 }
 
-/** Put an id in front. */
+/** Put an id first. */
 export function remember(id: string): void {
   try {
     localStorage.setItem(KEY, JSON.stringify([id, ...recentIds().filter((known) => known !== id)].slice(0, MOST)));
@@ -22,7 +22,7 @@ export function remember(id: string): void {
   }
 }
 
-/** The runs among them, by name. */
+/** The names of recently opened runs. */
 export function recentRuns(): string[] {
   return recentIds().flatMap((id) => (id.startsWith("run:") ? [id.slice(4)] : []));
 }

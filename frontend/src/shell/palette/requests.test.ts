@@ -3,12 +3,12 @@ import { TABS } from "@/pages/run/tabs";
 import { PLACES } from "@/shell/places";
 import { curlOf, pythonOf, requestOf } from "./requests";
 
-it("knows what every place and every part of a run shows", () => {
+it("covers every page and run tab", () => {
   for (const { to } of PLACES) expect(requestOf(to, {}), to).not.toBeNull();
   for (const { to } of TABS) expect(requestOf(to.replace("$name", "pole"), {})?.path, to).toMatch(/^\/api\/runs\/pole/);
 });
 
-it("asks for what is looked at, not for all", () => {
+it("requests only the shown data", () => {
   expect(requestOf("/runs", { q: "state:running tag:a", columns: "x" })).toEqual({
     path: "/api/runs",
     query: { q: "state:running tag:a" },
@@ -19,13 +19,13 @@ it("asks for what is looked at, not for all", () => {
   expect(requestOf("/compare", { runs: "a,b" })).toEqual({ path: "/api/run-costs", query: { runs: "a,b" } });
 });
 
-it("says nothing of a page that is no one request", () => {
+it("is null for pages without a single request", () => {
   expect(requestOf("/compare", {})).toBeNull();
   expect(requestOf("/runs/pole/nowhere", {})).toBeNull();
   expect(requestOf("/login", {})).toBeNull();
 });
 
-it("writes what a terminal and Python take, whatever was typed", () => {
+it("escapes curl and Python code", () => {
   const request = { path: "/api/runs", query: { q: 'tag:a\'b "c"' } };
   expect(curlOf(request, "http://deck")).toBe(
     `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://deck/api/runs?q=tag%3Aa%27b+%22c%22'`,

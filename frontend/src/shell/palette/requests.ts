@@ -1,14 +1,14 @@
-/** Say what to ask the API for what a page shows, as a line of curl and as lines of Python. Pure. */
+/** Express a page's data as an API request, for curl and Python. Pure. */
 
 import type { paths } from "@/api/schema";
 
-/** Addresses of the API that are read. */
+/** API paths with a GET operation. */
 type Read = { [path in keyof paths]: paths[path] extends { get: object } ? path : never }[keyof paths];
 type Search = Record<string, unknown>;
 type Asked = { path: Read; query?: (search: Search) => Record<string, string> };
 export type Request = { path: string; query: Record<string, string> };
 
-/** What of a page's address the API calls the same, or by another name. */
+/** Map URL parameters of a page to API parameters. */
 const passing =
   (names: Record<string, string>) =>
   (search: Search): Record<string, string> =>
@@ -61,14 +61,14 @@ function ofRun(run: string, tab: string, search: Search): Request | null {
     const found = form.exec(tab);
     if (found?.[1]) return { path: path.replace("{run}", run).replace(name, found[1]), query: {} };
   }
-  // Charts are asked for by name; without one, all names are.
+  // Charts are requested by name; without a name, all names are listed.
   const { names, ...range } = tab === "metrics" ? METRICS(search) : ({} as Record<string, string>);
   if (names) return { path: `/api/runs/${run}/metrics/lines`, query: { names, ...range } };
   const asked = RUN[tab];
   return asked ? { path: asked.path.replace("{run}", run), query: asked.query?.(search) ?? {} } : null;
 }
 
-/** What a page shows, as one request; null where no one request is it. */
+/** The API request of a page; null if it corresponds to no single request. */
 export function requestOf(pathname: string, search: Search): Request | null {
   const place = pathname === "/" ? "/" : pathname.replace(/\/+$/, "");
   const asked = DECK[place];
@@ -85,12 +85,12 @@ function addressOf({ path, query }: Request): string {
   return asked ? `${path}?${asked}` : path;
 }
 
-/** One line for a terminal. */
+/** A curl command. */
 export function curlOf(request: Request, origin: string): string {
   return `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" '${origin}${addressOf(request).replaceAll("'", "%27")}'`;
 }
 
-/** The same for Python's own library. */
+/** A Python script with the standard library only. */
 export function pythonOf(request: Request, origin: string): string {
   return [
     "import json, os, urllib.request",

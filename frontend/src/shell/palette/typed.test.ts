@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { typedAfter } from "@/shell/palette/usePalette";
 
-test("keys pressed before the box has the focus are kept", () => {
+test("keeps keys pressed before focus", () => {
   const keys = ["p", "i", "x", "Backspace", "p", "Shift", "é"];
 
   expect(keys.reduce((text, key) => typedAfter(text, key) ?? text, "")).toBe("pipé");

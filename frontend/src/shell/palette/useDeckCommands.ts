@@ -11,12 +11,12 @@ import { PLACES } from "@/shell/places";
 const THEMES = [
   ["light", "Light theme", "bright day"],
   ["dark", "Dark theme", "night"],
-  ["auto", "Theme of the system", "automatic light dark"],
+  ["auto", "System theme", "automatic light dark"],
 ] as const;
 
 type Deeds = { onHelp: () => void; onCopied: (text: string, what: string) => void };
 
-/** What the open page shows, for a terminal and for a program. */
+/** The open page's request, for a shell and for Python. */
 function requestCommands(pathname: string, search: Record<string, unknown>, onCopied: Deeds["onCopied"]): Command[] {
   const request = requestOf(pathname, search);
   if (!request) return [];
@@ -24,24 +24,24 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
   return [
     {
       id: "deck:curl",
-      group: "Deck",
+      group: "General",
       title: "Copy as curl",
       note: request.path,
       words,
-      act: () => onCopied(curlOf(request, location.origin), "The command"),
+      act: () => onCopied(curlOf(request, location.origin), "curl command"),
     },
     {
       id: "deck:python",
-      group: "Deck",
+      group: "General",
       title: "Copy as Python",
       note: request.path,
       words,
-      act: () => onCopied(pythonOf(request, location.origin), "The program"),
+      act: () => onCopied(pythonOf(request, location.origin), "Python script"),
     },
   ];
 }
 
-/** Everything that may be chosen now; runs are looked for on the server by what was typed. */
+/** All available commands; runs are searched on the server. */
 export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
   const { pathname, search } = useLocation();
@@ -71,20 +71,20 @@ export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { c
   );
   const deck: Command[] = [
     ...THEMES.map(
-      ([value, title, words]): Command => ({ id: `theme:${value}`, group: "Deck", title, words, act: () => setColorScheme(value) }),
+      ([value, title, words]): Command => ({ id: `theme:${value}`, group: "General", title, words, act: () => setColorScheme(value) }),
     ),
     {
       id: "deck:copy",
-      group: "Deck",
-      title: "Copy the link to this page",
+      group: "General",
+      title: "Copy link to this page",
       words: "share address url",
-      act: () => onCopied(location.href, "The link"),
+      act: () => onCopied(location.href, "Link"),
     },
     ...requestCommands(pathname, search, onCopied),
-    { id: "deck:keys", group: "Deck", title: "Keyboard", words: "help shortcuts keys", keys: ["?"], act: onHelp },
-    { id: "deck:docs", group: "Deck", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
-    { id: "deck:admin", group: "Deck", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
-    { id: "deck:out", group: "Deck", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
+    { id: "deck:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
+    { id: "deck:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
+    { id: "deck:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
+    { id: "deck:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
   return { commands: [...offered(), ...places, ...named, ...deck], isLooking: runs.isFetching };
 }

@@ -1,12 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
-/** The text after a key that was pressed before the box had the focus; null for any other key. */
+/** The text after a key pressed before the input had focus; null for other keys. */
 export function typedAfter(typed: string, key: string): string | null {
   if (key === "Backspace") return typed.slice(0, -1);
   return [...key].length === 1 ? typed + key : null;
 }
 
-/** Open and close the palette: by ⌘K or Ctrl-K, also while somebody types, never above a dialog. */
+/** Open and close the palette with ⌘K or Ctrl-K, also while typing, but not above a dialog. */
 export function usePalette() {
   const [isOpen, setOpen] = useState(false);
   const [typed, setTyped] = useState("");
@@ -17,7 +17,7 @@ export function usePalette() {
     setTyped("");
     setOpen(true);
   }, []);
-  /** Give the focus back first: a dialog that `then` opens gives it back to the same place. */
+  /** Restore the focus first, so that a dialog opened by `then` restores it to the same element. */
   const close = useCallback((then?: () => void) => {
     setOpen(false);
     setTimeout(() => {
@@ -37,7 +37,7 @@ export function usePalette() {
     return () => window.removeEventListener("keydown", listen);
   }, [isOpen, open, close]);
 
-  // Its code may still load, and the box gets the focus a moment after it is drawn.
+  // The palette's code may still be loading, and its input receives focus shortly after rendering.
   useEffect(() => {
     if (!isOpen) return;
     const keep = (event: KeyboardEvent) => {

@@ -23,22 +23,22 @@ const SHOWN = 4;
 
 const seconds = (iso: string): number => Date.parse(iso) / 1000;
 
-/** How often it would have fired, as the end of a sentence. */
+/** How often the rule would have fired, as the end of a sentence. */
 function Often({ times }: { times: number }) {
   if (times === 0)
     return (
       <>
-        it would <b>never</b> have fired
+        the rule would <b>not</b> have fired
       </>
     );
   return (
     <>
-      it would have fired <b>{times === 1 ? "once" : `${number(times)} times`}</b>
+      the rule would have fired <b>{times === 1 ? "once" : `${number(times)} times`}</b>
     </>
   );
 }
 
-/** What a rule would have told of one run, in words and on its curve. */
+/** Preview of a rule for one run, as text and on its curve. */
 function Told({
   told,
   words,
@@ -62,8 +62,8 @@ function Told({
         ) : (
           <>
             {" "}
-            in that time before its last sample, at <Moment at={told.ended_at} />. The run is not watched now: it is neither running nor
-            draining
+            in this period before its last sample, at <Moment at={told.ended_at} />. The rule is not evaluated now: the run is neither
+            running nor draining
           </>
         )}
         .
@@ -79,7 +79,7 @@ function Told({
         threshold={threshold ?? undefined}
         stretches={stretches}
         onValue={onLevel}
-        empty="No sample in this time."
+        empty="No samples in this period."
       />
       <ul className={css.fired}>
         {told.fired
@@ -87,23 +87,25 @@ function Told({
           .reverse()
           .map(({ began_at, raised_at, ended_at }) => (
             <li key={raised_at}>
-              raised <Moment at={raised_at} />
+              fired <Moment at={raised_at} />
               <span className="faint" title={utc(began_at)}>
                 {" "}
-                · {ended_at ? `over after ${duration(seconds(ended_at) - seconds(raised_at))}` : "lasts"}
+                · {ended_at ? `cleared after ${duration(seconds(ended_at) - seconds(raised_at))}` : "ongoing"}
               </span>
             </li>
           ))}
-        {told.fired.length > SHOWN && <li className="faint">{number(told.fired.length - SHOWN)} before these</li>}
+        {told.fired.length > SHOWN && <li className="faint">{number(told.fired.length - SHOWN)} earlier</li>}
       </ul>
-      {told.accuracy_seconds > 0 && <p className="faint tiny">Told from sums of samples: exact to {duration(told.accuracy_seconds)}.</p>}
+      {told.accuracy_seconds > 0 && (
+        <p className="faint tiny">Computed from aggregated samples: accurate to {duration(told.accuracy_seconds)}.</p>
+      )}
     </>
   );
 }
 
 type Props = { draft: Draft; isReady: boolean; onLevel: (level: number) => void };
 
-/** When a rule would have raised alerts, had there been it. */
+/** When a rule would have fired on recorded data. */
 export function Preview({ draft, isReady, onLevel }: Props) {
   const [hours, setHours] = useState("24");
   const [run, setRun] = useState<string | null>(null);
@@ -111,9 +113,9 @@ export function Preview({ draft, isReady, onLevel }: Props) {
   const results = data?.results ?? [];
   const told = results.find((each) => each.run === run) ?? results[0];
   return (
-    <section aria-label="Preview on history" className={css.preview}>
+    <section aria-label="Preview on recorded data" className={css.preview}>
       <div className={css.previewHead}>
-        <h3>What it would have told</h3>
+        <h3>Preview</h3>
         <span className="spacer" />
         {results.length > 1 && (
           <Select
@@ -126,30 +128,30 @@ export function Preview({ draft, isReady, onLevel }: Props) {
         )}
         <Select
           size="xs"
-          aria-label="Time of the preview"
+          aria-label="Period of the preview"
           allowDeselect={false}
           data={SPANS}
           value={hours}
           onChange={(value) => value && setHours(value)}
         />
       </div>
-      {!isReady && <p className="faint">Name a metric and what it is compared with.</p>}
-      {isReady && error && <ErrorState title="There is no preview" error={error} />}
+      {!isReady && <p className="faint">Choose a metric and a condition to see a preview.</p>}
+      {isReady && error && <ErrorState title="Preview unavailable" error={error} />}
       {isReady && !data && !error && <Skeletons heights={[CHART_HEIGHT]} />}
       {isReady && data && !told && (
         <p className="faint">
           {data.runs === 0
-            ? "There is no such run yet; the rule waits for one."
-            : "None of these runs has such a metric yet; the rule waits for it."}
+            ? "No run matches yet; the rule applies once one does."
+            : "No matching run has recorded this metric yet; the rule applies once one does."}
         </p>
       )}
       {isReady && data && told && (
         <div data-fetching={isFetching || undefined}>
           <Told told={told} words={data.words} threshold={draft.threshold} onLevel={onLevel} />
           <p className="faint tiny">
-            {isCompared(draft.comparator) && "Click the chart at a height to take it as the threshold. "}
+            {isCompared(draft.comparator) && "Click the chart to set the threshold. "}
             {data.measured > 1 &&
-              `${number(data.measured)} of ${number(data.runs)} such runs have this metric${data.measured > results.length ? `, the newest ${results.length} are here` : ""}.`}
+              `${number(data.measured)} of ${number(data.runs)} matching runs have this metric${data.measured > results.length ? `; the newest ${results.length} are shown` : ""}.`}
           </p>
         </div>
       )}

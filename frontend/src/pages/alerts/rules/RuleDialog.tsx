@@ -6,7 +6,7 @@ import { ApiProblem } from "@/api/problems";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_AUDIT } from "@/components/keptIn";
+import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { Preview } from "./Preview";
 import { RuleFields, type Said } from "./RuleFields";
@@ -14,7 +14,7 @@ import css from "./rules.module.css";
 
 const TYPING_MS = 300;
 
-/** What the server said of fields, and whether something is left that is of none. */
+/** The server's errors by field, and whether any error belongs to no field. */
 function heard(error: Error | null): { said: Said; rest: Error | null } {
   const fields = error instanceof ApiProblem ? error.fields : [];
   return { said: Object.fromEntries(fields.map(({ field, message }) => [field, message])), rest: fields.length > 0 ? null : error };
@@ -22,7 +22,7 @@ function heard(error: Error | null): { said: Said; rest: Error | null } {
 
 type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void; onDone?: (rule: AlertRule) => void };
 
-/** Make a rule, or change one, while its past is drawn beside it. */
+/** Create or edit a rule, with a preview on recorded data. */
 export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props) {
   const mayOperate = useMayOperate();
   const [form, setForm] = useState<RuleForm>(() => (rule ? formOf(rule) : emptyForm(start)));
@@ -49,7 +49,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
     });
   };
   return (
-    <Dialog onClose={onClose} size="62rem" title={rule ? `Change the rule ${rule.name}` : "New alert rule"}>
+    <Dialog onClose={onClose} size="62rem" title={rule ? `Edit rule ${rule.name}` : "New alert rule"}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -68,14 +68,14 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
         <Textarea
           mt="md"
           label="Reason"
-          description={KEPT_IN_AUDIT}
+          description={RECORDED_IN_AUDIT}
           autosize
           minRows={1}
           maxLength={2000}
           value={reason}
           onChange={(event) => setReason(event.currentTarget.value)}
         />
-        {rest && <ErrorState title="The rule was not kept" error={rest} />}
+        {rest && <ErrorState title="Rule not saved" error={rest} />}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
@@ -84,9 +84,9 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
             type="submit"
             loading={set.isPending}
             disabled={!mayOperate}
-            title={mayOperate ? "It is watched within seconds" : TAKES_OPERATOR}
+            title={mayOperate ? "Takes effect within seconds" : TAKES_OPERATOR}
           >
-            {rule ? "Change it" : "Make the rule"}
+            {rule ? "Save rule" : "Create rule"}
           </Button>
         </Group>
       </form>

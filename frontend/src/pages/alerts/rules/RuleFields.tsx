@@ -11,14 +11,14 @@ const UNIT_OPTIONS = [
 ];
 const SCOPES = [
   { value: "run", label: "One run" },
-  { value: "filter", label: "Runs of a filter" },
+  { value: "filter", label: "Runs matching a filter" },
 ];
 const SEVERITIES = [
   { value: "warning", label: "Warning" },
   { value: "error", label: "Error" },
 ];
 
-/** Messages by field, ours or the server's. */
+/** Error messages by field, from the form or the server. */
 export type Said = Partial<Record<string, string>>;
 type Props = { form: RuleForm; said: Said; change: (more: Partial<RuleForm>) => void };
 
@@ -36,7 +36,7 @@ function What({ form, said, change }: Props) {
       />
       <div className={css.row}>
         <Select
-          label="When it"
+          label="Condition"
           allowDeselect={false}
           data={COMPARATOR_OPTIONS}
           value={form.comparator}
@@ -57,7 +57,7 @@ function What({ form, said, change }: Props) {
       <div className={css.row}>
         <TextInput
           label="For"
-          description={form.comparator === "no_data" ? "How long nothing comes" : "0: one sample is enough"}
+          description={form.comparator === "no_data" ? "Time without a sample" : "0: a single sample is enough"}
           inputMode="numeric"
           value={form.wait}
           error={said.for_seconds}
@@ -65,7 +65,7 @@ function What({ form, said, change }: Props) {
         />
         <Select
           label="Unit"
-          description="of that time"
+          description="of this duration"
           allowDeselect={false}
           data={UNIT_OPTIONS}
           value={form.unit}
@@ -76,14 +76,14 @@ function What({ form, said, change }: Props) {
   );
 }
 
-/** The parts of a rule. */
+/** The fields of a rule. */
 export function RuleFields({ form, said, change }: Props) {
   return (
     <div className={css.fields}>
       <What form={form} said={said} change={change} />
       <SegmentedControl
         size="xs"
-        aria-label="Which runs"
+        aria-label="Scope"
         data={SCOPES}
         value={form.scope}
         onChange={(value) => change({ scope: value as Scope })}
@@ -100,7 +100,7 @@ export function RuleFields({ form, said, change }: Props) {
       ) : (
         <TextInput
           label="Filter"
-          description="As the list of runs is asked; empty: all runs."
+          description="Same syntax as the list of runs; empty: all runs."
           placeholder="tag:ablation kind:language"
           spellCheck={false}
           value={form.filter}
@@ -111,7 +111,7 @@ export function RuleFields({ form, said, change }: Props) {
       <div className={css.row}>
         <TextInput
           label="Name"
-          description="The title of its alerts"
+          description="Title of its alerts"
           required
           maxLength={80}
           value={form.name}
@@ -120,7 +120,7 @@ export function RuleFields({ form, said, change }: Props) {
         />
         <Select
           label="Severity"
-          description="How much it matters"
+          description="Severity of its alerts"
           allowDeselect={false}
           data={SEVERITIES}
           value={form.severity}
@@ -128,8 +128,8 @@ export function RuleFields({ form, said, change }: Props) {
         />
       </div>
       <Textarea
-        label="What to do"
-        description="Stands on the alert, for whoever is woken by it."
+        label="Instructions"
+        description="Shown on the alert."
         autosize
         minRows={2}
         maxLength={4000}
@@ -137,7 +137,7 @@ export function RuleFields({ form, said, change }: Props) {
         error={said.runbook}
         onChange={(event) => change({ runbook: event.currentTarget.value })}
       />
-      <Checkbox label="Watch it" checked={form.isEnabled} onChange={(event) => change({ isEnabled: event.currentTarget.checked })} />
+      <Checkbox label="Enabled" checked={form.isEnabled} onChange={(event) => change({ isEnabled: event.currentTarget.checked })} />
     </div>
   );
 }

@@ -19,7 +19,7 @@ import css from "./rules.module.css";
 
 type Deed = "switch" | "delete" | "silence";
 
-/** Whether a rule is watched, and whether it is broken now. */
+/** Whether a rule is enabled, and whether it is firing. */
 function RuleChip({ rule }: { rule: AlertRule }) {
   if (!rule.is_enabled)
     return (
@@ -27,7 +27,7 @@ function RuleChip({ rule }: { rule: AlertRule }) {
         <span className="chip-sign" aria-hidden="true">
           ◌
         </span>
-        off
+        disabled
       </span>
     );
   if (rule.firing === 0)
@@ -36,7 +36,7 @@ function RuleChip({ rule }: { rule: AlertRule }) {
         <span className="chip-sign" aria-hidden="true">
           ✓
         </span>
-        quiet
+        not firing
       </span>
     );
   const tone = rule.severity === "error" ? "bad" : "held";
@@ -62,7 +62,7 @@ function Where({ rule }: { rule: AlertRule }) {
       {visible(rule.filter)}
     </Link>
   ) : (
-    <span className="faint">every run</span>
+    <span className="faint">all runs</span>
   );
 }
 
@@ -103,16 +103,16 @@ function Line({
               size="compact-sm"
               variant="default"
               disabled={!mayOperate}
-              aria-label={`Do something with ${visible(rule.name)}`}
+              aria-label={`Actions for ${visible(rule.name)}`}
               title={mayOperate ? undefined : TAKES_OPERATOR}
             >
-              Do…
+              Actions
             </Button>
           </Menu.Target>
           <Menu.Dropdown>
-            <Menu.Item onClick={onEdit}>Change…</Menu.Item>
+            <Menu.Item onClick={onEdit}>Edit…</Menu.Item>
             <Menu.Item onClick={() => onDeed("silence")}>Silence…</Menu.Item>
-            <Menu.Item onClick={() => onDeed("switch")}>{rule.is_enabled ? "Switch off…" : "Switch on…"}</Menu.Item>
+            <Menu.Item onClick={() => onDeed("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
             <Menu.Item className="bad" onClick={() => onDeed("delete")}>
               Delete…
             </Menu.Item>
@@ -128,14 +128,16 @@ function SwitchRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
   const isOn = rule.is_enabled;
   return (
     <ReasonDialog
-      title={`Switch ${visible(rule.name)} ${isOn ? "off" : "on"}?`}
-      submit={isOn ? "Switch it off" : "Switch it on"}
+      title={`${isOn ? "Disable" : "Enable"} ${visible(rule.name)}?`}
+      submit={isOn ? "Disable rule" : "Enable rule"}
       asking={set}
-      refused="It stayed as it was"
+      refused="Rule not changed"
       onClose={onClose}
       onSubmit={(reason) => set.mutate(ruleOf({ ...formOf(rule), isEnabled: !isOn }, reason), { onSuccess: onClose })}
     >
-      <p>{isOn ? "It is kept and watched no more; its alerts are over within seconds." : "It is watched within seconds."}</p>
+      <p>
+        {isOn ? "The rule is kept but no longer evaluated; its alerts resolve within seconds." : "The rule takes effect within seconds."}
+      </p>
     </ReasonDialog>
   );
 }
@@ -145,19 +147,19 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
   return (
     <ReasonDialog
       title={`Delete ${visible(rule.name)}?`}
-      submit="Delete it"
+      submit="Delete rule"
       destroys
       asking={remove}
-      refused="It was not deleted"
+      refused="Rule not deleted"
       onClose={onClose}
       onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}
     >
-      <p>The rule and its silences are gone, and its alerts are over within seconds. The audit keeps what it was.</p>
+      <p>Deletes the rule and its silences; its alerts resolve within seconds. The audit log keeps the definition.</p>
     </ReasonDialog>
   );
 }
 
-/** The rules that people made. */
+/** User-defined alert rules. */
 export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefined; onOpen: (rule: number | "new" | undefined) => void }) {
   const { data, error, isPending } = useQuery(rulesQuery);
   const mayOperate = useMayOperate();
@@ -168,23 +170,23 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
   return (
     <Panel
       title="Alert rules"
-      note={data && `${number(rules.length)} of ${number(data.at_most)} at most`}
+      note={data && `${number(rules.length)} of at most ${number(data.at_most)}`}
       aside={
         <Button size="compact-sm" disabled={!mayOperate} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={() => onOpen("new")}>
           New rule
         </Button>
       }
     >
-      {error && <ErrorState title="The rules cannot be shown" error={error} />}
+      {error && <ErrorState title="Rules unavailable" error={error} />}
       {isPending && <Skeletons heights={[160]} />}
       {data && rules.length === 0 && (
         <EmptyState
-          title="No rule yet"
+          title="No rules yet"
           command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')}
           needs={{ scope: "user" }}
         >
-          A rule raises an alert when a metric of a run is too high, too low or not finite for a while. Make one here, or from the menu of
-          any chart in a run's Metrics.
+          A rule fires an alert when a metric of a run is too high, too low or not finite for a given time. Create one here, or from the
+          menu of any chart on a run's Metrics tab.
         </EmptyState>
       )}
       {rules.length > 0 && (
@@ -194,12 +196,12 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
               <tr>
                 <th scope="col">State</th>
                 <th scope="col">Rule</th>
-                <th scope="col">Where</th>
+                <th scope="col">Scope</th>
                 <th scope="col" className="wide-only">
                   Changed
                 </th>
                 <th scope="col">
-                  <span className="unseen">Do</span>
+                  <span className="unseen">Actions</span>
                 </th>
               </tr>
             </thead>

@@ -22,7 +22,7 @@ const RULE: AlertRule = {
   firing: 0,
 };
 
-it("makes of a rule a form, and of the form the same rule", () => {
+it("round-trips a rule through the form", () => {
   const form = formOf(RULE);
   expect([form.wait, form.unit, form.scope]).toEqual(["10", "min", "filter"]);
   const { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled } = RULE;
@@ -44,13 +44,13 @@ it("makes of a rule a form, and of the form the same rule", () => {
   expect(formOf({ ...RULE, for_seconds: 0 })).toMatchObject({ wait: "0", unit: "min" });
 });
 
-it("begins with what a chart shows", () => {
+it("starts with a chart's values", () => {
   const form = emptyForm({ metric: "kl", run: "pole", threshold: 0.2 });
   expect(problemsOf(form)).toEqual({});
   expect(draftOf(form)).toEqual({ metric: "kl", comparator: "above", threshold: 0.2, for_seconds: 0, run: "pole", filter: "" });
 });
 
-it("says what is no rule yet, by field", () => {
+it("validates by field", () => {
   expect(Object.keys(problemsOf(emptyForm({})))).toEqual(["name", "metric", "threshold"]);
   const form = emptyForm({ metric: "kl", threshold: 1 });
   expect(problemsOf({ ...form, threshold: "five" })).toHaveProperty("threshold");
@@ -60,7 +60,7 @@ it("says what is no rule yet, by field", () => {
   expect(problemsOf({ ...form, scope: "run" })).toHaveProperty("run");
 });
 
-it("asks of silence how long it lasts, and compares it with nothing", () => {
+it("requires a duration but no threshold for missing data", () => {
   const form = emptyForm({ metric: "kl" });
   expect(compared(form, "no_data")).toEqual({ comparator: "no_data", wait: "5", unit: "min" });
   expect(compared({ ...form, wait: "2" }, "no_data")).toEqual({ comparator: "no_data" });
@@ -70,6 +70,6 @@ it("asks of silence how long it lasts, and compares it with nothing", () => {
   expect(problemsOf({ ...silent, wait: "9", unit: "s" })).toHaveProperty("for_seconds");
 });
 
-it("keeps a level that was pointed at short", () => {
+it("rounds a clicked level", () => {
   expect([5.0371, 0.00012345, -1234.5].map(levelWord)).toEqual(["5.04", "0.000123", "-1230"]);
 });

@@ -1,4 +1,4 @@
-/** Hold what somebody types into the form of a rule, and say what of it is no rule yet. Pure. */
+/** Form state of a rule and its validation. Pure. */
 
 import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/api/alertRules";
 
@@ -23,12 +23,12 @@ export type Unit = keyof typeof UNITS;
 
 const SHORTEST_SILENCE = 10;
 
-/** What changes with what it is compared with: silence takes its time. */
+/** The form after a change of the comparator; "has no data" needs a duration. */
 export function compared(form: RuleForm, comparator: Comparator): Partial<RuleForm> {
   return comparator === "no_data" && Number(form.wait) === 0 ? { comparator, wait: "5", unit: "min" } : { comparator };
 }
 
-/** What a rule is begun with, from a chart for instance. */
+/** Initial values of a rule, for example from a chart. */
 export type RuleStart = { metric?: string; run?: string; threshold?: number };
 
 export function emptyForm({ metric = "", run = "", threshold }: RuleStart): RuleForm {
@@ -73,22 +73,22 @@ export function formOf(rule: AlertRule): RuleForm {
 
 type FormProblems = Partial<Record<"name" | "metric" | "threshold" | "for_seconds" | "run", string>>;
 
-/** What of a form is no rule yet, by field. */
+/** Validation errors by field. */
 export function problemsOf(form: RuleForm): FormProblems {
   const problems: FormProblems = {};
-  if (!form.name.trim()) problems.name = "Its alerts need a name.";
-  if (!form.metric.trim()) problems.metric = "Which number?";
+  if (!form.name.trim()) problems.name = "Enter a name.";
+  if (!form.metric.trim()) problems.metric = "Enter a metric.";
   if (isCompared(form.comparator) && (form.threshold.trim() === "" || !Number.isFinite(Number(form.threshold))))
-    problems.threshold = "A number, such as 5 or 1e-4.";
+    problems.threshold = "Enter a number, such as 5 or 1e-4.";
   const seconds = Number(form.wait) * UNITS[form.unit];
   const least = form.comparator === "no_data" ? SHORTEST_SILENCE : 0;
   if (form.wait.trim() === "" || !Number.isInteger(seconds) || seconds < least || seconds > 86_400)
-    problems.for_seconds = `From ${least}${least ? " seconds" : ""} to 24 hours.`;
-  if (form.scope === "run" && !form.run.trim()) problems.run = "Which run?";
+    problems.for_seconds = `Must be between ${least}${least ? " seconds" : ""} and 24 hours.`;
+  if (form.scope === "run" && !form.run.trim()) problems.run = "Enter a run.";
   return problems;
 }
 
-/** What is watched, by a form without problems. */
+/** The rule of a valid form. */
 export function draftOf(form: RuleForm): Draft {
   const isRun = form.scope === "run";
   return {
@@ -106,5 +106,5 @@ export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
   return { ...draftOf(form), name: name.trim(), severity, runbook, is_enabled: isEnabled, reason };
 }
 
-/** A level that was pointed at, as short as its place on the axis allows. */
+/** A clicked y value, rounded to the axis resolution. */
 export const levelWord = (value: number): string => String(Number(value.toPrecision(3)));

@@ -4,10 +4,10 @@ import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
 
 const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
 
-/** A metric that a chart draws, and what it drew at a place. */
+/** A metric drawn by a chart, with its value at an index. */
 export type Watchable = { metric: string; run?: string; label?: string; valueAt: (index: number | null) => number | null | undefined };
 
-/** Entries for the menu of a chart that begin a rule with what it shows, and the dialog that they open. */
+/** Chart menu entries that create a rule from the shown metric, and their dialog. */
 export function useAlertWhen(watchables: readonly Watchable[]): { deeds: ChartDeed[]; dialog: ReactNode } {
   const [start, setStart] = useState<RuleStart | null>(null);
   const deeds = watchables.map(

@@ -14,7 +14,7 @@ const ANY_RULE = "any";
 
 type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: string | null };
 
-/** Let alerts tell nobody for a while. */
+/** Suspend the notifications of alerts. */
 export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose: () => void }) {
   const mayOperate = useMayOperate();
   const [kind, setKind] = useState<AlertKind>(start.kind ?? "run_stalled");
@@ -43,11 +43,11 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
         }}
       >
         <p className="soft">
-          They stay in sight and tell no webhook and no mailbox. What still holds when the silence is over is told then.
+          Silenced alerts stay visible but send no notifications. Alerts still active when the silence ends notify then.
         </p>
         <div className={css.fields}>
           <Select
-            label="Alerts of the kind"
+            label="Alert kind"
             searchable
             allowDeselect={false}
             data={KIND_OPTIONS}
@@ -58,24 +58,30 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
             <Select
               label="Rule"
               allowDeselect={false}
-              data={[{ value: ANY_RULE, label: "every rule" }, ...rules.map(({ id, name }) => ({ value: String(id), label: name }))]}
+              data={[{ value: ANY_RULE, label: "all rules" }, ...rules.map(({ id, name }) => ({ value: String(id), label: name }))]}
               value={rule}
               onChange={(value) => value && setRule(value)}
             />
           )}
           <TextInput
-            label="In the run"
-            description="Empty: in every run, and of the deck."
+            label="Run"
+            description="Empty: all runs, and deployment-wide alerts."
             spellCheck={false}
             value={run}
             onChange={(event) => setRun(event.currentTarget.value)}
           />
-          <Select label="For" allowDeselect={false} data={[...LENGTHS]} value={length} onChange={(value) => value && setLength(value)} />
+          <Select
+            label="Duration"
+            allowDeselect={false}
+            data={[...LENGTHS]}
+            value={length}
+            onChange={(value) => value && setLength(value)}
+          />
           {length === "until" && (
             <TextInput
               type="datetime-local"
               label="Until"
-              description="By this browser's clock; 30 days at most."
+              description="In this browser's time zone; at most 30 days ahead."
               required
               value={until}
               onChange={(event) => setUntil(event.currentTarget.value)}
@@ -83,7 +89,7 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
           )}
           <Textarea
             label="Reason"
-            description="Everybody sees it beside the alert; the audit keeps it."
+            description="Shown beside the alert and recorded in the audit log."
             required
             autosize
             minRows={2}
@@ -93,13 +99,13 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
             onChange={(event) => setReason(event.currentTarget.value)}
           />
         </div>
-        {silence.error && <ErrorState title="Nothing was silenced" error={silence.error} />}
+        {silence.error && <ErrorState title="Silence not added" error={silence.error} />}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
           <Button type="submit" loading={silence.isPending} disabled={!mayOperate || !isReady}>
-            Silence them
+            Add silence
           </Button>
         </Group>
       </form>

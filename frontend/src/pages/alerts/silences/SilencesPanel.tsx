@@ -15,7 +15,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { duration, utc, visible } from "@/format";
 import { SilenceDialog } from "./SilenceDialog";
 
-/** For an example: in an hour, to the minute. */
+/** For the example command: one hour from now, to the minute. */
 const inAnHour = (): string => `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 16)}Z`;
 
 const what = ({ kind, rule_name }: Silence): string => (rule_name ? visible(rule_name) : KINDS[kind]);
@@ -30,7 +30,7 @@ function Until({ silence }: { silence: Silence }) {
           <span className="chip-sign" aria-hidden="true">
             ✓
           </span>
-          over
+          ended
         </span>
         <div className="small soft">
           <Age at={over} suffix=" ago" />
@@ -45,10 +45,10 @@ function Until({ silence }: { silence: Silence }) {
         <span className="chip-sign" aria-hidden="true">
           ☾
         </span>
-        silent
+        active
       </span>
       <div className="small soft" title={utc(silence.until)}>
-        for {duration((Date.parse(silence.until) - now) / 1000)} more
+        {duration((Date.parse(silence.until) - now) / 1000)} remaining
       </div>
     </>
   );
@@ -59,18 +59,18 @@ function EndSilence({ silence, onClose }: { silence: Silence; onClose: () => voi
   return (
     <ReasonDialog
       title={`End the silence of “${what(silence)}”?`}
-      submit="End it"
+      submit="End silence"
       asking={end}
-      refused="It was not ended"
+      refused="Silence not ended"
       onClose={onClose}
       onSubmit={(reason) => end.mutate(reason, { onSuccess: onClose })}
     >
-      <p>What it covered and still holds is told within seconds.</p>
+      <p>Alerts that are still active notify within seconds.</p>
     </ReasonDialog>
   );
 }
 
-/** What tells nobody for a while, and what did not. */
+/** Active and recently ended silences. */
 export function SilencesPanel() {
   const { data, error, isPending } = useQuery(silencesQuery);
   const mayOperate = useMayOperate();
@@ -80,23 +80,23 @@ export function SilencesPanel() {
   return (
     <Panel
       title="Silences"
-      note="seen here, told to nobody"
+      note="alerts stay visible, notifications are suspended"
       aside={
         <Button size="compact-sm" disabled={!mayOperate} title={why} onClick={() => setNew(true)}>
-          Silence…
+          Add silence…
         </Button>
       }
     >
-      {error && <ErrorState title="The silences cannot be shown" error={error} />}
+      {error && <ErrorState title="Silences unavailable" error={error} />}
       {isPending && <Skeletons heights={[120]} />}
       {data?.length === 0 && (
         <EmptyState
-          title="Nothing is silenced"
-          command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="the cluster moves"`)}
+          title="No silences"
+          command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="cluster maintenance"`)}
           needs={{ scope: "user" }}
         >
-          Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in
-          sight, and webhooks and mailboxes hear nothing.
+          A silence suspends the notifications of a kind of alerts or of one rule, in one run or in all runs, for a limited time. Its alerts
+          stay visible.
         </EmptyState>
       )}
       {data && data.length > 0 && (
@@ -105,12 +105,12 @@ export function SilencesPanel() {
             <thead>
               <tr>
                 <th scope="col">State</th>
-                <th scope="col">Of</th>
+                <th scope="col">Alerts</th>
                 <th scope="col" className="wide-only">
-                  Why
+                  Reason
                 </th>
                 <th scope="col">
-                  <span className="unseen">Do</span>
+                  <span className="unseen">Actions</span>
                 </th>
               </tr>
             </thead>
@@ -122,7 +122,7 @@ export function SilencesPanel() {
                   </td>
                   <td className="anywhere">
                     {what(silence)}
-                    <div className="small soft">{silence.run ? `in ${silence.run}` : "in every run"}</div>
+                    <div className="small soft">{silence.run ? `in ${silence.run}` : "in all runs"}</div>
                     <div className="narrow-only small">“{visible(silence.reason)}”</div>
                   </td>
                   <td className="anywhere wide-only">

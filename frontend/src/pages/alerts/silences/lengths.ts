@@ -1,4 +1,4 @@
-/** Say how long a silence is to last. Pure. */
+/** Durations of silences. Pure. */
 
 export const LENGTHS = [
   { value: "1", label: "1 hour" },
@@ -11,7 +11,7 @@ export const LENGTHS = [
 
 const HOUR_MS = 3_600_000;
 
-/** When a silence ends: so many hours from now, or at a moment of this browser's clock; null for none. */
+/** The end of a silence: a number of hours from now, or a local date and time; null if invalid. */
 export function endOf(length: string, until: string, nowMs: number): string | null {
   const at = length === "until" ? Date.parse(until) : nowMs + Number(length) * HOUR_MS;
   return Number.isFinite(at) && at > nowMs ? new Date(at).toISOString() : null;

@@ -10,8 +10,8 @@ import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useChangeFeed } from "@/live/changeFeed";
 import { useSeries } from "@/live/live";
-import { useNews } from "@/live/news";
 import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
 import { backTo, revisionOf } from "@/pages/run/config/revisions";
 import { isOver } from "@/theme/chips";
@@ -21,7 +21,7 @@ const KINDS = [
   ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched"],
 ];
 
-/** Settings are what this run still follows: one that is over follows none. */
+/** Settings apply only until the run has ended; an ended run cannot restore them. */
 function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; place: number }) {
   const mayOperate = useMayOperate();
   const [isOpen, setOpen] = useState(false);
@@ -34,17 +34,17 @@ function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; p
         size="compact-xs"
         variant="default"
         disabled={!mayOperate}
-        title={mayOperate ? "Set everything again as it was after this" : TAKES_OPERATOR}
+        title={mayOperate ? "Restore all settings to their values after this change" : TAKES_OPERATOR}
         onClick={() => setOpen(true)}
       >
-        Restore settings of this time…
+        Restore these settings…
       </Button>
       {isOpen && <RestoreDialog run={run} back={back} onClose={() => setOpen(false)} />}
     </>
   );
 }
 
-/** After these, settings were as nobody has seen them since. */
+/** Events after which the settings form a restorable state. */
 const RESTORED = new Set(["created", "settings_changed"]);
 
 function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
@@ -76,15 +76,15 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
   );
 }
 
-/** Every change of the run's life and settings, newest first. */
+/** All state and settings changes of the run, newest first. */
 export function ChangeHistory({ run }: { run: RunDetail }) {
-  const refetchInterval = useNews(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
+  const refetchInterval = useChangeFeed(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
   const changes = useInfiniteQuery({ ...changesQuery(run.name, KINDS), refetchInterval });
   const { data, error } = changes;
   const events = data?.pages.flat() ?? [];
   return (
-    <Panel title="Changes" note="who, when, why; newest first" className="span-6">
-      {error && <ErrorState title="The changes cannot be read" error={error} />}
+    <Panel title="Changes" note="author, time and reason; newest first" className="span-6">
+      {error && <ErrorState title="Changes unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
       {data && (
         <ol className="change-list" aria-label="Changes, newest first">
@@ -95,7 +95,7 @@ export function ChangeHistory({ run }: { run: RunDetail }) {
           ))}
         </ol>
       )}
-      <ShowMore pages={changes} words="Older changes" />
+      <ShowMore pages={changes} words="Show older changes" />
     </Panel>
   );
 }

@@ -16,7 +16,7 @@ import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
 import { CopyToKeep } from "@/pages/run/config/CopyToKeep";
 import { useRun } from "@/pages/run/RunContext";
 
-/** What the run was told beyond what every run would be: the difference from the defaults. */
+/** The configuration's differences from the defaults. */
 function Differing({ run }: { run: RunDetail }) {
   const { data } = useQuery(schemaQuery);
   if (!data) return null;
@@ -34,7 +34,7 @@ function Configuration({ run }: { run: RunDetail }) {
   return (
     <Panel
       title="Configuration"
-      note={run.preset ? `as launched, from the preset ${run.preset}` : "as launched"}
+      note={run.preset ? `as launched from preset ${run.preset}` : "as launched"}
       className="span-6"
       aside={
         <span className="config-actions">
@@ -48,10 +48,10 @@ function Configuration({ run }: { run: RunDetail }) {
       <SegmentedControl
         size="xs"
         mb="sm"
-        aria-label="How much of it"
+        aria-label="Rows"
         data={[
-          { value: "differing", label: "What differs from the defaults" },
-          { value: "all", label: "All of it" },
+          { value: "differing", label: "Differences" },
+          { value: "all", label: "All" },
         ]}
         value={view}
         onChange={(value) => void navigate({ search: { view: value as "differing" | "all" }, replace: true })}
@@ -67,15 +67,15 @@ function Configuration({ run }: { run: RunDetail }) {
   );
 }
 
-/** What the run was told, and everything that was changed since: who, when, why. */
+/** The run's configuration as launched, and all later changes with author, time and reason. */
 export function ConfigTab() {
   const { run } = useRun();
   return (
     <div className="charts">
       {run.kind === "outside" ? (
         <Panel title="Configuration" className="span-6">
-          <EmptyState title="This run has no configuration of its own">
-            Its trainer brings batch size and lengths when it registers; what was changed here since stands beside.
+          <EmptyState title="This run has no stored configuration">
+            Its trainer sends batch size and lengths when it registers. Later changes are listed beside.
           </EmptyState>
         </Panel>
       ) : (

@@ -6,22 +6,22 @@ import { Panel } from "@/components/Panel";
 const GROUPS = 20;
 const GROUPS_AT_MOST = 500;
 
-/** The run as one file that opens in any browser, without this server. */
+/** Export the run as one HTML file that opens in any browser without a server. */
 export function CopyToKeep({ run }: { run: RunDetail }) {
   const [groups, setGroups] = useState<number | string>(GROUPS);
   const wanted = typeof groups === "number" ? groups : GROUPS;
   return (
-    <Panel title="A copy to keep" note="one file; opens offline" className="span-12">
+    <Panel title="Export" note="one HTML file, works offline" className="span-12">
       <p className="soft copy-about">
-        Facts, ledger, metrics, events, this configuration, and the newest groups with their messages and tokens: a page that asks no
-        server. Or{" "}
+        Contains run details, ledger, metrics, events, this configuration, and the newest groups with their messages and tokens.
+        Alternatively:{" "}
         <code className="mono tiny">
           rolldeck bundle {run.name} --groups {wanted}
         </code>
       </p>
       <div className="copy-actions">
         <NumberInput
-          label="Groups to take along"
+          label="Groups to include"
           size="xs"
           min={0}
           max={GROUPS_AT_MOST}
@@ -36,7 +36,7 @@ export function CopyToKeep({ run }: { run: RunDetail }) {
           href={`/api/runs/${encodeURIComponent(run.name)}/bundle?groups=${wanted}`}
           download
         >
-          Save the copy
+          Download
         </Button>
       </div>
     </Panel>

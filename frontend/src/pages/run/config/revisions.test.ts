@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { backTo, revisionOf } from "./revisions";
 
-it("finds what was changed among an event's details", () => {
+it("extracts changes from an event's details", () => {
   const details = {
     env_id: 0,
     weight: { before: 1, after: 2.5 },
@@ -16,7 +16,7 @@ it("finds what was changed among an event's details", () => {
   expect(revisionOf({ details: { from: "running", to: "paused" } })).toEqual([]);
 });
 
-it("puts settings back to what they were after an event, and nothing that they are already", () => {
+it("restores only settings that differ", () => {
   const change = (details: Record<string, unknown>) => ({ kind: "settings_changed", details });
   const events = [
     change({ max_staleness: { before: null, after: 2 }, lenient: { before: true, after: false } }),

@@ -1,4 +1,4 @@
-/** Read what an event says was changed. Pure. */
+/** Parse the changes in an event's details. Pure. */
 
 import type { ChangeRun } from "@/api/runs";
 import type { RunEvent } from "@/api/types";
@@ -12,14 +12,14 @@ function words(value: unknown): string {
   return typeof value === "string" ? value || "empty" : JSON.stringify(value);
 }
 
-/** The values that an event changed, each as it was and as it is. */
+/** The values that an event changed, before and after. */
 export function revisionOf(event: Pick<RunEvent, "details">): Revision[] {
   return Object.entries(event.details).flatMap(([name, value]) =>
     isRecord(value) && "before" in value && "after" in value ? [{ name, before: words(value.before), after: words(value.after) }] : [],
   );
 }
 
-/** Settings that may be set on a run that is not over; the type holds this to what the API takes. */
+/** Settings that can be changed on an active run; the type keeps the keys in line with the API. */
 const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
   dry_deadline_seconds: true,
   max_staleness: true,
@@ -36,7 +36,7 @@ const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
 
 export type PutBack = { changes: ChangeRun; rows: Revision[] };
 
-/** What has to be set for the settings to be again as they were after one event; null where they are. `events` are newest first. */
+/** The changes that restore the settings after one event; null if nothing differs. `events` are newest first. */
 export function backTo(events: readonly Pick<RunEvent, "kind" | "details">[], place: number): PutBack | null {
   const values = new Map<string, { now: unknown; then: unknown }>();
   for (const { kind, details } of events.slice(0, place)) {

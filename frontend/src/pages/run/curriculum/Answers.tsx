@@ -18,14 +18,14 @@ function Outcome({ row }: { row: EvaluationRow }) {
   return (
     <p className="small soft">
       {number(figures.problems)} problems, {number(figures.generations)} {figures.generations === 1 ? "answer" : "answers"} each: success{" "}
-      {inWords(figures.success)}; {passes.join(", ")}; reward {inWords(figures.reward)}. By{" "}
+      {inWords(figures.success)}; {passes.join(", ")}; reward {inWords(figures.reward)}. Evaluated by{" "}
       <span title={visible(row.worker)}>{visible(shortId(row.worker))}</span> in {duration(figures.seconds)}.
     </p>
   );
 }
 
 function Samples({ row }: { row: EvaluationRow }) {
-  if (row.samples.length === 0) return <p className="faint">No answers were kept of it.</p>;
+  if (row.samples.length === 0) return <p className="faint">Its answers are no longer stored.</p>;
   return (
     <div className="table-scroll" tabIndex={0} role="group" aria-label={`Answers at version ${policyStep(row.policy_step)}`}>
       <table className="table">
@@ -41,7 +41,7 @@ function Samples({ row }: { row: EvaluationRow }) {
         </thead>
         <tbody>
           {row.samples.map((sample, at) => (
-            // Answers have no name but their place.
+            // Rows have no key but their index.
             <tr key={at}>
               <td className="answer">{visible(sample.prompt)}</td>
               <td className="answer">{visible(sample.response)}</td>
@@ -57,11 +57,11 @@ function Samples({ row }: { row: EvaluationRow }) {
 
 type Props = { run: string; lesson: string; newest: EvaluationRow | undefined; chosen: string | undefined };
 
-/** What one evaluation asked and was answered, the newest unless one is chosen, and the way to the training beside it. */
+/** One evaluation's prompts and answers, by default the newest, with links to the training trajectories. */
 export function Answers({ run, lesson, newest, chosen }: Props) {
   const picked = useQuery({ ...evaluationQuery(run, chosen ?? ""), enabled: chosen !== undefined });
   const row = chosen === undefined ? newest : picked.data;
-  if (picked.error) return <ErrorState title="This evaluation cannot be read" error={picked.error} />;
+  if (picked.error) return <ErrorState title="Evaluation unavailable" error={picked.error} />;
   const at = row && row.policy_step >= -1 ? row.policy_step : undefined;
   return (
     <section aria-label="Answers of one evaluation">
@@ -76,7 +76,7 @@ export function Answers({ run, lesson, newest, chosen }: Props) {
           <Samples row={row} />
         </>
       ) : (
-        chosen === undefined && <p className="faint">No answers were kept yet.</p>
+        chosen === undefined && <p className="faint">No answers stored yet.</p>
       )}
       <p className="small">
         {at !== undefined && (

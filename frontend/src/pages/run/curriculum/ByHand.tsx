@@ -10,23 +10,23 @@ import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
 import { useRun } from "@/pages/run/RunContext";
 
 function Who({ lesson }: { lesson: LessonRow }) {
-  if (!isByHand(lesson)) return <>The curriculum decides alone: {percent(lesson.probability)} of the next tasks are of it.</>;
+  if (!isByHand(lesson)) return <>Controlled by the curriculum: {percent(lesson.probability)} of tasks sample this lesson.</>;
   return (
     <>
       <b>{handWords(lesson)}</b> by {nameOf(lesson.steered_by)}, <Age at={lesson.steered_at} suffix=" ago" />
-      {lesson.steered_reason && <>: {visible(lesson.steered_reason)}</>}. {percent(lesson.probability)} of the next tasks are of it.
+      {lesson.steered_reason && <>: {visible(lesson.steered_reason)}</>}. {percent(lesson.probability)} of tasks sample this lesson.
     </>
   );
 }
 
-/** What people have decided about a lesson, and the ways to decide more: steer, give back, evaluate. */
+/** Manual overrides of a lesson, and the actions: steer, return to the curriculum, evaluate. */
 export function ByHand({ lesson }: { lesson: LessonRow }) {
   const { run } = useRun();
   const why = whyNotSteer(run, useMayOperate());
   const [open, setOpen] = useState<"steer" | "back" | null>(null);
   const close = () => setOpen(null);
   return (
-    <section aria-label="By hand" className="by-hand" data-by-hand={isByHand(lesson) || undefined}>
+    <section aria-label="Manual control" className="by-hand" data-by-hand={isByHand(lesson) || undefined}>
       <p>
         <Who lesson={lesson} />
       </p>
@@ -44,11 +44,11 @@ export function ByHand({ lesson }: { lesson: LessonRow }) {
           aria-describedby={why ? "why-not-steer" : undefined}
           onClick={() => setOpen("steer")}
         >
-          Lock, unlock or re-weigh…
+          Lock, unlock or change weight…
         </Button>
         {isByHand(lesson) && (
           <Button size="compact-sm" variant="default" disabled={why !== ""} onClick={() => setOpen("back")}>
-            Give it back to the curriculum…
+            Return to the curriculum…
           </Button>
         )}
         {!why && <EvaluateNow run={run} lessons={[lesson.name]} chosen={lesson.name} />}

@@ -41,7 +41,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
 
 const NOTHING: never[] = [];
 
-/** Which lesson comes after which, how each goes, and why each is where it is. */
+/** The lesson graph, the state of each lesson, and the reasons of its transitions. */
 export function CurriculumTab() {
   const { run, curriculum } = useRun();
   return (

@@ -14,20 +14,20 @@ import { nameOf } from "@/pages/run/curriculum/steering";
 function Facts({ lesson }: { lesson: LessonRow }) {
   const figures = lesson.evaluation?.figures;
   const facts: [string, string][] = [
-    ["Learnt at", percent(lesson.stop_success)],
-    ["Success in training", percent(lesson.success)],
-    ["Problems handed out", number(lesson.examples)],
+    ["Goal", percent(lesson.stop_success)],
+    ["Training success", percent(lesson.success)],
+    ["Problems sampled", number(lesson.examples)],
     ["Samples", number(lesson.samples)],
-    ["Groups without variance", percent(lesson.zero_variance_share)],
-    ["Answers cut", percent(lesson.truncated_share)],
+    ["Zero-variance groups", percent(lesson.zero_variance_share)],
+    ["Truncated answers", percent(lesson.truncated_share)],
     ["Duplicate answers", percent(lesson.duplicate_share)],
-    ["Tokens of an answer", number(lesson.tokens_mean)],
+    ["Mean answer tokens", number(lesson.tokens_mean)],
     ...(figures
       ? ([
-          ["Evaluated success", inWords(figures.success)],
-          [`Of ${figures.problems} problems`, passWords(figures.pass_at)],
-          ["Evaluated reward", inWords(figures.reward)],
-          ["Evaluation took", duration(figures.seconds)],
+          ["Evaluation success", inWords(figures.success)],
+          [`Over ${figures.problems} problems`, passWords(figures.pass_at)],
+          ["Evaluation reward", inWords(figures.reward)],
+          ["Evaluation time", duration(figures.seconds)],
         ] as [string, string][])
       : []),
   ];
@@ -48,7 +48,7 @@ function Curve({ name, rows, micro }: { name: string; rows: EvaluationRow[]; mic
   const small: Line[] = columns.micro ? [{ label: "micro-evaluation", values: columns.micro, role: 3, dashed: true }] : [];
   return (
     <Chart
-      name={`Evaluated success of ${name}`}
+      name={`Evaluation success of ${name}`}
       x={columns.x}
       isTime={false}
       xLabel={columns.isRound ? "round" : "version"}
@@ -61,7 +61,7 @@ function Curve({ name, rows, micro }: { name: string; rows: EvaluationRow[]; mic
 }
 
 function History({ rows }: { rows: LessonChange[] }) {
-  if (rows.length === 0) return <p className="faint">It has not moved yet.</p>;
+  if (rows.length === 0) return <p className="faint">No transitions yet.</p>;
   return (
     <ol className="lesson-history" aria-label="History, newest first">
       {rows.map((row) => (
@@ -81,13 +81,13 @@ function History({ rows }: { rows: LessonChange[] }) {
 type Props = {
   run: string;
   lesson: LessonRow;
-  /** The evaluation whose answers are shown; the newest when it is not said. */
+  /** The selected evaluation; defaults to the newest. */
   evaluation?: string | undefined;
   revision: number;
   onClose: () => void;
 };
 
-/** Everything about one lesson: its evaluations over versions, answers, and how it moved. */
+/** Details of one lesson: evaluations over versions, answers and history. */
 export default function LessonDrawer({ run, lesson, evaluation, revision, onClose }: Props) {
   const evaluations = useQuery(evaluationsQuery(run, lesson.name, revision));
   const history = useQuery(historyQuery(run, lesson.name, revision));
@@ -98,11 +98,11 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
       <p className="soft">{visible(lesson.reason)}</p>
       <ByHand lesson={lesson} />
       {error ? (
-        <ErrorState title="This lesson cannot be shown" error={error} />
+        <ErrorState title="Lesson unavailable" error={error} />
       ) : (
         <>
           <Curve name={lesson.name} rows={evaluations.data ?? []} micro={micro.data ?? []} />
-          <p className="small faint">Only full evaluations move the curriculum; micro-evaluations are for looking.</p>
+          <p className="small faint">Only full evaluations affect the curriculum; micro-evaluations are informational.</p>
           <Facts lesson={lesson} />
           <Answers
             run={run}

@@ -8,11 +8,11 @@ import css from "@/pages/run/curriculum/graph.module.css";
 import { handWords, isByHand } from "@/pages/run/curriculum/steering";
 import { lookOf } from "@/theme/chips";
 
-/** What the graph says with bars and lines, for whoever cannot see them. */
+/** Screen reader text for a node's bar and edges. */
 function wordsOf({ evaluation, stop_success, requires, reason }: LessonRow): string {
   const success = evaluation?.figures?.success;
-  const evaluated = success ? `evaluated success, learnt at ${number(stop_success)}` : "not evaluated yet";
-  const after = requires.length > 0 ? `after ${requires.map(({ lesson }) => lesson).join(" and ")}` : "requires nothing";
+  const evaluated = success ? `evaluation success, goal ${number(stop_success)}` : "not evaluated yet";
+  const after = requires.length > 0 ? `after ${requires.map(({ lesson }) => lesson).join(" and ")}` : "no prerequisites";
   return `${evaluated}, ${after}. ${visible(reason)}`;
 }
 
@@ -60,14 +60,14 @@ function Lesson({ node: { lesson, layer, row }, isHome, onFocus, onOpen }: NodeP
           <span className="num">{lesson.status === "locked" ? "not sampled" : `${percent(lesson.probability)} of tasks`}</span>
           {isByHand(lesson) && (
             <span className="by-hand-mark" title={handWords(lesson)}>
-              by hand
+              manual
             </span>
           )}
         </span>
         <span className="unseen"> {wordsOf(lesson)}</span>
         <Bar lesson={lesson} />
         <span className={`${css.after} small soft`}>
-          {lesson.requires.length > 0 ? `after ${lesson.requires.map((one) => one.lesson).join(", ")}` : "requires nothing"}
+          {lesson.requires.length > 0 ? `after ${lesson.requires.map((one) => one.lesson).join(", ")}` : "no prerequisites"}
         </span>
       </button>
     </li>
@@ -109,7 +109,7 @@ function Drawing({ lessons, onOpen }: { lessons: LessonRow[]; onOpen: (name: str
       <ol
         ref={place}
         className={layout.edges.length > 0 ? css.layers : css.flat}
-        aria-label="Lessons; arrow keys go along what they require"
+        aria-label="Lessons; arrow keys follow prerequisites"
         style={{ "--layers": layout.layers, "--rows": layout.rows } as CSSProperties}
         onKeyDown={move}
       >
@@ -130,18 +130,16 @@ function Drawing({ lessons, onOpen }: { lessons: LessonRow[]; onOpen: (name: str
 
 type Props = { lessons: LessonRow[]; onOpen: (name: string) => void };
 
-/** Which lesson comes after which, and where each is. */
+/** The lessons as a graph of prerequisites, with the state of each. */
 export function LessonGraph({ lessons, onOpen }: Props) {
   const drawn = useMemo(() => drawnOf(lessons), [lessons]);
   const some =
-    drawn.length < lessons.length
-      ? `${count(drawn.length)} of ${count(lessons.length)} lessons: the active ones and what is next to them; `
-      : "";
+    drawn.length < lessons.length ? `${count(drawn.length)} of ${count(lessons.length)} lessons: active ones and their neighbours; ` : "";
   const isFlat = lessons.every(({ requires }) => requires.length === 0);
   return (
     <Panel
       title="Lesson graph"
-      note={`${some}${isFlat ? "no lesson requires another" : "what comes first is on the left; a dashed line is not met yet"}; bars: evaluated success, and the goal`}
+      note={`${some}${isFlat ? "no lesson has prerequisites" : "prerequisites on the left; dashed: not yet met"}; bars: evaluation success and goal`}
       className="span-12"
     >
       <Drawing lessons={drawn} onOpen={onOpen} />

@@ -8,10 +8,10 @@ import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, type Interval, inWords, summaryOf } from "@/pages/run/curriculum/curriculum";
 import { appliedWords, handWords } from "@/pages/run/curriculum/steering";
 
-/** A success rate, its interval, and the goal it has to reach. */
+/** A success rate with its interval and the goal. */
 function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
   const { left, width, at } = barOf(success);
-  const words = `Success ${inWords(success)}; learnt at ${number(goal)}`;
+  const words = `Success ${inWords(success)}; goal ${number(goal)}`;
   return (
     <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
       <span className="interval" role="img" aria-label={words} tabIndex={0}>
@@ -36,7 +36,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       <td>
         <StateChip state={row.status} since={row.changed_at} />
         {row.hold && <div className="small by-hand-mark">{handWords({ ...row, weight_factor: 1 })}</div>}
-        {row.has_regressed && <div className="small held">worse than when it graduated</div>}
+        {row.has_regressed && <div className="small held">below its graduation result</div>}
       </td>
       <td>
         {figures ? <SuccessBar success={figures.success} goal={row.stop_success} /> : <span className="faint">not evaluated yet</span>}
@@ -44,7 +44,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       <td className="num">{figures ? percent(figures.success.estimate) : "–"}</td>
       <td className="num">
         {percent(row.probability)}
-        {row.weight_factor !== 1 && <div className="small by-hand-mark nowrap">{`× ${number(row.weight_factor)} by hand`}</div>}
+        {row.weight_factor !== 1 && <div className="small by-hand-mark nowrap">{`× ${number(row.weight_factor)} manual`}</div>}
       </td>
       <td className="num">{count(row.samples)}</td>
       <td className="num">{percent(row.zero_variance_share)}</td>
@@ -67,18 +67,18 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
 const HEADS: [string, boolean][] = [
   ["Lesson", false],
   ["State", false],
-  ["Evaluated success", false],
+  ["Evaluation success", false],
   ["", true],
   ["Next", true],
   ["Samples", true],
-  ["No variance", true],
+  ["Zero variance", true],
   ["At version", true],
   ["Why", false],
 ];
 
 function Table({ rows, onOpen }: { rows: LessonRow[]; onOpen: (name: string) => void }) {
   return (
-    <div className="table-scroll" tabIndex={0} role="group" aria-label="Lessons, in the order they require">
+    <div className="table-scroll" tabIndex={0} role="group" aria-label="Lessons, in order of prerequisites">
       <table className="table">
         <thead>
           <tr>
@@ -101,7 +101,7 @@ function Table({ rows, onOpen }: { rows: LessonRow[]; onOpen: (name: string) => 
 
 type Props = { curriculum: CurriculumPart; lessons: LessonRow[] | undefined; error: Error | null; onOpen: (name: string) => void };
 
-/** All lessons of a language run: where each is, how well it goes, and why. */
+/** All lessons of a language run: state, success rate and reason. */
 export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
   return (
     <Panel
@@ -115,7 +115,7 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
           {appliedWords(curriculum)}
         </p>
       )}
-      {error ? <ErrorState title="Lessons cannot be shown" error={error} /> : lessons && <Table rows={lessons} onOpen={onOpen} />}
+      {error ? <ErrorState title="Lessons unavailable" error={error} /> : lessons && <Table rows={lessons} onOpen={onOpen} />}
     </Panel>
   );
 }

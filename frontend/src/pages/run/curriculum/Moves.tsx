@@ -27,22 +27,22 @@ function Move({ row, onOpen }: { row: LessonChange; onOpen: (name: string) => vo
 
 type Props = { run: string; revision: number; onOpen: (name: string) => void };
 
-/** What unlocked, graduated, fell back or was steered by hand, newest first, each with why. */
+/** Lesson transitions with their reasons, newest first: unlocked, graduated, regressed, steered. */
 export function Moves({ run, revision, onOpen }: Props) {
   const { data, error } = useQuery(lessonMovesQuery(run, revision));
   if (!data && !error) return null;
   return (
     <Panel
-      title="What moved, and why"
-      note={`newest first${data && data.length >= MOVES_SHOWN ? `, the last ${MOVES_SHOWN}` : ""}`}
+      title="Transitions"
+      note={`newest first${data && data.length >= MOVES_SHOWN ? `, last ${MOVES_SHOWN}` : ""}`}
       className="span-12"
     >
       {error ? (
-        <ErrorState title="What moved cannot be shown" error={error} />
+        <ErrorState title="Transitions unavailable" error={error} />
       ) : data.length === 0 ? (
-        <p className="faint">No lesson has moved yet. Each move will stand here with its reason.</p>
+        <p className="faint">No transitions yet. Each transition is listed with its reason.</p>
       ) : (
-        <ol className="lesson-history" aria-label="Moves, newest first">
+        <ol className="lesson-history" aria-label="Transitions, newest first">
           {data.map((row) => (
             <Move key={row.id} row={row} onOpen={onOpen} />
           ))}

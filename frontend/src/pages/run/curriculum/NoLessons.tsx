@@ -6,7 +6,7 @@ import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
 import { trainerCommand } from "@/pages/run/words";
 
-/** Why there is nothing about lessons: this run has none, or has not begun with them. */
+/** Why no lessons are shown: the run has none, or has not started. */
 export function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }) {
   if (run.kind !== "language") {
     return (
@@ -15,11 +15,11 @@ export function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }
           title="This run has no lessons"
           action={
             <Button component={PlaceLink} to="/runs/new?preset=curriculum" variant="default">
-              Launch one that has
+              Launch a run with lessons
             </Button>
           }
         >
-          Only language runs are taught lesson by lesson; this is {run.kind === "outside" ? "an outside" : "a fleet"} run.
+          Only language runs have lessons; this is {run.kind === "outside" ? "an outside" : "a fleet"} run.
         </EmptyState>
       </Panel>
     );
@@ -32,12 +32,8 @@ export function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }
     );
   return (
     <Panel title="Lessons" className="span-12">
-      <EmptyState
-        title="Its lessons have not begun"
-        command={trainerCommand(run, location.origin)}
-        needs={{ scope: "trainer", run: run.name }}
-      >
-        They are counted from the first start on, and evaluated from the first version that a trainer publishes.
+      <EmptyState title="Lessons not started" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        Sampling is tracked from the first start, evaluations from the first published version.
       </EmptyState>
     </Panel>
   );

@@ -9,15 +9,15 @@ import { count } from "@/format";
 import { linedOf, type ProgressLine, progressColumns } from "@/pages/run/curriculum/progress";
 
 const CHART_HEIGHT = 200;
-const WAITING = "Nothing was sampled yet. The lines begin with the first version.";
+const WAITING = "No samples yet. Data starts with the first version.";
 
 function styled(lines: ProgressLine[], pick: "share" | "success"): Line[] {
   return lines.map((line, i) => ({ label: line.lesson, values: line[pick], role: (i + 1) as Line["role"], dashed: i % 2 === 1 }));
 }
 
-/** What the figures are of: how wide a point is, how far back they go, and whether lessons are missing. */
+/** The scope of the figures: bucket width, window, and omitted lessons. */
 function scopeOf({ bucket, epoch, outcomes, is_whole, results }: LessonProgress, lines: number): string {
-  const points = bucket > 1 ? `${count(bucket)} versions a point` : "by version";
+  const points = bucket > 1 ? `${count(bucket)} versions per point` : "by version";
   const parts = [points, epoch > 1 ? `epoch ${epoch}` : "", is_whole ? "" : `newest ${count(outcomes)} tasks`];
   const left = lines < results.length ? `${lines} of ${count(results.length)} lessons` : "";
   return [...parts, left].filter(Boolean).join(", ");
@@ -25,7 +25,7 @@ function scopeOf({ bucket, epoch, outcomes, is_whole, results }: LessonProgress,
 
 type Props = { run: string; revision: number; lessons: LessonRow[]; opened: string | undefined };
 
-/** How much of each lesson was sampled, and how much of that succeeded, version by version. */
+/** Sample share and success of each lesson, by version. */
 export function ProgressCharts({ run, revision, lessons, opened }: Props) {
   const { data, error } = useQuery(lessonProgressQuery(run, revision));
   const { x, lines } = useMemo(
@@ -35,7 +35,7 @@ export function ProgressCharts({ run, revision, lessons, opened }: Props) {
   if (error) {
     return (
       <Panel title="Training" className="span-12">
-        <ErrorState title="What was sampled cannot be shown" error={error} />
+        <ErrorState title="Training progress unavailable" error={error} />
       </Panel>
     );
   }
@@ -43,10 +43,10 @@ export function ProgressCharts({ run, revision, lessons, opened }: Props) {
   const common = { x, isTime: false, xLabel: "version", height: CHART_HEIGHT, floor: 0, sync: "lessons", empty: WAITING };
   return (
     <>
-      <Panel title="Share of what is sampled" note={`% of episodes, ${scope}`} className="span-6">
-        <Chart {...common} name="Share of each lesson of what is sampled, in percent" lines={styled(lines, "share")} />
+      <Panel title="Share of samples" note={`% of episodes, ${scope}`} className="span-6">
+        <Chart {...common} name="Share of samples by lesson, in percent" lines={styled(lines, "share")} />
       </Panel>
-      <Panel title="Success in training" note={`% of the lesson's episodes, ${scope}`} className="span-6">
+      <Panel title="Training success" note={`% of the lesson's episodes, ${scope}`} className="span-6">
         <Chart {...common} name="Success of each lesson in training, in percent" lines={styled(lines, "success")} />
       </Panel>
     </>

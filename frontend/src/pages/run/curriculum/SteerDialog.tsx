@@ -5,17 +5,17 @@ import type { LessonRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { effectOf, type Hold } from "@/pages/run/curriculum/steering";
 
-const KEPT_IN = "Kept with your name in the lesson's history and the run's events.";
-const REFUSED = "The lesson stays as it is";
+const KEPT_IN = "Recorded with your name in the lesson's history and the run's events.";
+const REFUSED = "Lesson not changed";
 const CHOICES: [Hold, string, string][] = [
-  ["", "The curriculum decides", "It unlocks, graduates and comes back by its rules."],
-  ["locked", "Hold it locked", "It is not sampled, whatever its rule says."],
-  ["active", "Hold it unlocked", "It is sampled and does not graduate, whatever its rule says."],
+  ["", "Automatic", "The curriculum unlocks, graduates and regresses the lesson by its rules."],
+  ["locked", "Locked", "Never sampled, regardless of its rules."],
+  ["active", "Unlocked", "Sampled and never graduated, regardless of its rules."],
 ];
 
 type Props = { run: string; lesson: LessonRow; onClose: () => void };
 
-/** Overrule the curriculum about one lesson, with a reason; what that does is written out first. */
+/** Override the curriculum for one lesson, with a reason; shows the effect first. */
 export function SteerDialog({ run, lesson, onClose }: Props) {
   const [hold, setHold] = useState<Hold>(lesson.hold);
   const [factor, setFactor] = useState<number | string>(lesson.weight_factor);
@@ -27,13 +27,13 @@ export function SteerDialog({ run, lesson, onClose }: Props) {
       title={`Steer ${lesson.name}`}
       asking={steer}
       refused={REFUSED}
-      submit="Steer it"
+      submit="Steer"
       keptIn={KEPT_IN}
       isReady={isNew}
       onSubmit={(reason) => wanted && steer.mutate({ lesson: lesson.name, ...wanted, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      <Radio.Group label="Where it stands" value={hold || "ruled"} onChange={(value) => setHold(value === "ruled" ? "" : (value as Hold))}>
+      <Radio.Group label="State" value={hold || "ruled"} onChange={(value) => setHold(value === "ruled" ? "" : (value as Hold))}>
         <Stack gap="xs" mt="xs">
           {CHOICES.map(([value, label, description]) => (
             <Radio key={value} value={value || "ruled"} label={label} description={description} />
@@ -42,8 +42,8 @@ export function SteerDialog({ run, lesson, onClose }: Props) {
       </Radio.Group>
       <NumberInput
         mt="md"
-        label="Times as often"
-        description="As the curriculum draws it, beside the others. 1: as often as it says."
+        label="Weight factor"
+        description="Multiplies the curriculum's weight of this lesson; 1 leaves it unchanged."
         value={factor}
         min={0.01}
         max={100}
@@ -52,27 +52,28 @@ export function SteerDialog({ run, lesson, onClose }: Props) {
         onChange={setFactor}
       />
       <p className="soft" role="status">
-        {wanted ? effectOf(lesson, wanted) : "Write a number from 0.01 to 100."}
+        {wanted ? effectOf(lesson, wanted) : "Enter a number from 0.01 to 100."}
       </p>
     </ReasonDialog>
   );
 }
 
-/** Let the curriculum decide about a lesson again. */
+/** End the manual override of a lesson. */
 export function GiveBackDialog({ run, lesson, onClose }: Props) {
   const steer = useSteerLesson(run);
   return (
     <ReasonDialog
-      title={`Give ${lesson.name} back to the curriculum`}
+      title={`Return ${lesson.name} to the curriculum`}
       asking={steer}
       refused={REFUSED}
-      submit="Give it back"
+      submit="Return"
       keptIn={KEPT_IN}
       onSubmit={(reason) => steer.mutate({ lesson: lesson.name, hold: "", weight_factor: 1, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="soft">
-        Its rules hold again from now on. It returns to where the curriculum had it, and is judged at once by what was measured meanwhile.
+        The lesson follows its rules again. It returns to its state before the override and is re-evaluated immediately with the
+        measurements since.
       </p>
     </ReasonDialog>
   );

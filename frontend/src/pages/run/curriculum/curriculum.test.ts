@@ -50,16 +50,16 @@ const curriculum: CurriculumPart = {
   mean_success: 0.5,
 };
 
-test("an interval is drawn inside its bar, whatever the numbers say", () => {
+test("intervals are clamped to the bar", () => {
   expect(barOf({ estimate: 0.5, low: 0.25, high: 0.75 })).toEqual({ left: "25.0%", width: "50.0%", at: "50.0%" });
   expect(barOf({ estimate: 1, low: 0.9, high: 1.2 }).at).toBe("100.0%");
 });
 
-test("an interval is told in words", () => {
+test("intervals are formatted", () => {
   expect(inWords({ estimate: 0.91, low: 0.857, high: 0.95 })).toBe("0.91, between 0.857 and 0.95");
 });
 
-test("a chart shows finished evaluations by version, oldest first", () => {
+test("charts show finished evaluations by version", () => {
   const rows = [
     evaluation(2, { policy_step: 20, figures: figures(0.75) }),
     evaluation(3, { state: "leased", figures: null }),
@@ -69,31 +69,31 @@ test("a chart shows finished evaluations by version, oldest first", () => {
   expect([x, isRound, success, reward]).toEqual([[0, 20], false, [0.5, 0.75], [1, 1.5]]);
 });
 
-test("where versions begin anew, rounds are the axis", () => {
+test("rounds are the axis after a version restart", () => {
   const rows = [evaluation(2, { epoch: 2, policy_step: 7 }), evaluation(1, { policy_step: 40 })];
   expect(evaluationColumns(rows)).toMatchObject({ x: [1, 2], isRound: true });
 });
 
-test("two rounds at one version are one point", () => {
+test("two rounds at one version merge into one point", () => {
   expect(evaluationColumns([evaluation(2, { policy_step: 5 }), evaluation(1, { policy_step: 5 })]).x).toEqual([5]);
 });
 
-test("pass@k rises with k however the keys are sorted", () => {
+test("pass@k is sorted by k", () => {
   expect(passWords({ "16": 0.9, "2": 0.5, "1": 0.3 })).toBe("pass@1 30 %, pass@2 50 %, pass@16 90 %");
 });
 
-test("a sentence sums the lessons up", () => {
-  expect(summaryOf(curriculum)).toBe("3 active, 2 locked · sampling spreads over 2.7");
-  expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 learnt, 2 locked");
-  expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons are learnt");
+test("summarizes the lessons", () => {
+  expect(summaryOf(curriculum)).toBe("3 active, 2 locked · effective number of sampled lessons 2.7");
+  expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 graduated, 2 locked");
+  expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons graduated");
 });
 
-test("a move is told in a word, and one that nobody foresaw as it is", () => {
+test("labels transitions, unknown ones unchanged", () => {
   const move = (source: string, target: string) => moveOf({ source, target } as LessonChange);
   expect([move("locked", "active"), move("active", "graduated"), move("graduated", "active")]).toEqual([
     "unlocked",
     "graduated",
-    "fell back",
+    "regressed",
   ]);
   expect(move("locked", "graduated")).toBe("locked → graduated");
 });

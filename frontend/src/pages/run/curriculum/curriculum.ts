@@ -1,22 +1,22 @@
-/** Turn lessons and their evaluations into what is drawn of them. Pure. */
+/** Chart data of lessons and their evaluations. Pure. */
 
 import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
 import type { Column } from "@/charts/columns";
 import { number, percent } from "@/format";
 
-/** Figures that move with every answer are read anew this often at most. */
+/** Minimum interval between refetches of values that change with every answer. */
 export const LOOK_AT_MOST_EVERY_MS = 1000;
 
 export type Interval = { estimate: number; low: number; high: number };
 
 const part = (value: number): string => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
 
-/** Where a bar from 0 to 1 shows an interval: CSS lengths. */
+/** The position of an interval on a bar from 0 to 1, as CSS lengths. */
 export function barOf({ estimate, low, high }: Interval): { left: string; width: string; at: string } {
   return { left: part(low), width: part(Math.max(0, high - low)), at: part(estimate) };
 }
 
-/** The interval in words: 0.91, between 0.86 and 0.95. */
+/** The interval as text: 0.91, between 0.86 and 0.95. */
 export function inWords({ estimate, low, high }: Interval): string {
   return `${number(estimate)}, between ${number(low)} and ${number(high)}`;
 }
@@ -31,9 +31,9 @@ type EvaluationColumns = {
 };
 
 /**
- * The columns of a lesson's chart, x rising.
+ * The columns of a lesson's chart, with x ascending.
  *
- * Versions are the x axis; where a trainer was restored they begin anew, and rounds take their place.
+ * The x axis shows versions; if a restored trainer restarted its versions, it shows rounds instead.
  */
 export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
   const done = rows.filter(({ figures }) => figures !== null).sort((a, b) => a.round - b.round);
@@ -58,9 +58,9 @@ export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
 type WithMicro = EvaluationColumns & { micro: Column | null };
 
 /**
- * The columns of a lesson's chart with its micro-evaluations as one more, at their versions.
+ * The columns of a lesson's chart with micro-evaluations as an additional line.
  *
- * Of several at one version the newest counts; where rounds are the x axis they have no place.
+ * Of several at one version the newest counts; on an axis of rounds they are omitted.
  */
 export function withMicro(columns: EvaluationColumns, rows: MicroEvaluationRow[]): WithMicro {
   if (columns.isRound || rows.length === 0) return { ...columns, micro: null };
@@ -84,7 +84,7 @@ export function withMicro(columns: EvaluationColumns, rows: MicroEvaluationRow[]
   };
 }
 
-/** pass@k as words, the k rising: pass@1 62 %, pass@4 80 %. */
+/** pass@k as text, with k ascending: pass@1 62 %, pass@4 80 %. */
 export function passWords(passAt: Record<string, number>): string {
   return Object.entries(passAt)
     .map(([k, rate]) => [Number(k), rate] as const)
@@ -93,26 +93,26 @@ export function passWords(passAt: Record<string, number>): string {
     .join(", ");
 }
 
-/** One sentence about all lessons. */
+/** A one-sentence summary of all lessons. */
 export function summaryOf({ locked, active, graduated, effective_lessons, completed_at }: CurriculumPart): string {
-  if (completed_at) return `all ${graduated} lessons are learnt`;
+  if (completed_at) return `all ${graduated} lessons graduated`;
   const states = [
     [active, "active"],
-    [graduated, "learnt"],
+    [graduated, "graduated"],
     [locked, "locked"],
   ] as const;
   const counted = states.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
-  const spread = active > 1 ? ` · sampling spreads over ${number(effective_lessons, 2)}` : "";
+  const spread = active > 1 ? ` · effective number of sampled lessons ${number(effective_lessons, 2)}` : "";
   return counted.join(", ") + spread;
 }
 
 const MOVES: Record<string, string> = {
   "locked active": "unlocked",
   "active graduated": "graduated",
-  "graduated active": "fell back",
+  "graduated active": "regressed",
 };
 
-/** What became of a lesson, in a word. */
+/** The label of a lesson's transition. */
 export function moveOf({ source, target }: Pick<LessonChange, "source" | "target">): string {
   if (source === target) return "steered";
   return MOVES[`${source} ${target}`] ?? `${source} → ${target}`;

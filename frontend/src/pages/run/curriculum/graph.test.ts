@@ -13,19 +13,19 @@ function lesson(name: string, requires: string[] = [], status: LessonRow["status
 const placesOf = (lessons: LessonRow[]) =>
   Object.fromEntries(graphOf(lessons).nodes.map(({ lesson: { name }, layer, row }) => [name, [layer, row]]));
 
-test("a lesson stands one layer behind the last that it requires", () => {
+test("a lesson is one layer after its last prerequisite", () => {
   const lessons = [lesson("a"), lesson("b", ["a"]), lesson("c", ["b"]), lesson("d", ["a", "c"])];
   expect(placesOf(lessons)).toEqual({ a: [0, 0], b: [1, 0], c: [2, 0], d: [3, 0] });
 });
 
-test("chains run straight, and no two lessons share a place", () => {
+test("chains are straight and positions unique", () => {
   const lessons = [lesson("a"), lesson("x"), lesson("b", ["a"]), lesson("y", ["x"]), lesson("both", ["b", "y"]), lesson("y2", ["x"])];
   const places = placesOf(lessons);
   expect(places).toEqual({ a: [0, 0], x: [0, 1], b: [1, 0], y: [1, 1], y2: [1, 2], both: [2, 0] });
   expect(new Set(Object.values(places).map(String)).size).toBe(lessons.length);
 });
 
-test("a requirement is met once what is required is learnt, or the lesson was unlocked all the same", () => {
+test("a prerequisite is met when graduated, or when the lesson is unlocked", () => {
   const lessons = [lesson("a", [], "graduated"), lesson("b", [], "active"), lesson("c", ["a", "b"]), lesson("d", ["b"], "active")];
   const met = graphOf(lessons).edges.map(({ from, to, isMet }) => [from.lesson.name, to.lesson.name, isMet]);
   expect(met).toEqual([
@@ -35,19 +35,19 @@ test("a requirement is met once what is required is learnt, or the lesson was un
   ]);
 });
 
-test("lines begin and end at lessons", () => {
+test("edges start and end at lessons", () => {
   const [edge] = graphOf([lesson("a"), lesson("x"), lesson("b", ["x"])]).edges;
   expect(edge && lineOf(edge)).toBe("M 100 150 C 120 150 120 150 140 150");
 });
 
-test("a line that passes a layer runs between the rows", () => {
+test("edges across layers run between the rows", () => {
   const passing = graphOf([lesson("a"), lesson("b", ["a"]), lesson("c", ["a", "b"])]).edges.find(
     ({ from, to }) => to.layer > from.layer + 1,
   );
   expect(passing && lineOf(passing)).toBe("M 100 50 C 120 50 120 100 140 100 H 240 C 260 100 260 50 280 50");
 });
 
-test("arrow keys go along requirements, and up and down through all", () => {
+test("arrow keys follow prerequisites and rows", () => {
   const graph = graphOf([lesson("a"), lesson("x"), lesson("b", ["a"])]);
   expect(neighbourOf(graph, "a", "ArrowRight")).toBe("b");
   expect(neighbourOf(graph, "b", "ArrowLeft")).toBe("a");
@@ -56,7 +56,7 @@ test("arrow keys go along requirements, and up and down through all", () => {
   expect(neighbourOf(graph, "x", "ArrowRight")).toBe("x");
 });
 
-test("of very many lessons the active ones and what is next to them are drawn, in their order", () => {
+test("large graphs show active lessons and their neighbours in order", () => {
   const lessons = [
     lesson("old", [], "graduated"),
     lesson("before", [], "graduated"),
@@ -68,6 +68,6 @@ test("of very many lessons the active ones and what is next to them are drawn, i
   expect(drawnOf(lessons, 5)).toBe(lessons);
 });
 
-test("what is required and not drawn is no line", () => {
+test("prerequisites that are not drawn have no edge", () => {
   expect(graphOf([lesson("b", ["a"])])).toMatchObject({ edges: [], layers: 1, rows: 1 });
 });

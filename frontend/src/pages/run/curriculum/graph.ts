@@ -1,8 +1,8 @@
-/** Lay lessons out in layers, so that every requirement points from left to right. Pure. */
+/** Layered layout of the lessons, with all edges pointing right. Pure. */
 
 import type { LessonRow } from "@/api/types";
 
-/** Lessons that are drawn side by side; the table has all of them. */
+/** Maximum number of lessons drawn; the table lists all. */
 const MOST_DRAWN = 60;
 
 export type GraphNode = { lesson: LessonRow; layer: number; row: number };
@@ -10,9 +10,9 @@ type GraphEdge = { from: GraphNode; to: GraphNode; isMet: boolean };
 export type LessonGraph = { nodes: GraphNode[]; edges: GraphEdge[]; layers: number; rows: number };
 
 /**
- * The lessons that are drawn: all of them, or the active ones and what stands next to them.
+ * The lessons to draw: all of them, or the active ones and their neighbours.
  *
- * @param lessons None before what it requires.
+ * @param lessons In topological order.
  */
 export function drawnOf(lessons: LessonRow[], atMost = MOST_DRAWN): LessonRow[] {
   if (lessons.length <= atMost) return lessons;
@@ -27,9 +27,9 @@ export function drawnOf(lessons: LessonRow[], atMost = MOST_DRAWN): LessonRow[] 
 }
 
 /**
- * Where each lesson stands: one layer behind the last that it requires, beside what it requires.
+ * The position of each lesson: one layer after its last prerequisite, in a row near its prerequisites.
  *
- * @param lessons None before what it requires; requirements that are not among them are left out.
+ * @param lessons In topological order; prerequisites outside the list are ignored.
  */
 export function graphOf(lessons: LessonRow[]): LessonGraph {
   const placed = new Map<string, GraphNode>();
@@ -55,7 +55,7 @@ function required(lesson: LessonRow, placed: Map<string, GraphNode>): GraphNode[
   return lesson.requires.map((one) => placed.get(one.lesson)).filter((node) => node !== undefined);
 }
 
-/** Give the lessons of one layer rows, each as near to what it requires as there is room. */
+/** Assign rows to the lessons of one layer, as close to their prerequisites as possible. */
 function spread(layer: GraphNode[], placed: Map<string, GraphNode>): void {
   const wanted = new Map(layer.map((node, place) => [node, middle(required(node.lesson, placed)) ?? place]));
   const inOrder = [...layer].sort((a, b) => (wanted.get(a) ?? 0) - (wanted.get(b) ?? 0));
@@ -70,14 +70,14 @@ function middle(nodes: GraphNode[]): number | null {
   return nodes.length > 0 ? nodes.reduce((sum, { row }) => sum + row, 0) / nodes.length : null;
 }
 
-/** A lesson, and the space between two, in units of the drawing: both are as high as wide. */
+/** The size of a node and of the gaps, in drawing units; both are square. */
 export const NODE = 100;
 export const GAP = 40;
 
 /**
- * The line of a requirement, from the right end of one lesson to the left end of another.
+ * The path of an edge, from the right of one node to the left of another.
  *
- * One that passes layers runs between the rows, lest it seem to belong to what it passes.
+ * Edges that span several layers run between the rows, so that they do not touch other nodes.
  */
 export function lineOf({ from, to }: GraphEdge): string {
   const x1 = from.layer * (NODE + GAP) + NODE;
@@ -93,7 +93,7 @@ function curve(x1: number, y1: number, x2: number, y2: number): string {
   return `C ${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
 }
 
-/** Where an arrow key leads from a lesson; itself where there is nothing further. */
+/** The lesson that an arrow key leads to; the lesson itself at the border. */
 export function neighbourOf(graph: LessonGraph, name: string, key: string): string {
   const names = graph.nodes.map(({ lesson }) => lesson.name);
   const at = names.indexOf(name);

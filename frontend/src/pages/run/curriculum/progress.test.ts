@@ -17,7 +17,7 @@ const PROGRESS: LessonProgress = {
 const lesson = (name: string, status: LessonRow["status"]) => ({ name, status }) as LessonRow;
 const LESSONS = [lesson("a", "graduated"), lesson("b", "active"), lesson("c", "graduated"), lesson("never", "locked")];
 
-test("shares are of everything that was sampled, also of lessons without a line", () => {
+test("shares include lessons without a line", () => {
   const { x, lines } = progressColumns(PROGRESS, ["a", "b"]);
   expect(x).toEqual([0, 5, 10]);
   expect(lines.map(({ share }) => share)).toEqual([
@@ -26,7 +26,7 @@ test("shares are of everything that was sampled, also of lessons without a line"
   ]);
 });
 
-test("a lesson that was not sampled has no success, which is not the same as none that succeeded", () => {
+test("a lesson without samples has no success rate", () => {
   const [a, b] = progressColumns(PROGRESS, ["a", "b"]).lines;
   expect(a?.success).toEqual([25, 100, null]);
   expect(b?.success).toEqual([null, 50, 0]);
@@ -38,6 +38,6 @@ test("lessons with a line keep their order", () => {
   expect(linedOf(LESSONS, PROGRESS, "c", 2)).toEqual(["b", "c"]);
 });
 
-test("nothing sampled is no line at all", () => {
+test("no samples give no lines", () => {
   expect(progressColumns({ ...PROGRESS, results: [] }, [])).toEqual({ x: [], lines: [] });
 });

@@ -1,18 +1,18 @@
-/** Turn what was sampled of lessons into the lines of two charts. Pure. */
+/** Chart data of the sampling of lessons. Pure. */
 
 import type { LessonProgress, LessonRow } from "@/api/types";
 import type { Column } from "@/charts/columns";
 
-/** Lines that can still be told apart. */
+/** Maximum number of distinguishable lines. */
 const MOST_LINES = 8;
 
 export type ProgressLine = { lesson: string; share: Column; success: Column };
 type ProgressColumns = { x: number[]; lines: ProgressLine[] };
 
 /**
- * The lessons that get a line: the one that is looked at, then active ones, then the most sampled.
+ * The lessons that get a line: the open one, then active ones, then the most sampled.
  *
- * They keep the order of the lessons, so that none changes its colour for another's sake.
+ * They keep the order of the lessons, so that colours stay stable.
  */
 export function linedOf(lessons: LessonRow[], { results }: LessonProgress, opened?: string, atMost = MOST_LINES): string[] {
   const samples = new Map(results.map((line) => [line.lesson, sum(line.samples)]));
@@ -27,7 +27,7 @@ export function linedOf(lessons: LessonRow[], { results }: LessonProgress, opene
   return known.map(({ name }) => name).filter((name) => chosen.has(name));
 }
 
-/** Percent of all samples, and of the lesson's own successes, by version; shares are of all lessons, drawn or not. */
+/** Percentage of all samples, and of the lesson's own successes, by version; shares include lessons that are not drawn. */
 export function progressColumns({ results }: LessonProgress, names: string[]): ProgressColumns {
   const totals = new Map<number, number>();
   for (const line of results) {

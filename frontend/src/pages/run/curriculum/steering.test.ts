@@ -3,49 +3,47 @@ import { appliedWords, effectOf, handWords, isByHand, nameOf, partOf, type Reach
 
 const drawn: Reach = { probability: 0.25, hold: "", weight_factor: 1, status: "active" };
 
-test("a factor takes from the others alike, as the server weighs it", () => {
+test("a factor scales the share as on the server", () => {
   expect(partOf(drawn, { hold: "", weight_factor: 2 })).toBeCloseTo(0.4);
   expect(partOf({ ...drawn, probability: 0.4, weight_factor: 2 }, { hold: "", weight_factor: 1 })).toBeCloseTo(0.25);
 });
 
-test("a lesson that is locked is not drawn, and one that is not drawn has no known part", () => {
+test("a locked lesson has share 0, an unsampled one is unknown", () => {
   expect(partOf(drawn, { hold: "locked", weight_factor: 1 })).toBe(0);
   expect(partOf({ ...drawn, probability: 0, status: "locked" }, { hold: "active", weight_factor: 1 })).toBeNull();
   expect(partOf({ ...drawn, probability: 0, status: "locked", hold: "locked" }, { hold: "", weight_factor: 1 })).toBeNull();
 });
 
-test("holding an active lesson where it is changes nothing about how often it is drawn", () => {
+test("holding an active lesson does not change its share", () => {
   expect(partOf(drawn, { hold: "active", weight_factor: 1 })).toBeCloseTo(0.25);
 });
 
-test("what would happen is said before it is done", () => {
-  expect(effectOf(drawn, { hold: "", weight_factor: 2 })).toBe("40 % of the tasks are of it, from the next one on; now 25 % are.");
-  expect(effectOf(drawn, { hold: "", weight_factor: 1 })).toBe("It stays at 25 % of the tasks.");
-  expect(effectOf(drawn, { hold: "locked", weight_factor: 1 })).toMatch(/^No further task is of it/);
+test("describes the effect of steering", () => {
+  expect(effectOf(drawn, { hold: "", weight_factor: 2 })).toBe("Its share of tasks changes from 25 % to 40 %, from the next task on.");
+  expect(effectOf(drawn, { hold: "", weight_factor: 1 })).toBe("Its share of tasks stays at 25 %.");
+  expect(effectOf(drawn, { hold: "locked", weight_factor: 1 })).toMatch(/^No new tasks sample it/);
 });
 
-test("what a person has done is told in words", () => {
+test("describes an override", () => {
   expect(handWords({ hold: "locked", weight_factor: 1 })).toBe("held locked");
-  expect(handWords({ hold: "active", weight_factor: 0.5 })).toBe("held unlocked, drawn × 0.5");
+  expect(handWords({ hold: "active", weight_factor: 0.5 })).toBe("held unlocked, weight × 0.5");
   expect([isByHand({ hold: "", weight_factor: 1 }), isByHand({ hold: "", weight_factor: 2 })]).toEqual([false, true]);
   expect([nameOf("user:ada"), nameOf("token:7")]).toEqual(["ada", "token:7"]);
 });
 
-test("it counts as applied once every worker has asked since", () => {
+test("is applied once all workers have asked", () => {
   expect(appliedWords({ steered: 0, awaited: [] })).toBe("");
   expect(appliedWords({ steered: 1, awaited: ["w1@2"] })).toBe(
-    "1 lesson is steered by hand; not yet asked since by w1@2: what they have begun is of before.",
+    "1 lesson is steered manually; not yet applied by w1@2, which still finish earlier tasks.",
   );
-  expect(appliedWords({ steered: 2, awaited: [] })).toBe(
-    "2 lessons are steered by hand; every worker has asked since, so all of them sample by it.",
-  );
+  expect(appliedWords({ steered: 2, awaited: [] })).toBe("2 lessons are steered manually; applied by all workers.");
   expect(appliedWords({ steered: 0, awaited: ["a", "b", "c", "d", "e"] })).toMatch(
-    /^The curriculum has its lessons back; not yet asked since by a, b, c, d and 1 more/,
+    /^No lesson is steered manually; not yet applied by a, b, c, d and 1 more/,
   );
 });
 
-test("a run that is over, and those who may only look, are told why", () => {
-  expect(whyNotSteer({ status: "completed" }, true)).toBe("The run is completed: its lessons are history.");
-  expect(whyNotSteer({ status: "running" }, false)).toBe("You may look; this takes an operator.");
+test("explains why steering is disabled", () => {
+  expect(whyNotSteer({ status: "completed" }, true)).toBe("The run is completed: its lessons are read-only.");
+  expect(whyNotSteer({ status: "running" }, false)).toBe("Requires the operator role.");
   expect(whyNotSteer({ status: "paused" }, true)).toBe("");
 });

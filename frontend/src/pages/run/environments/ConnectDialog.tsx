@@ -5,7 +5,7 @@ import { visible } from "@/format";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
 
-/** Count an environment as gone, or as there again, with a reason. */
+/** Disconnect or reconnect an environment, with a reason. */
 export function ConnectDialog({ run, environment, onClose }: Props) {
   const connect = useConnect(run);
   const isThere = environment.connected;
@@ -13,15 +13,15 @@ export function ConnectDialog({ run, environment, onClose }: Props) {
     <ReasonDialog
       title={`${isThere ? "Disconnect" : "Reconnect"} ${visible(environment.wandb_name)}`}
       asking={connect}
-      refused="The environment stays as it is"
+      refused="Environment not changed"
       submit={isThere ? "Disconnect" : "Reconnect"}
       onSubmit={(reason) => connect.mutate({ envId: environment.env_id, connected: !isThere, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="soft">
         {isThere
-          ? "No batch waits for it any more, and its share of the queue goes to the others. What is queued of it is still served; what it pushes later is still taken."
-          : "It has its share and its least part of a batch again, from the next batch on."}
+          ? "Batches no longer wait for it, and the other environments get its share. Its queued groups are still served, and new pushes are still accepted."
+          : "Its share and minimum allocation apply again from the next batch."}
       </p>
     </ReasonDialog>
   );

@@ -8,7 +8,7 @@ import type { EnvironmentView } from "@/pages/run/environments/rows";
 const SHOWN_REASONS = 3;
 const words = (reason: string) => reason.replaceAll("_", " ");
 
-/** What of it was lost and why, the most frequent reasons first; each leads to what was lost by it. */
+/** Dropped items by reason, most frequent first; each links to the dropped items. */
 function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
   if (view.dropped === 0) return <span className="faint">none</span>;
   const more = view.reasons.slice(SHOWN_REASONS);
@@ -26,7 +26,7 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
                 to="/runs/$name/trajectories"
                 params={{ name: run.name }}
                 search={{ ...ofEnvironment(view), reason: [reason] }}
-                aria-label={`What ${view.name} lost as ${words(reason)}`}
+                aria-label={`${words(reason)} drops of ${view.name}`}
               >
                 {words(reason)}
               </Link>
@@ -42,7 +42,7 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
   );
 }
 
-/** Pushes that were not taken at all, and why; what the newest of each kind was told stands behind it. */
+/** Refused pushes by reason, with the latest error message of each. */
 function Refusals({ view }: { view: EnvironmentView }) {
   if (view.refused === 0) return null;
   return (
@@ -63,7 +63,7 @@ function Refusals({ view }: { view: EnvironmentView }) {
   );
 }
 
-/** The choice of a list of trajectories that shows this environment only. */
+/** Filter of the trajectory list for this environment. */
 function ofEnvironment(view: EnvironmentView) {
   return { env: [view.environment ? String(view.environment.env_id) : "none"] };
 }
@@ -80,7 +80,7 @@ function Shares({ view }: { view: EnvironmentView }) {
     <>
       <td className="num">{percent(mixing.target)}</td>
       <td className="num">{percent(mixing.realised)}</td>
-      <td className="num" title="Sequences that batches owe it by its share; negative when it got ahead.">
+      <td className="num" title="Sequences that batches owe the environment by its weight; negative if it is ahead.">
         {number(mixing.debt)}
       </td>
     </>
@@ -96,7 +96,9 @@ function State({ environment }: { environment: EnvironmentRow }) {
   return (
     <span
       className={`chip tone-${tone}`}
-      title={environment.muted ? `What it pushes is counted as dropped.${environment.connected ? "" : " It is gone as well."}` : undefined}
+      title={
+        environment.muted ? `Its pushes are counted as dropped.${environment.connected ? "" : " It is also disconnected."}` : undefined
+      }
     >
       <span className="chip-sign" aria-hidden="true">
         {sign}
@@ -113,7 +115,7 @@ function Facts({ environment }: { environment: EnvironmentRow }) {
   return (
     <div className="faint small">
       id {environment.env_id} · groups of {number(environment.group_size)}
-      {environment.max_token_length > 0 && ` · to ${count(environment.max_token_length)} tokens`}
+      {environment.max_token_length > 0 && ` · up to ${count(environment.max_token_length)} tokens`}
       {environment.min_batch_allocation !== null && ` · at least ${percent(environment.min_batch_allocation)}`}
       {environment.spec && <span className="anywhere"> · {visible(environment.spec)}</span>}
     </div>
@@ -131,13 +133,13 @@ function Actions({ view, mayOperate, onAsk }: Props) {
           "connect",
           environment.connected ? "Disconnect" : "Reconnect",
           environment.connected
-            ? "No batch waits for it any more; what it pushes is still taken and served."
-            : "It has its share of the batches again.",
+            ? "Batches no longer wait for it; its pushes are still accepted and served."
+            : "Restores its share of the batches.",
         ],
         [
           "mute",
           environment.muted ? "Unmute" : "Mute",
-          environment.muted ? "What it pushes is served again." : "What it pushes is taken and counted, and never trained on.",
+          environment.muted ? "Serves its pushes again." : "Its pushes are accepted and counted but never used for training.",
         ],
       ]
     : [];
@@ -160,7 +162,7 @@ function Actions({ view, mayOperate, onAsk }: Props) {
   );
 }
 
-/** One environment: how it is, its share, its pace, its losses, and what may be done about it. */
+/** One environment: state, share, rate, losses and actions. */
 export function EnvironmentLine(props: Props) {
   const { run, view, mayOperate, onAsk } = props;
   const { environment } = view;
@@ -181,7 +183,7 @@ export function EnvironmentLine(props: Props) {
           </Link>
         )}
       </td>
-      <td>{environment ? <State environment={environment} /> : <span className="faint">of the fleet</span>}</td>
+      <td>{environment ? <State environment={environment} /> : <span className="faint">from the fleet</span>}</td>
       <td className="num">
         {environment ? (
           <Button
@@ -198,11 +200,7 @@ export function EnvironmentLine(props: Props) {
         )}
       </td>
       <Shares view={view} />
-      <td
-        className="num"
-        data-rate
-        title={view.pushedAt ? "Over the last minute, or less where very much came in" : "Nothing within the last minute"}
-      >
+      <td className="num" data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
         {view.perSecond === null ? (
           "–"
         ) : (

@@ -8,7 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { ConnectDialog } from "@/pages/run/environments/ConnectDialog";
 import { type Ask, EnvironmentLine } from "@/pages/run/environments/EnvironmentLine";
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
@@ -19,33 +19,33 @@ import { environmentCommand, trainerCommand } from "@/pages/run/words";
 
 const DIALOGS = { weight: WeightDialog, connect: ConnectDialog, mute: MuteDialog };
 
-/** Who produces this run's data, what each gets of the batches, and what of it is lost. */
+/** The environments that produce the run's data, with their share of batches and their losses. */
 export function EnvironmentsTab() {
   const { run } = useRun();
   const mayOperate = useMayOperate();
   const [asked, setAsked] = useState<{ what: Ask; environment: EnvironmentRow } | null>(null);
   const keys = ["environments", "mixing", "ledger", "arrivals"].map((key) => [key, run.name]);
-  const refetchInterval = usePartNews(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
-  // Who registers, leaves or is disconnected is told of with the run.
-  usePartNews(`run:${run.name}`, "run", BESIDE_MS, ...keys);
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
+  // Registrations and disconnects arrive with the run part.
+  usePartChangeFeed(`run:${run.name}`, "run", BESIDE_MS, ...keys);
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval });
   const mixing = useQuery({ ...mixingQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const ledger = useQuery({ ...ledgerQuery(run.name), refetchInterval });
   const arrivals = useQuery({ ...arrivalsQuery(run.name), refetchInterval });
   const error = environments.error ?? ledger.error;
-  if (error) return <ErrorState title="The environments cannot be read" error={error} />;
+  if (error) return <ErrorState title="Environments unavailable" error={error} />;
   if (!environments.data || !ledger.data) return <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
   const Dialog = asked && DIALOGS[asked.what];
   return (
-    <Panel title="Environments" note="in the order in which they registered">
+    <Panel title="Environments" note="in order of registration">
       {views.length === 0 ? (
         <EmptyState
-          title="No environment has pushed anything yet"
+          title="No data from environments yet"
           command={run.kind === "outside" ? environmentCommand(run.name, location.origin) : trainerCommand(run, location.origin)}
           needs={{ scope: run.kind === "outside" ? "env" : "trainer", run: run.name }}
         >
-          An Atropos environment registers by itself when its server URL is this run's; a fleet's appear with its first fragment.
+          An Atropos environment registers itself if its server URL is this run's; a fleet's environments appear with their first fragment.
         </EmptyState>
       ) : (
         <div className="table-scroll">
@@ -55,19 +55,19 @@ export function EnvironmentsTab() {
                 <th>Environment</th>
                 <th>Last seen</th>
                 <th className="num">Weight</th>
-                <th className="num">By weight</th>
-                <th className="num">Got</th>
-                <th className="num" title="Sequences that batches owe it by its share; negative when it got ahead">
+                <th className="num">Target share</th>
+                <th className="num">Actual share</th>
+                <th className="num" title="Sequences that batches owe the environment by its weight; negative if it is ahead">
                   Debt
                 </th>
-                <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} a minute`}>
+                <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} per minute`}>
                   Pushed
                 </th>
                 <th className="num">Queued</th>
                 <th className="num">Served</th>
-                <th title="Refused: pushes that were not taken at all">Dropped, refused</th>
+                <th title="Refused: pushes that were rejected entirely">Dropped, refused</th>
                 <th>
-                  <span className="unseen">What may be done</span>
+                  <span className="unseen">Actions</span>
                 </th>
               </tr>
             </thead>

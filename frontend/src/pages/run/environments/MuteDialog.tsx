@@ -1,12 +1,12 @@
 import { useMute } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { visible } from "@/format";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
 
-/** Count what an environment pushes and train on none of it, or hear it again, with a reason. */
+/** Mute or unmute an environment, with a reason. */
 export function MuteDialog({ run, environment, onClose }: Props) {
   const mute = useMute(run);
   const isMuted = environment.muted;
@@ -14,16 +14,16 @@ export function MuteDialog({ run, environment, onClose }: Props) {
     <ReasonDialog
       title={`${isMuted ? "Unmute" : "Mute"} ${visible(environment.wandb_name)}`}
       asking={mute}
-      refused="The environment stays as it is"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Environment not changed"
+      keptIn={RECORDED_IN_EVENTS}
       submit={isMuted ? "Unmute" : "Mute"}
       onSubmit={(reason) => mute.mutate({ envId: environment.env_id, muted: !isMuted, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="soft">
         {isMuted
-          ? "What it pushes from now on is queued and served again. What came in meanwhile stays dropped."
-          : "What it pushes from now on is taken and counted as dropped (muted): its content is not kept, no trainer gets it, and no batch waits for it. It is not told, so it goes on working. What is queued of it already is still served."}
+          ? "New pushes are queued and served again. Groups dropped while muted stay dropped."
+          : "New pushes are accepted and counted as dropped (muted): their content is not stored, no trainer receives it, and no batch waits for it. The environment is not notified and keeps working. Its queued groups are still served."}
       </p>
     </ReasonDialog>
   );

@@ -2,12 +2,12 @@ import { NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useReweigh } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
 
-/** Give an environment another share of the batches, with a reason. */
+/** Set the weight of an environment in batches, with a reason. */
 export function WeightDialog({ run, environment, onClose }: Props) {
   const [weight, setWeight] = useState<number | string>(environment.weight);
   const reweigh = useReweigh(run);
@@ -16,8 +16,8 @@ export function WeightDialog({ run, environment, onClose }: Props) {
     <ReasonDialog
       title={`Weight of ${environment.wandb_name}`}
       asking={reweigh}
-      refused="The weight stays as it is"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Weight not changed"
+      keptIn={RECORDED_IN_EVENTS}
       submit="Change"
       isReady={isReady}
       onSubmit={(reason) =>
@@ -27,7 +27,7 @@ export function WeightDialog({ run, environment, onClose }: Props) {
     >
       <NumberInput
         label="Weight"
-        description="Its share of the batches beside the weights of the others, from the next batch on. 0: only what nothing else fills."
+        description="Its share of batches relative to the other weights, from the next batch on. 0: only used to fill otherwise incomplete batches."
         value={weight}
         min={0}
         max={1e6}

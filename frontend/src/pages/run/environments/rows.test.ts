@@ -18,7 +18,7 @@ const ledger = (fields: Partial<LedgerAnswer["environments"][number]>): LedgerAn
 });
 const math = { env_id: 0, wandb_name: "math_0" } as EnvironmentRow;
 
-it("joins registration, mixing and ledger by the environment's id", () => {
+it("joins registration, mixing and ledger by environment id", () => {
   const mixing = [{ env_id: 0, debt: -3 }] as EnvironmentMixing[];
   const ledgers = [
     ledger({ accepted: 10, queued: 4, served: 4, dropped: { stale_version: 0, poison: 2 } }),
@@ -39,7 +39,7 @@ it("joins registration, mixing and ledger by the environment's id", () => {
     },
   ]);
 });
-it("counts what was refused of an environment, the latest reason first", () => {
+it("counts refusals, latest reason first", () => {
   const at = (minute: number) => `2026-03-01T12:0${minute}:00Z`;
   const refused = {
     missing: { pushes: 7, newest_at: at(1), said: "body.tokens: Field required" },
@@ -49,7 +49,7 @@ it("counts what was refused of an environment, the latest reason first", () => {
   expect([view?.refused, view?.refusals.map(([reason]) => reason)]).toEqual([9, ["queue_full", "missing"]]);
   expect([other?.refused, other?.refusals]).toEqual([0, []]);
 });
-it("knows the environments of fleets by their names, and those that never registered", () => {
+it("includes fleet environments and unregistered ones", () => {
   const ledgers = [
     ledger({ kind: "fragments", env_id: null, environment: "gymnasium:CartPole-v1", accepted: 3 }),
     ledger({ env_id: null, accepted: 1 }),
@@ -60,6 +60,6 @@ it("knows the environments of fleets by their names, and those that never regist
     ]).map(({ name, perSecond }) => [name, perSecond]),
   ).toEqual([
     ["gymnasium:CartPole-v1", 2],
-    ["without an environment", null],
+    ["without environment", null],
   ]);
 });

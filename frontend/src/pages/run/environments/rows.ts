@@ -1,4 +1,4 @@
-/** Put together what is known of each environment of a run. Pure. */
+/** Combine the data of each environment of a run. Pure. */
 
 import type { EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
 
@@ -12,26 +12,26 @@ export type EnvironmentView = {
   accepted: number;
   served: number;
   queued: number;
-  /** Part of everything queued; null when nothing is. */
+  /** Share of all queued items; null if the queue is empty. */
   queueShare: number | null;
   dropped: number;
-  /** Part of what came in that was dropped; null before anything came. */
+  /** Share of pushed items that was dropped; null before the first push. */
   dropShare: number | null;
-  /** Groups or fragments that came in a second, over the last minute; null when none did. */
+  /** Groups or fragments pushed per second, over the last minute; null if none. */
   perSecond: number | null;
-  /** When the newest of those came in. */
+  /** Time of the newest push in that window. */
   pushedAt: string | null;
-  /** Why, the most frequent first. */
+  /** Drop reasons, most frequent first. */
   reasons: [string, number][];
-  /** Pushes that were not taken at all. */
+  /** Pushes that were rejected entirely. */
   refused: number;
-  /** Of these, by reason, the latest first. */
+  /** Rejected pushes by reason, latest first. */
   refusals: [string, Refusals][];
 };
 
 type Ledgers = LedgerAnswer["environments"];
 
-/** One view for each environment that registered, or that fragments name. */
+/** One view for each environment that registered or that fragments name. */
 export function environmentViews(
   environments: EnvironmentRow[],
   mixing: EnvironmentMixing[],
@@ -78,6 +78,6 @@ export function environmentViews(
   const named = ledgers
     .filter(({ kind, env_id }) => kind === "fragments" || env_id === null)
     .filter(({ accepted }) => accepted > 0)
-    .map((ledger) => view(`name:${ledger.environment}`, ledger.environment || "without an environment", ledger));
+    .map((ledger) => view(`name:${ledger.environment}`, ledger.environment || "without environment", ledger));
   return [...registered, ...named];
 }

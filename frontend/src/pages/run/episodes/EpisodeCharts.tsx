@@ -7,11 +7,11 @@ import { Chart } from "@/charts/Chart";
 import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
-import { PAST_ROWS, usePastEpisodes } from "@/live/past";
+import { BACKFILL_ROWS, useEpisodeBackfill } from "@/live/backfill";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
-import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf, namesOf, OWN } from "@/pages/run/overview/curated";
+import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
+import { defaultChartsOf, namesOf, OWN } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import { type Words, wordsOf } from "@/pages/run/words";
@@ -25,14 +25,14 @@ const axesOf = (words: Words): { value: Axis; label: string }[] => [
   { value: "served_steps", label: "Train steps" },
 ];
 const xLabel = (axis: Axis, words: Words): string => ({ time: "time", env_steps: words.works, served_steps: "train step" })[axis];
-const WAITING = "No episode has ended yet. The curve begins with the first one.";
+const WAITING = "No finished episodes yet.";
 
 type EpisodeProps = { columns: EpisodeColumns; axis: Axis; words: Words; run: RunDetail };
 
-/** The same axes as charts of metrics call them, on which marks have their places. */
+/** The axis names of metric charts, which position the annotations. */
 const METRIC_AXES: Record<Axis, MetricAxis> = { time: "time", env_steps: "amount", served_steps: "step" };
 
-/** What all charts of episodes have in common. */
+/** Props shared by all episode charts. */
 const placed = ({ columns, axis, words }: EpisodeProps) => ({
   x: columns.x,
   isTime: axis === "time",
@@ -43,11 +43,11 @@ const placed = ({ columns, axis, words }: EpisodeProps) => ({
 
 function useEpisodeMarks(run: RunDetail, axis: Axis) {
   const marks = useMarks(run, METRIC_AXES[axis]);
-  // Tokens that were handed out, which marks count of other runs, are no env steps.
+  // The annotations' data axis counts tokens, which are not env steps.
   return axis === "env_steps" && run.kind !== "fleet" ? [] : marks;
 }
 
-/** What stands upon a chart of episodes, and the rule that its menu begins: of what the deck measures of the same. */
+/** Annotations of an episode chart, and an alert rule for the equivalent built-in metric. */
 function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
   const valueAt = (index: number | null) => (index === null ? values.findLast((one) => typeof one === "number") : values[index]);
   const { deeds, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
@@ -60,7 +60,7 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
   return (
     <Panel
       title="Return"
-      note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"}
+      note={rows > BACKFILL_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"}
       aside={aside}
       className="span-12"
     >
@@ -68,10 +68,10 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
         name="Return per episode"
         {...placed(props)}
         lines={[
-          { label: "mean of a report", values: columns.mean, role: 1, thin: true },
-          { label: "mean of the last 20 episodes", values: columns.recent, role: 2 },
+          { label: "report mean", values: columns.mean, role: 1, thin: true },
+          { label: "mean of 20 episodes", values: columns.recent, role: 2 },
         ]}
-        band={{ low: columns.min, high: columns.max, label: "least – greatest" }}
+        band={{ low: columns.min, high: columns.max, label: "min – max" }}
         height={268}
         marks={marks}
         deeds={deeds}
@@ -90,7 +90,7 @@ function LengthChart(props: EpisodeProps) {
         name={`Episode length in ${words.length}`}
         {...placed(props)}
         lines={[
-          { label: "longest", values: columns.lengthMax, role: 4, thin: true },
+          { label: "max", values: columns.lengthMax, role: 4, thin: true },
           { label: "mean", values: columns.length, role: 1 },
         ]}
         height={156}
@@ -106,7 +106,7 @@ function LengthChart(props: EpisodeProps) {
 function VersionChart(props: EpisodeProps) {
   const marks = useEpisodeMarks(props.run, props.axis);
   return (
-    <Panel title="Policy version" note="that acted" className="span-4">
+    <Panel title="Policy version" note="used by workers" className="span-4">
       <Chart
         name="Policy version that acted"
         {...placed(props)}
@@ -119,9 +119,9 @@ function VersionChart(props: EpisodeProps) {
   );
 }
 
-/** How fast the whole fleet works, as the deck measured it since the run began. */
+/** Throughput of the fleet since the start of the run. */
 function SpeedChart({ run }: { run: RunDetail }) {
-  const chart = curatedOf(run.kind).find(({ key }) => key === "throughput");
+  const chart = defaultChartsOf(run.kind).find(({ key }) => key === "throughput");
   const [span, setSpan] = useState<Span | null>(null);
   if (!chart) return null;
   const look = {
@@ -132,13 +132,13 @@ function SpeedChart({ run }: { run: RunDetail }) {
     isLive: !isOver(run.status),
     names: namesOf(chart),
   };
-  return <CuratedChart chart={chart} look={look} onZoom={setSpan} />;
+  return <DefaultChartPanel chart={chart} look={look} onZoom={setSpan} />;
 }
 
-/** Episodes as workers report them, each as soon as it ended. */
+/** Episodes as reported by workers, one point each. */
 export function EpisodeCharts() {
   const { run, episodes } = useRun();
-  usePastEpisodes(run.name, `run:${run.name}`);
+  useEpisodeBackfill(run.name, `run:${run.name}`);
   const { x: axis = "time" } = route.useSearch();
   const navigate = route.useNavigate();
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);

@@ -19,7 +19,7 @@ const MODES: Record<TaskEpisodes["mode"], string> = { train: "training", eval: "
 
 type StripProps = { name: string; mean: number; spread: Spread | null; range: Range | null };
 
-/** Half of the episodes in the box, nine in ten on the line, the median as its mark. */
+/** A box plot: box p25–p75, line p5–p95, mark at the median. */
 function Strip({ name, mean, spread, range }: StripProps) {
   const at = (value: number) => (range ? place(value, range) : 50);
   const words = spread
@@ -49,7 +49,7 @@ function Strip({ name, mean, spread, range }: StripProps) {
           </div>
         </Tooltip>
       ) : (
-        <div className="strip-ends tiny faint">none came to an end of its own</div>
+        <div className="strip-ends tiny faint">none finished</div>
       )}
     </div>
   );
@@ -101,7 +101,7 @@ function Task({ task, unit, returns, lengths }: TaskProps) {
   );
 }
 
-/** Training and evaluation of one environment share their scales, so that they can be compared. */
+/** Training and evaluation of one environment share scales, for comparison. */
 function Tasks({ tasks, unit }: { tasks: TaskEpisodes[]; unit: string }) {
   return inOrder(tasks).map((task) => {
     const alike = tasks.filter(({ environment }) => environment === task.environment);
@@ -132,7 +132,7 @@ function Over({ summary }: { summary: EpisodeSummary }) {
           each &&
           environment && (
             <span key={name}>
-              {name}: <b>{number(each.total_return)}</b> with each episode counted once, <b>{number(environment.total_return)}</b> with each
+              {name}: <b>{number(each.total_return)}</b> weighted by episode, <b>{number(environment.total_return)}</b> weighted by
               environment.{" "}
             </span>
           ),
@@ -145,25 +145,25 @@ function Nothing({ run, span }: { run: RunDetail; span: SpanChoice }) {
   const words = SPAN_WORDS[span];
   if (ENDED.has(run.status)) {
     return (
-      <EmptyState title={`No episode ended in the last ${words}`}>
-        The run is {run.status}. The spread and the curves below keep what was.
+      <EmptyState title={`No finished episodes in the last ${words}`}>
+        The run is {run.status}. The charts below show earlier episodes.
       </EmptyState>
     );
   }
   return (
     <EmptyState
-      title={`No episode ended in the last ${words}`}
+      title={`No finished episodes in the last ${words}`}
       command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined}
       needs={{ scope: "trainer", run: run.name }}
     >
       {run.policy_step === -2
-        ? "Episodes begin when a trainer has published its first weights."
-        : "Choose a longer time, or look at the fleet below for what holds it up."}
+        ? "Episodes start once a trainer has published its first weights."
+        : "Choose a longer period, or check the Fleet tab for problems."}
     </EmptyState>
   );
 }
 
-/** What recent episodes came to: how much they earned, how long they were and how they ended. */
+/** Statistics of recent episodes: return, length and outcome. */
 export function EpisodePanel({ run }: { run: RunDetail }) {
   const { span = 300 } = route.useSearch();
   const navigate = route.useNavigate();
@@ -177,22 +177,22 @@ export function EpisodePanel({ run }: { run: RunDetail }) {
       title="Episodes"
       note={
         data?.since
-          ? `that ended since ${clock(data.since)}, the newest ones of the last ${SPAN_WORDS[span]}`
-          : `that ended in the last ${SPAN_WORDS[span]}`
+          ? `finished since ${clock(data.since)}, the newest of the last ${SPAN_WORDS[span]}`
+          : `finished in the last ${SPAN_WORDS[span]}`
       }
       aside={
         <SegmentedControl
           size="xs"
           data={SPANS.map((each) => ({ value: String(each), label: LABELS[each] }))}
           value={String(span)}
-          aria-label="Time to sum up"
+          aria-label="Period"
           onChange={setSpan}
         />
       }
       className="span-12"
     >
       {error && !data ? (
-        <ErrorState title="Episodes cannot be summed up" error={error} />
+        <ErrorState title="Episode statistics unavailable" error={error} />
       ) : !data ? null : data.tasks.length === 0 ? (
         <Nothing run={run} span={span} />
       ) : (

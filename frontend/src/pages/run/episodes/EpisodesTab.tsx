@@ -6,7 +6,7 @@ import { OutliersPanel } from "@/pages/run/episodes/OutliersPanel";
 import { SpreadPanel } from "@/pages/run/episodes/SpreadPanel";
 import { useRun } from "@/pages/run/RunContext";
 
-/** What recent episodes came to and who had them, how all were spread, and each as it ended. */
+/** Statistics, outliers and distribution of episodes, and each episode as it ends. */
 export function EpisodesTab() {
   const { run } = useRun();
   return (

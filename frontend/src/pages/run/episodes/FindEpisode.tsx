@@ -5,7 +5,7 @@ import { fragmentsOf } from "@/pages/run/episodes/heat";
 
 type Props = { run: string; find: EpisodeFind; of: Measure };
 
-/** Opens the fragment where the episode begins, at its first step. */
+/** Link to the fragment that contains the first step of the episode. */
 export function FindEpisode({ run, find, of }: Props) {
   const navigate = useNavigate();
   const search = useMutation({

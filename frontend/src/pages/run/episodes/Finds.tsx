@@ -7,10 +7,10 @@ import { FindEpisode } from "@/pages/run/episodes/FindEpisode";
 
 const WORDS: Record<EpisodeFind["kind"], string> = { highest: "highest return", lowest: "lowest return", longest: "longest", match: "" };
 
-/** `of` is what matches were searched by. */
+/** `of` is the measure that matches were searched by. */
 type Props = { run: RunDetail; finds: EpisodeFind[]; label: string; value: string; of?: Measure };
 
-/** Episodes of a fleet that stand out or match, each with the way to its fragments. */
+/** Outlier or matching episodes of a fleet, with links to their fragments. */
 export function Finds({ run, finds, label, value, of = "return" }: Props) {
   const hasKinds = finds.some(({ kind }) => kind !== "match");
   return (
@@ -18,14 +18,14 @@ export function Finds({ run, finds, label, value, of = "return" }: Props) {
       <table className="table" aria-label={label}>
         <thead>
           <tr>
-            {hasKinds && <th>What</th>}
+            {hasKinds && <th>Type</th>}
             <th className="num">{value}</th>
             <th>Environment</th>
             <th className="num">Worker</th>
             <th className="num">Version</th>
             <th className="num">Ended</th>
             <th>
-              <span className="unseen">Leads to</span>
+              <span className="unseen">Link</span>
             </th>
           </tr>
         </thead>

@@ -7,7 +7,7 @@ const [WIDTH, HEIGHT] = [480, 160];
 
 type Props = { name: string; spread: EpisodeSpread; least: number | undefined; most: number | undefined };
 
-/** A number over the life of a run: the darker, the more of what ended then had it. */
+/** A heat map over the life of a run: darker cells hold more of their column's episodes. */
 export function Heat({ name, spread, least, most }: Props) {
   const { columns } = spread;
   const cells = useMemo(() => cellsOf(columns), [columns]);
@@ -32,7 +32,7 @@ export function Heat({ name, spread, least, most }: Props) {
             y={HEIGHT - (bin + 1) * up}
             width={across}
             height={up}
-            // The faintest cell still stands out from an empty one.
+            // The faintest cell still differs from an empty one.
             fillOpacity={0.15 + 0.85 * part}
             className={isOut(bin) ? "heat-out" : "heat-cell"}
           >

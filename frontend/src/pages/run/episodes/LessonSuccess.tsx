@@ -7,7 +7,7 @@ import { StateChip } from "@/components/StateChip";
 import { count, percent } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 
-/** How often each lesson succeeds, in training and where it was evaluated. */
+/** Success rate of each lesson, in training and in evaluation. */
 export function LessonSuccess({ run }: { run: RunDetail }) {
   const { curriculum } = useRun();
   const { data } = useQuery({ ...lessonsQuery(run.name, curriculum?.revision ?? 0), enabled: run.kind === "language" });
@@ -45,7 +45,7 @@ export function LessonSuccess({ run }: { run: RunDetail }) {
                 <td>
                   <StateChip state={row.status} since={row.changed_at} />
                 </td>
-                <td className="num" title="As the strategy sees it">
+                <td className="num" title="The value that the curriculum strategy uses">
                   {percent(row.success)}
                 </td>
                 <td className="num">{row.evaluation?.figures ? percent(row.evaluation.figures.success.estimate) : "–"}</td>

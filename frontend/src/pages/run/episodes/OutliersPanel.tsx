@@ -16,7 +16,7 @@ import { isOver } from "@/theme/chips";
 const route = getRouteApi("/shell/runs/$name/episodes");
 const SHOWN = 12;
 
-/** Those that are unlike the others first, then by their number. */
+/** Deviating workers first, then by index. */
 function inOrder(workers: EpisodeOutliers["workers"]) {
   return [...workers].sort((a, b) => b.deviations.length - a.deviations.length || a.worker - b.worker);
 }
@@ -27,10 +27,10 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
     <>
       <p className="small soft" role="status">
         {workers.length < 4
-          ? "Fewer than four workers: none can be told from the others."
+          ? "Fewer than four workers: too few to detect outliers."
           : unlike === 0
-            ? `None of ${number(workers.length)} workers is unlike the others.`
-            : `${number(unlike)} of ${number(workers.length)} workers ${unlike === 1 ? "is" : "are"} unlike the others.`}
+            ? `No outliers among ${number(workers.length)} workers.`
+            : `${number(unlike)} of ${number(workers.length)} workers ${unlike === 1 ? "is an outlier" : "are outliers"}.`}
       </p>
       <div className="table-scroll">
         <table className="table" aria-label="Episodes by worker">
@@ -41,7 +41,7 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
               <th className="num">Return</th>
               <th className="num">Length</th>
               <th className="num">Aborted</th>
-              <th>Unlike the others</th>
+              <th>Deviation</th>
             </tr>
           </thead>
           <tbody>
@@ -60,7 +60,7 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
                   <td className="num">{percent(row.aborted_share)}</td>
                   <td>
                     {row.deviations.length === 0 ? (
-                      <span className="faint">no</span>
+                      <span className="faint">none</span>
                     ) : (
                       <span className="held">
                         <span aria-hidden="true">▲ </span>
@@ -75,7 +75,7 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
       </div>
       {workers.length > SHOWN && (
         <p className="faint small">
-          {number(workers.length - SHOWN)} more, of which none is less like the others.{" "}
+          {number(workers.length - SHOWN)} more workers without deviation.{" "}
           <Link to="/runs/$name/fleet" params={{ name: run.name }}>
             All workers
           </Link>
@@ -91,10 +91,10 @@ const ORDERS = [
   ["length", "Longest"],
 ] as const;
 
-/** The groups at one end of the run, each with the way into the viewer. */
+/** The groups at one end of the distribution, with links to the viewer. */
 function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: string }) {
   const { data, error } = useQuery(groupsQuery(run.name, { sort }, undefined, 5));
-  if (error) return <ErrorState title="These groups cannot be listed" error={error} />;
+  if (error) return <ErrorState title="Groups unavailable" error={error} />;
   return (
     <div className="table-scroll">
       <table className="table" aria-label={title}>
@@ -104,7 +104,7 @@ function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: str
             <th className="num">Score</th>
             <th className="num">Tokens</th>
             <th className="num">Version</th>
-            <th className="num">Came in</th>
+            <th className="num">Received</th>
           </tr>
         </thead>
         <tbody>
@@ -134,26 +134,26 @@ function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: str
   );
 }
 
-/** Who is unlike the others lately, and which episodes are the extremes. */
+/** Outlier workers and extreme episodes of the period. */
 export function OutliersPanel({ run }: { run: RunDetail }) {
   const { span = 300 } = route.useSearch();
   const { data, error } = useQuery(episodeOutliersQuery(run.name, span, !isOver(run.status)));
   const isOfFleet = run.kind === "fleet";
   return (
     <>
-      <Panel title="Workers" note="training episodes of the time above" className="span-12">
-        {error && <ErrorState title="Workers cannot be compared" error={error} />}
+      <Panel title="Workers" note="training episodes of the selected period" className="span-12">
+        {error && <ErrorState title="Worker comparison unavailable" error={error} />}
         {!data && !error && <Skeletons heights={[120]} />}
-        {data && data.workers.length === 0 && <p className="faint small">No training episode ended in that time.</p>}
+        {data && data.workers.length === 0 && <p className="faint small">No training episodes finished in this period.</p>}
         {data && data.workers.length > 0 && <Workers run={run} workers={data.workers} />}
       </Panel>
       {isOfFleet ? (
-        <Panel title="Extremes" note="of the time above" className="span-12">
-          {data && data.extremes.length === 0 && <p className="faint small">No episode ended in that time.</p>}
+        <Panel title="Extremes" note="of the selected period" className="span-12">
+          {data && data.extremes.length === 0 && <p className="faint small">No episodes finished in this period.</p>}
           {data && data.extremes.length > 0 && <Finds run={run} finds={data.extremes} label="Extreme episodes" value="Value" />}
         </Panel>
       ) : (
-        <Panel title="Extremes" note="groups of the whole run" className="span-12">
+        <Panel title="Extremes" note="groups of the entire run" className="span-12">
           <div className="extremes">
             {ORDERS.map(([sort, title]) => (
               <Groups key={sort} run={run} sort={sort} title={title} />

@@ -19,11 +19,11 @@ const route = getRouteApi("/shell/runs/$name/episodes");
 const keyOf = ({ mode, task }: EpisodeSpread["tasks"][number]) => `${mode} ${task}`;
 
 function nameOf(run: RunDetail, spread: Pick<EpisodeSpread, "unit" | "of">): string {
-  if (spread.unit === "groups") return spread.of === "return" ? "Mean score of a group" : "Tokens of a group's longest sequence";
-  return spread.of === "return" ? "Return of an episode" : `Length of an episode in ${wordsOf(run.kind).length}`;
+  if (spread.unit === "groups") return spread.of === "return" ? "Mean score per group" : "Tokens of the longest sequence per group";
+  return spread.of === "return" ? "Return per episode" : `Episode length in ${wordsOf(run.kind).length}`;
 }
 
-/** What is in the range that was brushed over: groups as a list of their own, episodes of a fleet by their reports. */
+/** The items in the selected range: groups as a list, fleet episodes by their reports. */
 function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSpread; search: EpisodesSearch }) {
   const { least, most } = search;
   const isBrushed = least !== undefined || most !== undefined;
@@ -33,7 +33,7 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
     ...episodeMatchesQuery(run.name, spread.of, range.least, range.most),
     enabled: isBrushed && isOfFleet,
   });
-  if (!isBrushed) return <p className="faint small">Brush over the bars, or type both ends, to see what lies between.</p>;
+  if (!isBrushed) return <p className="faint small">Drag across the bars, or enter both ends, to list the items in a range.</p>;
   if (!isOfFleet) {
     const lesson = run.kind === "language" ? search.task?.replace(/^\w+ /, "") : undefined;
     return (
@@ -44,14 +44,14 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
           search={groupsBetween(spread.of, least, most, lesson)}
           className="strong"
         >
-          Show the groups from {number(range.least)} to {number(range.most)}
+          Show groups from {number(range.least)} to {number(range.most)}
         </Link>
       </p>
     );
   }
-  if (error) return <ErrorState title="These episodes cannot be found" error={error} />;
+  if (error) return <ErrorState title="Episodes unavailable" error={error} />;
   if (!data) return <Skeletons heights={[80]} />;
-  if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports has such an episode.</p>;
+  if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports matches.</p>;
   return (
     <Finds
       run={run}
@@ -63,7 +63,7 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
   );
 }
 
-/** One line for each environment or lesson; pressing it draws it alone. */
+/** One row per environment or lesson; a click filters the chart. */
 function Tasks({
   spread,
   chosen,
@@ -80,7 +80,7 @@ function Tasks({
         <thead>
           <tr>
             <th>{spread.unit === "groups" ? "Lesson or environment" : "Environment"}</th>
-            <th className="num">Counted</th>
+            <th className="num">Count</th>
             <th className="num">Mean</th>
             <th className="num">p10</th>
             <th className="num">Median</th>
@@ -114,7 +114,7 @@ function Tasks({
   );
 }
 
-/** How returns or lengths are spread over the life of the run, and what lies in a part of them. */
+/** Distribution of returns or lengths over the life of the run, with a selectable range. */
 export function SpreadPanel({ run }: { run: RunDetail }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -126,7 +126,7 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
   const note = data && `${data.is_sampled ? "a sample of " : ""}${number(data.counted)} ${data.unit}`;
   return (
     <Panel
-      title="Spread over time"
+      title="Distribution over time"
       note={note}
       className="span-12"
       aside={
@@ -134,7 +134,7 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
           {data && data.tasks.length > 1 && (
             <NativeSelect
               size="xs"
-              aria-label="Only one environment"
+              aria-label="Filter by environment"
               value={task ?? ""}
               data={[
                 { value: "", label: "all" },
@@ -148,7 +148,7 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
           )}
           <SegmentedControl
             size="xs"
-            aria-label="What is spread"
+            aria-label="Measure"
             data={[
               { value: "return", label: "Return" },
               { value: "length", label: "Length" },
@@ -159,9 +159,9 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
         </>
       }
     >
-      {error && <ErrorState title="The spread cannot be shown" error={error} />}
+      {error && <ErrorState title="Distribution unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[180]} />}
-      {data && data.counted === 0 && <p className="faint small">Nothing has ended yet.</p>}
+      {data && data.counted === 0 && <p className="faint small">No finished episodes yet.</p>}
       {data && data.counted > 0 && (
         <>
           <div className="spread">

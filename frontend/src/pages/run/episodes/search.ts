@@ -1,21 +1,21 @@
-/** What the episodes tab keeps in its address. Pure. */
+/** URL parameters of the episodes tab. Pure. */
 
 import type { Axis } from "@/charts/columns";
 
-/** Seconds that the summary looks back. */
+/** Period of the summary, in seconds. */
 export const SPANS = [60, 300, 3600] as const;
 export type SpanChoice = (typeof SPANS)[number];
 
 export type EpisodesSearch = {
-  /** Absent: five minutes. */
+  /** Defaults to five minutes. */
   span?: SpanChoice;
-  /** Absent: time. */
+  /** Defaults to time. */
   x?: Exclude<Axis, "time">;
-  /** What is spread; absent: the return. */
+  /** The measure of the distribution; defaults to the return. */
   of?: "length";
-  /** The only environment or lesson that is drawn, as `mode task`. */
+  /** The environment or lesson to filter by, as `mode task`. */
   task?: string;
-  /** The part of the spread that was brushed over. */
+  /** The selected range of the distribution. */
   least?: number;
   most?: number;
 };
@@ -25,7 +25,7 @@ function finite(value: unknown): number | undefined {
   return typeof found === "number" && Number.isFinite(found) ? found : undefined;
 }
 
-/** Read an address; what makes no sense is left out, what needs no word too. */
+/** Parse search parameters; invalid values and defaults are dropped. */
 export function episodesSearch(search: Record<string, unknown>): EpisodesSearch {
   const span = SPANS.find((each) => each === Number(search.span));
   const [least, most] = [finite(search.least), finite(search.most)];

@@ -3,18 +3,18 @@ import { useState } from "react";
 import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
 type Props = {
   run: RunDetail;
   lessons: string[];
-  /** The one lesson that it is about, where the button stands beside it. */
+  /** The lesson to evaluate, where the button belongs to one lesson. */
   chosen?: string;
 };
 
-/** The button that has lessons evaluated beside the schedule, or why nothing can be. */
+/** Button that requests an evaluation outside the schedule; disabled with a reason if impossible. */
 export function EvaluateNow({ run, lessons, chosen }: Props) {
   const why = whyNotNow(run, useMayOperate());
   if (!why) return <Asking run={run.name} lessons={lessons} about={chosen} />;
@@ -49,20 +49,20 @@ function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[];
     <ReasonDialog
       title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}
       asking={ask}
-      refused="Nothing is evaluated"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Evaluation not requested"
+      keptIn={RECORDED_IN_EVENTS}
       submit="Evaluate"
       onSubmit={(reason) => ask.mutate({ lessons: chosen, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="soft">
-        The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled,
-        and the schedule stays as it is.
+        The next free worker evaluates the lessons at the current version, before any sampling. Queued evaluations are not duplicated, and
+        the schedule is unchanged.
       </p>
       {!about && (
         <MultiSelect
           label="Lessons"
-          placeholder={chosen.length > 0 ? undefined : "all that are unlocked"}
+          placeholder={chosen.length > 0 ? undefined : "all unlocked lessons"}
           data={lessons}
           value={chosen}
           onChange={setChosen}

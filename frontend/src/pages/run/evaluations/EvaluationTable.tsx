@@ -33,7 +33,7 @@ function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
         </>
       ) : (
         <span className={`${css.mark} tiny ${row.state === "lost" ? "bad" : "soft"}`}>
-          {{ queued: "◌ waits", leased: "◐ under way", lost: "✕ lost", done: "–" }[row.state]}
+          {{ queued: "◌ queued", leased: "◐ running", lost: "✕ lost", done: "–" }[row.state]}
         </span>
       )}
     </button>
@@ -42,7 +42,7 @@ function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
 
 type Props = { matrix: Matrix; lessons: LessonRow[]; onOpen: (lesson: string, evaluation?: string) => void };
 
-/** One row a lesson, one column a version; a cell leads to what was asked and answered. */
+/** One row per lesson, one column per version; each cell links to its prompts and answers. */
 export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
   return (
     <div className="table-scroll" tabIndex={0} role="group" aria-label="Success of each lesson at each version">
@@ -51,7 +51,7 @@ export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
           <tr>
             <th scope="col">Lesson</th>
             <th scope="col" className="num">
-              Learnt at
+              Goal
             </th>
             {matrix.columns.map(({ key, epoch, step }) => (
               <th key={key} scope="col" className={`num ${css.cell}`}>
@@ -68,7 +68,7 @@ export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
                   {lesson.name}
                 </button>{" "}
                 <StateChip state={lesson.status} />
-                {lesson.has_regressed && <div className="small held">worse than when it graduated</div>}
+                {lesson.has_regressed && <div className="small held">below its graduation result</div>}
               </td>
               <td className="num soft">{percent(lesson.stop_success)}</td>
               {matrix.columns.map(({ key }) => {

@@ -23,11 +23,11 @@ import { trainerCommand } from "@/pages/run/words";
 const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
 
 function noteOf(rows: EvaluationRow[], { evaluations_open: open }: CurriculumPart): string {
-  const waiting = open > 0 ? `, ${open} to come` : "";
-  return `with intervals, newest ${COLUMNS} versions; marked where chance does not explain a change${rows.length > 0 ? waiting : ""}`;
+  const waiting = open > 0 ? `, ${open} pending` : "";
+  return `with intervals, newest ${COLUMNS} versions; significant changes are marked${rows.length > 0 ? waiting : ""}`;
 }
 
-/** The evaluations of the run that this one is compared with, and what must be known of it. */
+/** The baseline run's evaluations and configuration. */
 function useBaseline(run: RunDetail, name: string | undefined) {
   const chosen = useQuery({ ...runQuery(name ?? ""), enabled: name !== undefined });
   const rows = useQuery({ ...allEvaluationsQuery(name ?? "", 0), enabled: name !== undefined });
@@ -43,12 +43,12 @@ function Nothing({ run }: { run: RunDetail }) {
   const isWithout = run.policy_step < 0;
   return (
     <EmptyState
-      title="Nothing was evaluated yet"
+      title="No evaluations yet"
       command={isWithout ? trainerCommand(run, location.origin) : undefined}
       needs={{ scope: "trainer", run: run.name }}
     >
       {isWithout
-        ? "Lessons are evaluated from the first version on, always with the same problems. It comes from the trainer."
+        ? "Lessons are evaluated from the first published version on, always with the same problems."
         : "The next free worker evaluates every unlocked lesson, always with the same problems."}
     </EmptyState>
   );
@@ -77,7 +77,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
       className="span-12"
     >
       {error ? (
-        <ErrorState title="Evaluations cannot be shown" error={error} />
+        <ErrorState title="Evaluations unavailable" error={error} />
       ) : evaluations.data && rows.length === 0 ? (
         <Nothing run={run} />
       ) : (
@@ -90,14 +90,14 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
             onK={(each) => change({ k: each === 1 ? undefined : each })}
             onBaseline={(name) => change({ baseline: name })}
           />
-          {baseline.error && <ErrorState title="The baseline cannot be read" error={baseline.error} />}
+          {baseline.error && <ErrorState title="Baseline unavailable" error={baseline.error} />}
           {search.baseline && (
             <p className="small soft" role="status">
-              Beside {visible(search.baseline)}: difference in percentage points, and its interval; ▲ better, ▼ worse, ≈ chance may explain
-              it.
-              {baseline.others.length > 0 && ` Not compared, because the problems differ: ${baseline.others.join(", ")}.`}{" "}
+              Compared with {visible(search.baseline)}: difference in percentage points with its interval; ▲ better, ▼ worse, ≈ not
+              significant.
+              {baseline.others.length > 0 && ` Not compared because the problems differ: ${baseline.others.join(", ")}.`}{" "}
               <button type="button" className="link-button" onClick={() => change({ baseline: undefined })}>
-                No baseline
+                Remove baseline
               </button>
             </p>
           )}
@@ -123,7 +123,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
   );
 }
 
-/** How well each lesson was done at each version. */
+/** The success of each lesson at each version. */
 export function EvaluationsTab() {
   const { run, curriculum } = useRun();
   return (

@@ -16,7 +16,7 @@ type Props = {
   onBaseline: (run: string) => void;
 };
 
-/** What the cells show, and which run they are compared with. */
+/** Select the metric of the cells and the baseline run. */
 export function MatrixControls({ run, ks, k, baseline, onK, onBaseline }: Props) {
   const [typed, setTyped] = useState("");
   const [asked] = useDebouncedValue(typed.trim() === baseline ? "" : typed.trim(), TYPING_MS);
@@ -27,11 +27,9 @@ export function MatrixControls({ run, ks, k, baseline, onK, onBaseline }: Props)
     <div className={css.controls}>
       <NativeSelect
         size="xs"
-        label="Shows"
+        label="Metric"
         description={
-          isSingle
-            ? "One answer a problem allows pass@1 alone: evaluation.generations asks for more."
-            : "The chance that one of k answers is right."
+          isSingle ? "pass@k for k > 1 requires evaluation.generations > 1." : "Probability that at least one of k answers is correct."
         }
         value={String(k)}
         data={ks.map((each) => ({ value: String(each), label: each === 1 ? "success (pass@1)" : `pass@${each}` }))}
@@ -41,14 +39,14 @@ export function MatrixControls({ run, ks, k, baseline, onK, onBaseline }: Props)
       <Select
         size="xs"
         label="Baseline"
-        description="Another run at the same step, or last before it."
-        placeholder="no other run"
+        description="Another run, at the same step or the last one before it."
+        placeholder="none"
         searchable
         value={baseline ?? null}
         onSearchChange={setTyped}
         data={baseline && !names.includes(baseline) ? [baseline, ...names] : names}
         filter={({ options }) => options}
-        nothingFoundMessage={found.isPending ? "Looking…" : "No other language run is found."}
+        nothingFoundMessage={found.isPending ? "Searching…" : "No matching language runs."}
         onChange={(name) => name && onBaseline(name)}
       />
     </div>

@@ -14,19 +14,19 @@ const row = (lesson: string, step: number, ks: number[], fields: object = {}) =>
     ...fields,
   }) as unknown as EvaluationRow;
 
-test("only a k that every evaluation has answers for can be chosen", () => {
+test("offers only k that all evaluations allow", () => {
   expect(ksOf([row("a", 0, [1, 2, 4, 8]), row("b", 0, [1, 2, 4])])).toEqual([1, 2, 4]);
   expect(ksOf([])).toEqual([1]);
   expect(ksOf([row("a", 0, [1]), row("b", 0, [], { figures: null })])).toEqual([1]);
 });
 
-test("pass@1 is the success rate, others have their own bounds, and where there is none nothing is said", () => {
+test("pass@1 is the success rate; others have their own bounds", () => {
   expect(rateOf(row("a", 0, [1, 2]), 1)).toEqual(around(0.5));
   expect(rateOf(row("a", 0, [1, 2]), 2)?.estimate).toBeCloseTo(0.7);
   expect(rateOf(row("a", 0, [1]), 4)).toBeNull();
 });
 
-test("a difference has the bounds of the published method", () => {
+test("differences match the published method", () => {
   // Newcombe 1998, table II, case a: 56 of 70 against 48 of 80, 95 % two-sided by score intervals.
   const found = differenceOf({ estimate: 0.8, low: 0.6917, high: 0.8769 }, { estimate: 0.6, low: 0.4904, high: 0.7004 });
   expect(found.estimate).toBeCloseTo(0.2);
@@ -34,7 +34,7 @@ test("a difference has the bounds of the published method", () => {
   expect(found.high).toBeCloseTo(0.3339, 3);
 });
 
-test("what chance may explain is neither better nor worse, and never told by colour alone", () => {
+test("insignificant differences are neither better nor worse", () => {
   expect([around(0.2), around(-0.2), around(0.05)].map(verdictOf)).toEqual(["better", "worse", "alike"]);
   expect([around(0.2), around(-0.2), around(0)].map(differenceWords)).toEqual([
     "▲ +20 (+10 to +30)",
@@ -43,7 +43,7 @@ test("what chance may explain is neither better nor worse, and never told by col
   ]);
 });
 
-test("a version is compared with what the baseline was at that step, or last before it", () => {
+test("versions are compared with the baseline at or before their step", () => {
   const rows = [row("a", 0, [1]), row("a", 10, [1]), row("a", 20, [1]), row("b", 5, [1]), row("a", 15, [1], { figures: null })];
   expect(baselineOf(rows, "a", 15)?.policy_step).toBe(10);
   expect(baselineOf(rows, "a", 99)?.policy_step).toBe(20);
@@ -51,7 +51,7 @@ test("a version is compared with what the baseline was at that step, or last bef
   expect(baselineOf(rows, "c", 4)).toBeNull();
 });
 
-test("lessons that only share a name are told apart", () => {
+test("lessons with different problems are not compared", () => {
   const config = (length: number) =>
     ({ language: { lessons: { a: { spec: "task:reverse", kwargs: { length } }, b: { spec: "task:sort" } } } }) as never;
   expect(otherProblems(config(2), config(2))).toEqual([]);

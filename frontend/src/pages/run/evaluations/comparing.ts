@@ -1,21 +1,21 @@
-/** Compare success rates with those of another run, and choose k of pass@k. Pure. */
+/** Compare success rates with another run's, and list the k of pass@k. Pure. */
 
 import type { EvaluationRow, RunDetail } from "@/api/types";
 import type { Interval } from "@/pages/run/curriculum/curriculum";
 
-/** The k that all answers so far allow, rising; pass@1 is the success rate. */
+/** The values of k that all answers allow, ascending; pass@1 is the success rate. */
 export function ksOf(rows: EvaluationRow[]): number[] {
   const done = rows.filter(({ figures }) => figures !== null).map(({ pass_at }) => Object.keys(pass_at).map(Number));
   const [first = [1], ...others] = done;
   return first.filter((k) => others.every((ks) => ks.includes(k))).sort((a, b) => a - b);
 }
 
-/** The rate of one evaluation: success for k = 1, else pass@k; null before there is one. */
+/** The rate of one evaluation: success for k = 1, else pass@k; null if not finished. */
 export const rateOf = (row: EvaluationRow, k: number): Interval | null =>
   k === 1 ? (row.figures?.success ?? null) : (row.pass_at[String(k)] ?? null);
 
 /**
- * The difference of two rates that were measured apart, with bounds each exceeded with about 5 % chance.
+ * The difference of two independent rates, with approximate 90 % bounds (5 % on each side).
  *
  * Source: R. G. Newcombe, Statistics in Medicine 17 (1998), 873–890, method 10, from the score intervals of both.
  */
@@ -28,10 +28,10 @@ export function differenceOf(now: Interval, base: Interval): Interval {
 
 export type Verdict = "better" | "worse" | "alike";
 
-/** What a difference says once chance is allowed for. */
+/** Whether a difference is significant, and its sign. */
 export const verdictOf = ({ low, high }: Interval): Verdict => (low > 0 ? "better" : high < 0 ? "worse" : "alike");
 
-/** The baseline's evaluation of a lesson that a version is compared with: the last one up to that step, of its newest epoch. */
+/** The baseline's evaluation to compare a version with: the last one up to that step, in its newest epoch. */
 export function baselineOf(rows: EvaluationRow[], lesson: string, step: number): EvaluationRow | null {
   const done = rows.filter((row) => row.lesson === lesson && row.figures !== null);
   const epoch = Math.max(...done.map((row) => row.epoch));
@@ -62,7 +62,7 @@ function lessonsIn(config: Config | undefined): Record<string, Asked> {
   return language?.lessons ?? {};
 }
 
-/** Lessons of the same name that ask other problems: comparing them says nothing. */
+/** Lessons of the same name with different problems, which cannot be compared. */
 export function otherProblems(run: Config, base: Config | undefined): string[] {
   const [mine, theirs] = [lessonsIn(run), lessonsIn(base)];
   const asked = (lesson: Asked | undefined) => JSON.stringify([lesson?.spec, lesson?.kwargs ?? {}]);

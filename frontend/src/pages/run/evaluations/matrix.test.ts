@@ -37,25 +37,25 @@ function evaluation(lesson: string, step: number, success: number | null, fields
   } as EvaluationRow;
 }
 
-test("versions are columns in order, whatever the order of the rows", () => {
+test("versions are ordered columns", () => {
   const { columns, cells } = matrixOf([evaluation("a", 20, 0.8), evaluation("b", 0, 0.1), evaluation("a", 0, 0.5)]);
   expect(columns.map(({ step }) => step)).toEqual([0, 20]);
   expect(cells.get("b")?.has("1.20")).toBe(false);
 });
 
-test("only what chance does not explain is marked as better or worse", () => {
+test("marks only significant changes", () => {
   const { cells } = matrixOf([evaluation("a", 0, 0.5), evaluation("a", 5, 0.56), evaluation("a", 10, 0.9), evaluation("a", 15, 0.6)]);
   expect([...(cells.get("a")?.values() ?? [])].map(({ change }) => change)).toEqual([null, null, "better", "worse"]);
 });
 
-test("a cell says its interval and pass@k, and what is still to come", () => {
+test("describes intervals, pass@k and pending evaluations", () => {
   const { cells } = matrixOf([evaluation("a", 0, 0.5), evaluation("b", 0, null)]);
   const words = (lesson: string) => wordsOfCell(cells.get(lesson)!.get("1.0")!);
   expect(words("a")).toBe("a at version 0: success 0.5, between 0.45 and 0.55 of 64 problems, pass@4 99 %");
-  expect(words("b")).toBe("b at version 0: waits for a worker");
+  expect(words("b")).toBe("b at version 0: waiting for a worker");
 });
 
-test("the newest versions are shown, and an epoch of its own is a column of its own", () => {
+test("shows the newest versions, with separate columns per epoch", () => {
   const many = Array.from({ length: 20 }, (_, at) => evaluation("a", at, 0.5));
   const { columns, epochs } = matrixOf([...many, evaluation("a", 3, 0.5, { epoch: 2, round: 99 })]);
   expect(columns).toHaveLength(COLUMNS);
@@ -63,7 +63,7 @@ test("the newest versions are shown, and an epoch of its own is a column of its 
   expect(epochs).toBe(2);
 });
 
-test("a cell of pass@4 shows its own rate, and a baseline its difference", () => {
+test("shows pass@4 rates and baseline differences", () => {
   const baseline = [evaluation("a", 0, 0.2), evaluation("a", 10, 0.9)];
   const at = (k: number) =>
     matrixOf([evaluation("a", 5, 0.5)], { k, baseline })
@@ -71,7 +71,7 @@ test("a cell of pass@4 shows its own rate, and a baseline its difference", () =>
       .get("1.5")!;
   expect(at(4).rate?.estimate).toBe(0.9);
   expect(at(1).against?.row.policy_step).toBe(0);
-  expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points against the baseline at version 0");
+  expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points compared with the baseline at version 0");
   expect(
     matrixOf([evaluation("b", 5, 0.5)], { k: 1, baseline })
       .cells.get("b")!

@@ -1,39 +1,39 @@
-/** Arrange evaluations as lesson × version. Pure. */
+/** Arrange evaluations as a lesson × version matrix. Pure. */
 
 import type { EvaluationRow } from "@/api/types";
 import { percent } from "@/format";
 import { inWords } from "@/pages/run/curriculum/curriculum";
 import { baselineOf, differenceOf, differenceWords, rateOf } from "@/pages/run/evaluations/comparing";
 
-/** Versions side by side; older ones are reached through a lesson. */
+/** Number of versions shown; older ones are available per lesson. */
 export const COLUMNS = 12;
 
 export type Rate = { estimate: number; low: number; high: number };
 
 export type Cell = {
   row: EvaluationRow;
-  /** What is shown of it: pass@k of the chosen k; null while there is none. */
+  /** The shown rate, pass@k of the selected k; null if there is none. */
   rate: Rate | null;
-  /** Against the baseline's evaluation at that version, or the last before it; null without one. */
+  /** The baseline's evaluation at that version, or the last before it; null without one. */
   against: { row: EvaluationRow; difference: Rate } | null;
-  /** How the success changed against the lesson's evaluation before: only where their intervals exclude each other. */
+  /** Change from the lesson's previous evaluation, if their intervals do not overlap. */
   change: "better" | "worse" | null;
 };
 
 type VersionColumn = { key: string; epoch: number; step: number };
 
 export type Matrix = {
-  /** Versions, the oldest first. */
+  /** Versions, oldest first. */
   columns: VersionColumn[];
-  /** By lesson, then by the key of a column. */
+  /** By lesson, then by column key. */
   cells: Map<string, Map<string, Cell>>;
-  /** Epochs that are shown. */
+  /** Number of shown epochs. */
   epochs: number;
 };
 
 const isOpen = ({ state }: EvaluationRow): boolean => state === "queued" || state === "leased";
 
-/** The version that was evaluated, or is to be. */
+/** The evaluated or scheduled version. */
 function versionOf(row: EvaluationRow): VersionColumn {
   const step = row.state === "done" ? row.policy_step : row.due_step;
   return { key: `${row.epoch}.${step}`, epoch: row.epoch, step };
@@ -53,7 +53,7 @@ function againstOf(row: EvaluationRow, rate: Rate | null, { k, baseline }: Asked
 
 type Asked = { k: number; baseline?: EvaluationRow[] | undefined };
 
-/** Arrange rows, whatever their order; of two evaluations of one version the newer one is shown. */
+/** Arrange rows in any order; of two evaluations of one version, the newer is shown. */
 export function matrixOf(rows: EvaluationRow[], asked: Asked = { k: 1 }): Matrix {
   const inOrder = [...rows].sort((a, b) => a.round - b.round);
   const versions = new Map<string, VersionColumn>();
@@ -73,18 +73,18 @@ export function matrixOf(rows: EvaluationRow[], asked: Asked = { k: 1 }): Matrix
   return { columns, cells, epochs: new Set(columns.map(({ epoch }) => epoch)).size };
 }
 
-/** What a cell says to whoever cannot see it, or wants to know more. */
+/** The tooltip and screen reader text of a cell. */
 export function wordsOfCell({ row, change, against }: Cell): string {
   const at = `${row.lesson} at version ${versionOf(row).step}`;
-  if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waits for a worker" : `under way on ${row.worker}`}`;
+  if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waiting for a worker" : `running on ${row.worker}`}`;
   if (!row.figures) return `${at}: lost after ${row.attempts} attempts: ${row.reason}`;
   const passes = Object.entries(row.figures.pass_at)
     .filter(([k]) => Number(k) > 1)
     .map(([k, rate]) => `, pass@${k} ${percent(rate)}`)
     .join("");
-  const moved = change ? `; ${change} than the evaluation before` : "";
+  const moved = change ? `; ${change} than the previous evaluation` : "";
   const compared = against
-    ? `; ${differenceWords(against.difference)} points against the baseline at version ${against.row.policy_step}`
+    ? `; ${differenceWords(against.difference)} points compared with the baseline at version ${against.row.policy_step}`
     : "";
   return `${at}: success ${inWords(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}${compared}`;
 }

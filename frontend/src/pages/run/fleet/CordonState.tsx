@@ -3,13 +3,13 @@ import { Age } from "@/components/Age";
 import { visible } from "@/format";
 
 const WORDS: Record<Exclude<WorkerRow["cordon"], "" | undefined>, [sign: string, text: string]> = {
-  requested: ["◷", "requested: drain and keep out"],
-  draining: ["◕", "drains, then stays out"],
-  out: ["✓", "kept out"],
-  lifting: ["◷", "requested: let in again"],
+  requested: ["◷", "requested: drain and cordon"],
+  draining: ["◕", "draining, then cordoned"],
+  out: ["✓", "cordoned"],
+  lifting: ["◷", "requested: uncordon"],
 };
 
-/** What was asked for one worker, and how far the fleet is with it. */
+/** The cordon request for one worker, and its progress. */
 export function CordonState({ worker }: { worker: WorkerRow }) {
   if (!worker.cordon) return null;
   const [sign, text] = WORDS[worker.cordon];

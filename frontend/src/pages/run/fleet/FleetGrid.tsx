@@ -14,7 +14,7 @@ type TileProps = {
   onChoose: (index: number) => void;
 };
 
-/** A tile changes only with what it shows: of two thousand, a report repaints a few. */
+/** Tiles render only when their content changes: of 2,000, a report updates a few. */
 const Tile = memo(function Tile({ index, tone, sign, label, isChosen, isStop, onChoose }: TileProps) {
   return (
     <button
@@ -39,7 +39,7 @@ function columnsOf(tiles: HTMLElement[]): number {
   return next === -1 ? tiles.length : next;
 }
 
-/** Where an arrow key leads from the tile at `at`; null for other keys. */
+/** The tile that an arrow key leads to from index `at`; null for other keys. */
 function target(key: string, at: number, tiles: HTMLElement[]): number | null {
   const steps: Record<string, () => number> = {
     ArrowRight: () => at + 1,
@@ -54,7 +54,7 @@ function target(key: string, at: number, tiles: HTMLElement[]): number | null {
 
 type Props = { found: readonly Standing[]; chosen: number | undefined; onChoose: (index: number) => void };
 
-/** Every worker as a tile, the worst first: colour and sign say how it is. */
+/** Every worker as a tile, the worst first, with its health as colour and symbol. */
 export function FleetGrid({ found, chosen, onChoose }: Props) {
   const [stop, setStop] = useState<number | undefined>(chosen);
   const box = useRef<HTMLDivElement>(null);
@@ -72,7 +72,7 @@ export function FleetGrid({ found, chosen, onChoose }: Props) {
   };
   return (
     <>
-      <ul className={css.legend} aria-label="How the workers are">
+      <ul className={css.legend} aria-label="Worker health">
         {tally(found).map(({ word, tone, sign, count }) => (
           <li key={word} className="small">
             <span className={`tone-${tone} ${css.sign}`} aria-hidden="true">
@@ -82,7 +82,7 @@ export function FleetGrid({ found, chosen, onChoose }: Props) {
           </li>
         ))}
       </ul>
-      <div ref={box} className={css.grid} role="group" aria-label="Workers, the worst off first" onKeyDown={move}>
+      <div ref={box} className={css.grid} role="group" aria-label="Workers, worst first" onKeyDown={move}>
         {found.map(({ worker, tone, sign, word, why }) => (
           <Tile
             key={worker.index}

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useResize } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
@@ -16,8 +16,8 @@ function Resize({ name, now, onClose }: ResizeProps) {
     <ReasonDialog
       title={`Workers of ${name}`}
       asking={resize}
-      refused="The fleet stays as it is"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Fleet not resized"
+      keptIn={RECORDED_IN_EVENTS}
       submit="Resize"
       isReady={wanted !== now}
       onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}
@@ -40,7 +40,7 @@ function Resize({ name, now, onClose }: ResizeProps) {
 
 type Props = { run: RunDetail; workers: WorkerRow[] };
 
-/** How many workers are wanted and whether they are there; operators change it while the run goes on. */
+/** Requested and present number of workers; operators can change it during the run. */
 export function FleetSize({ run, workers }: Props) {
   const mayOperate = useMayOperate();
   const [open, setOpen] = useState(false);
@@ -53,9 +53,9 @@ export function FleetSize({ run, workers }: Props) {
           <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
         </span>
       )}
-      <Tooltip label={mayOperate ? "Have more or fewer workers from now on." : TAKES_OPERATOR}>
+      <Tooltip label={mayOperate ? "Change the number of workers." : TAKES_OPERATOR}>
         <Button size="compact-sm" variant="default" disabled={!mayOperate} data-resize onClick={() => setOpen(true)}>
-          {run.num_workers} {run.num_workers === 1 ? "worker" : "workers"} wanted
+          {run.num_workers} {run.num_workers === 1 ? "worker" : "workers"} requested
         </Button>
       </Tooltip>
       {open && <Resize name={run.name} now={run.num_workers} onClose={() => setOpen(false)} />}

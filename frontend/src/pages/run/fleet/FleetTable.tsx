@@ -25,7 +25,7 @@ const route = getRouteApi("/shell/runs/$name/fleet");
 
 const ENDED = new Set(["stopped", "completed", "failed"]);
 
-/** The fleet's own state: its manager's last report proves it. */
+/** The state of the fleet, confirmed by its manager's last report. */
 function FleetChip({ fleet }: { fleet: FleetPart | undefined }) {
   if (!fleet || fleet.observed === "none") return null;
   const allowed = fleet.observed === "starting" ? FLEET_START_SECONDS : WORKER_PROOF_SECONDS;
@@ -40,7 +40,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
   if (run.kind === "outside") {
     return (
       <EmptyState title="No fleet" command={environmentCommand(run.name, location.origin)} needs={{ scope: "env", run: run.name }}>
-        The data of this run comes from environments that run elsewhere. Point an Atropos environment at this address.
+        The data of this run comes from external environments. Connect an Atropos environment to this URL:
       </EmptyState>
     );
   }
@@ -51,20 +51,20 @@ function NoWorkers({ run }: { run: RunDetail }) {
         command={run.allowed_verbs.includes("start") ? deckCommand(`start ${run.name}`) : undefined}
         needs={{ scope: "user", run: run.name }}
       >
-        The run is {run.status}, and its fleet is gone. Its history stays.
+        The run is {run.status}, and its fleet has stopped. Its history remains available.
       </EmptyState>
     );
   }
   return (
     <EmptyState title="No workers yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
-      Workers appear when the fleet has started. They generate once a trainer has published its first weights.
+      Workers appear when the fleet has started. They generate data once a trainer has published its first weights.
     </EmptyState>
   );
 }
 
 type MembersProps = { run: RunDetail; workers: WorkerRow[]; view: FleetView; onLog: (worker: number, slot: number | null) => void };
 
-/** Every worker, as rows or as tiles; of the tiles the chosen one is a row above them. */
+/** Workers as rows or tiles; a selected tile shows its row above the grid. */
 function Members({ run, workers, view, onLog }: MembersProps) {
   const chosen = route.useSearch().worker;
   const navigate = route.useNavigate();
@@ -85,7 +85,7 @@ function Members({ run, workers, view, onLog }: MembersProps) {
         </div>
       ) : (
         <p className={`small soft ${css.hint}`}>
-          {worst ? `Worker ${worst.worker.index} is the worst off: ${worst.why}` : "Nobody is badly off."} A tile opens its worker.
+          {worst ? `Worst: worker ${worst.worker.index}, ${worst.why}` : "All workers are healthy."} Select a tile for details.
         </p>
       )}
       <FleetGrid
@@ -97,7 +97,7 @@ function Members({ run, workers, view, onLog }: MembersProps) {
   );
 }
 
-/** Every worker: alive when, doing what, with which weights. */
+/** All workers: heartbeat, activity and weights version. */
 export function FleetTable({ fleet, run, verdict }: { fleet: FleetPart | undefined; run: RunDetail; verdict: Verdict | undefined }) {
   const workers = fleet?.workers ?? [];
   const [log, setLog] = useState<FleetPlace | null>(null);
@@ -119,7 +119,7 @@ export function FleetTable({ fleet, run, verdict }: { fleet: FleetPart | undefin
             <>
               <SegmentedControl
                 size="xs"
-                aria-label="Workers as"
+                aria-label="View"
                 data={[
                   { value: "table", label: "Table" },
                   { value: "grid", label: "Grid" },
@@ -128,7 +128,7 @@ export function FleetTable({ fleet, run, verdict }: { fleet: FleetPart | undefin
                 onChange={(value) => void navigate({ search: (old) => ({ ...old, view: value as FleetView }), replace: true })}
               />
               <Button size="compact-sm" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
-                Manager's log
+                Manager log
               </Button>
             </>
           )}

@@ -10,13 +10,13 @@ import { frames } from "@/pages/run/logs/logText";
 
 const MOST_FRAMES_PER_SECOND = 30;
 
-/** Text frame by frame: played, or moved through by hand. */
+/** A text recording with playback and a frame slider. */
 function TextFilm({ url, fps }: { url: string; fps: number }) {
   const { data, error } = useQuery({
     queryKey: ["film", url],
     queryFn: async () => {
       const answer = await fetch(url, { credentials: "same-origin" });
-      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      if (!answer.ok) throw new Error(`The server responded with ${answer.status}.`);
       return frames(await answer.text());
     },
     staleTime: Number.POSITIVE_INFINITY,
@@ -33,7 +33,7 @@ function TextFilm({ url, fps }: { url: string; fps: number }) {
   useEffect(() => {
     if (at >= last) setPlays(false);
   }, [at, last]);
-  if (error) return <ErrorState title="The recording cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Recording unavailable" error={error} />;
   return (
     <>
       <pre className="log film-text">{data?.[at] ?? ""}</pre>
@@ -59,7 +59,7 @@ function TextFilm({ url, fps }: { url: string; fps: number }) {
 
 type Props = { run: string; recording: RecordingRow; onClose: () => void };
 
-/** A recorded episode, with what it earned beside it. */
+/** A recorded episode with its return and metadata. */
 export default function RecordingViewer({ run, recording, onClose }: Props) {
   const url = filmUrl(run, recording.id);
   const facts: [string, string][] = [
@@ -68,12 +68,12 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
     ["Ended", recording.outcome],
     ["Policy version", policyStep(recording.policy_step)],
     ["Worker", `${recording.worker ?? "–"}, slot ${recording.slot ?? "–"}`],
-    ["Frames", `${number(recording.frames)}${recording.frames_left_out > 0 ? `, ${number(recording.frames_left_out)} left out` : ""}`],
+    ["Frames", `${number(recording.frames)}${recording.frames_left_out > 0 ? `, ${number(recording.frames_left_out)} omitted` : ""}`],
   ];
   return (
     <Dialog onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`}>
       {recording.media_type === "video/webm" ? (
-        // An environment makes no sound, there is nothing to caption.
+        // The recording has no sound, so it needs no captions.
         <video className="film" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
       ) : (
         <TextFilm url={url} fps={recording.frames_per_second ?? 10} />
@@ -86,7 +86,7 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
           </div>
         ))}
       </dl>
-      {recording.note && <p className="small soft">Text in place of video: {visible(recording.note)}</p>}
+      {recording.note && <p className="small soft">Text only, no video: {visible(recording.note)}</p>}
     </Dialog>
   );
 }

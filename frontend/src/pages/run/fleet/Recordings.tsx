@@ -8,9 +8,9 @@ import { Age } from "@/components/Age";
 import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
@@ -30,15 +30,15 @@ function Ask({ run, workers, onClose }: AskProps) {
     <ReasonDialog
       title={`Record episodes of ${run.name}`}
       asking={ask}
-      refused="Nothing is recorded"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Recording not requested"
+      keptIn={RECORDED_IN_EVENTS}
       submit="Record"
       onSubmit={(reason) =>
         ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })
       }
       onClose={onClose}
     >
-      <p className="soft">A slot films the next episodes that begin in it. It costs the other slots nothing.</p>
+      <p className="soft">A slot records the next episodes that start in it. Other slots are not affected.</p>
       <Group grow align="flex-end">
         <Select
           label="Worker"
@@ -92,9 +92,9 @@ function Line({ row, onOpen }: { row: RecordingRow; onOpen: () => void }) {
   );
 }
 
-const HEADS = ["State", "Worker", "Return", "Env steps", "Policy version", "Size", "Asked for", ""];
+const HEADS = ["State", "Worker", "Return", "Env steps", "Policy version", "Size", "Requested", ""];
 
-/** Episodes that somebody asked to see. */
+/** Requested recordings of episodes. */
 export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
   const { data: rows, error } = useQuery(recordingsQuery(run.name));
   const [openId, setOpenId] = useState<string | null>(null);
@@ -106,10 +106,10 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
   return (
     <Panel
       title="Recordings"
-      note="the next episode of a slot, as video where it can be drawn"
+      note="the next episodes of a slot, as video if the environment renders frames"
       aside={
         canFilm && (
-          <Tooltip label={mayOperate ? "Film the next episodes of a slot." : TAKES_OPERATOR}>
+          <Tooltip label={mayOperate ? "Record the next episodes of a slot." : TAKES_OPERATOR}>
             <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>
               Record
             </Button>
@@ -119,7 +119,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       className="span-12"
     >
       {error ? (
-        <ErrorState title="Recordings cannot be shown" error={error} />
+        <ErrorState title="Recordings unavailable" error={error} />
       ) : rows && rows.length > 0 ? (
         <div className="table-scroll" tabIndex={0} role="group" aria-label="Recordings, newest first">
           <table className="table">
@@ -141,12 +141,12 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
         </div>
       ) : (
         <EmptyState
-          title="Nothing recorded yet"
+          title="No recordings yet"
           command={canFilm ? deckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
           needs={{ scope: "user", run: run.name }}
         >
           {canFilm && mayOperate
-            ? "Record has a slot film its next episode. It costs the other slots nothing."
+            ? "Record captures the next episode of a slot. Other slots are not affected."
             : "Operators can record episodes while the fleet runs."}
         </EmptyState>
       )}

@@ -10,16 +10,16 @@ import { deckCommand } from "@/components/commandToken";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { utc, visible } from "@/format";
 import css from "./stacks.module.css";
 
 const STATES: Record<Exclude<WorkerStacks["state"], "never">, [sign: string, text: string]> = {
-  requested: ["◷", "requested: the worker has not answered yet"],
+  requested: ["◷", "requested: waiting for the worker"],
   answered: ["✓", "answered"],
   timeout: [
     "✕",
-    "no answer within 15 s: the worker hangs in native code, or its fleet is not there. Its log may say more; replacing it does not need its answer.",
+    "no response within 15 s: the worker is blocked in native code, or its fleet is down. Check its log; replacing the worker does not require a response.",
   ],
 };
 
@@ -47,7 +47,7 @@ function Status({ found }: { found: WorkerStacks }) {
 
 type Props = { run: string; worker: WorkerRow; onClose: () => void };
 
-/** What the Python threads of a worker are at, taken once when an operator asks. */
+/** Stack traces of a worker's Python threads, captured on request. */
 export default function StacksDrawer({ run, worker, onClose }: Props) {
   const mayOperate = useMayOperate();
   const [reason, setReason] = useState("");
@@ -67,7 +67,7 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           label="Reason"
           size="xs"
           className={css.reason}
-          description={KEPT_IN_EVENTS}
+          description={RECORDED_IN_EVENTS}
           value={reason}
           maxLength={2000}
           onChange={(event) => setReason(event.currentTarget.value)}
@@ -79,7 +79,7 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           disabled={!mayOperate || waits}
           title={mayOperate ? undefined : TAKES_OPERATOR}
         >
-          {waits ? "Asking…" : "Take stacks now"}
+          {waits ? "Capturing…" : "Capture stacks"}
         </Button>
         {data && data.lines.length > 0 && (
           <Button
@@ -94,23 +94,23 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           </Button>
         )}
       </form>
-      {ask.error && <ErrorState title="The worker was not asked" error={ask.error} />}
-      {error && <ErrorState title="Stacks cannot be shown" error={error} />}
+      {ask.error && <ErrorState title="Stacks not requested" error={ask.error} />}
+      {error && <ErrorState title="Stacks unavailable" error={error} />}
       {data && <Status found={data} />}
       {data?.state === "never" && (
         <EmptyState
-          title="Nobody has asked yet"
+          title="No stacks captured yet"
           command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
           needs={{ scope: "user", run }}
         >
-          Taking stacks has the worker say where each of its Python threads is at that moment. It needs no rights on the node and costs the
-          worker a few milliseconds.
+          Captures the current stack trace of each Python thread of the worker. It requires no access to the node and takes the worker a few
+          milliseconds.
         </EmptyState>
       )}
       {data && data.lines.length > 0 && (
-        <pre className={css.stacks} tabIndex={0} role="group" aria-label="Stacks, thread by thread">
+        <pre className={css.stacks} tabIndex={0} role="group" aria-label="Stacks by thread">
           {data.lines.map((line, at) => (
-            // Lines have no name but their place.
+            // Lines have no key but their index.
             <span key={at} className={line.startsWith("Thread ") ? css.thread : line.startsWith("    ") ? css.source : undefined}>
               {visible(line)}
               {"\n"}

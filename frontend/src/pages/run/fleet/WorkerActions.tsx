@@ -9,7 +9,7 @@ import css from "./fleet.module.css";
 
 const StacksDrawer = lazy(() => import("@/pages/run/fleet/StacksDrawer"));
 
-/** What may be done about one worker. */
+/** Actions on one worker. */
 export function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
   const mayOperate = useMayOperate();
   const [looks, setLooks] = useState(false);
@@ -22,8 +22,8 @@ export function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerR
         <Tooltip
           label={
             mayOperate
-              ? "See what each of its Python threads is at; it goes on meanwhile."
-              : "You may look at stacks that were taken; taking them is for operators."
+              ? "Show the current stack of each Python thread; the worker continues."
+              : "View captured stacks. Capturing requires the operator role."
           }
         >
           <Button size="compact-xs" variant="default" onClick={() => setLooks(true)}>

@@ -6,37 +6,37 @@ import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 
 const KEEP_OUT =
-  "It begins nothing more, finishes and sends what it has begun, and ends. Nobody takes its place: the fleet is one worker smaller until somebody lets it in again. The other workers go on.";
-const LET_IN = "A new worker takes the free place, with the newest weights. One that still drains ends first.";
+  "The worker starts no new work, finishes and sends its current work, and exits. It is not replaced: the fleet has one worker less until it is uncordoned. Other workers continue.";
+const LET_IN = "A new worker starts in its place with the newest weights. If the old worker is still draining, it exits first.";
 
-/** Keep one worker out, or let it in again. */
+/** Drain and cordon one worker, or uncordon it. */
 export function WorkerCordon({ run, worker }: { run: string; worker: WorkerRow }) {
   const mayOperate = useMayOperate();
-  // What the button was pressed for: a report may come between two clicks.
+  // The action of the dialog; a report may change the state meanwhile.
   const [open, setOpen] = useState<"" | "cordon" | "lift">("");
-  // Asked here, because the dialog may be gone before the answer is: the live page is often sooner.
+  // The mutation lives here, as live updates may close the dialog before the response arrives.
   const cordon = useCordonWorker(run);
   const { index, incarnation } = worker;
   const isUp = worker.cordon === "requested" || worker.cordon === "draining" || worker.cordon === "out";
   const isGone = worker.state === "stopped" && !isUp;
   const lifts = open === "lift";
-  const help = isUp ? "Have another worker in its place again." : "Let it finish what it has begun, and keep its place free.";
+  const help = isUp ? "Start a new worker in its place." : "Finish its current work, exit, and keep its place free.";
   return (
     <>
       {!isGone && (
         <Tooltip label={mayOperate ? help : TAKES_OPERATOR}>
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(isUp ? "lift" : "cordon")}>
-            {isUp ? `Let worker ${index} in again` : `Drain worker ${index}`}
+            {isUp ? `Uncordon worker ${index}` : `Drain worker ${index}`}
           </Button>
         </Tooltip>
       )}
       {open && (
         <ReasonDialog
-          title={lifts ? `Let worker ${index} in again` : `Drain worker ${index} and keep it out`}
+          title={lifts ? `Uncordon worker ${index}` : `Drain and cordon worker ${index}`}
           asking={cordon}
-          refused="The worker stays as it is"
-          keptIn="Shown beside the worker and kept in the run's events."
-          submit={lifts ? "Let it in" : "Drain it"}
+          refused="Worker not changed"
+          keptIn="Shown beside the worker and recorded in the run's events."
+          submit={lifts ? "Uncordon" : "Drain"}
           onSubmit={(reason) => cordon.mutate({ worker: index, incarnation, reason, lifts }, { onSuccess: () => setOpen("") })}
           onClose={() => setOpen("")}
         >

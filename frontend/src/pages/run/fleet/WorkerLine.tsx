@@ -41,7 +41,7 @@ function Stages({ stages }: { stages: WorkerRow["stages"] }) {
   const most = Math.max(...named.map(([, timing]) => timing.mean_ms * timing.count), 1e-9);
   return (
     <table className="table stages">
-      <caption>Where its time goes</caption>
+      <caption>Time by stage</caption>
       <thead>
         <tr>
           <th scope="col">Stage</th>
@@ -52,7 +52,7 @@ function Stages({ stages }: { stages: WorkerRow["stages"] }) {
             p95 ms
           </th>
           <th scope="col" className="wide-only">
-            <span className="unseen">Share of the time</span>
+            <span className="unseen">Share of time</span>
           </th>
         </tr>
       </thead>
@@ -74,12 +74,12 @@ function Stages({ stages }: { stages: WorkerRow["stages"] }) {
 
 function superseded(worker: WorkerRow): string {
   const versions = worker.transfers.superseded ?? 0;
-  return versions ? ` ${number(versions)} were overtaken by newer ones.` : "";
+  return versions ? ` ${number(versions)} were superseded before loading.` : "";
 }
 
 function Versions({ worker }: { worker: WorkerRow }) {
   return (
-    <Tooltip label={`Weights this worker was told of, has received, and acts with.${superseded(worker)}`}>
+    <Tooltip label={`Weights versions: announced to, received by and active in this worker.${superseded(worker)}`}>
       <span>
         {policyStep(worker.announced_step)} <span className="faint">›</span> {policyStep(worker.staged_step)}{" "}
         <span className="faint">›</span> <b>{policyStep(worker.active_step)}</b>
@@ -90,7 +90,7 @@ function Versions({ worker }: { worker: WorkerRow }) {
 
 type LineProps = { run: RunDetail; worker: WorkerRow; words: Words; hasGpu: boolean; isChosen: boolean } & Opens;
 
-/** One worker: alive when, doing what, with which weights; opened, its slots and what may be done. */
+/** One worker: heartbeat, activity and weights; expanded, its slots and actions. */
 export function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: LineProps) {
   const [open, setOpen] = useState(isChosen);
   const line = useRef<HTMLTableRowElement>(null);

@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useRestartWorker } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 
 const GONE = new Set(["stopped", "respawning"]);
 
@@ -15,15 +15,15 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
     <ReasonDialog
       title={`Replace worker ${worker.index}`}
       asking={restart}
-      refused="The worker stays"
-      keptIn={KEPT_IN_EVENTS}
-      submit="Replace it"
+      refused="Worker not replaced"
+      keptIn={RECORDED_IN_EVENTS}
+      submit="Replace"
       onSubmit={(reason) => restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p>
-        It ends, and a new one takes its place with the newest weights. What it has cut is sent; steps of fragments that are not full yet
-        are lost and counted. The other workers go on.
+        The worker exits and a new one starts with the newest weights. Finished fragments are sent; steps of incomplete fragments are lost
+        and counted. Other workers continue.
       </p>
     </ReasonDialog>
   );
@@ -31,23 +31,23 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
 
 type Props = { run: string; worker: WorkerRow };
 
-/** Have one worker replaced; says so for as long as it was asked and the old one is still there. */
+/** Replace one worker; shows the pending request while the old worker is present. */
 export function WorkerRestart({ run, worker }: Props) {
   const mayOperate = useMayOperate();
   const [open, setOpen] = useState(false);
-  // Asked here, because the dialog may be gone before the answer is: the live page is often sooner.
+  // The mutation lives here, as live updates may close the dialog before the response arrives.
   const restart = useRestartWorker(run);
   if (worker.is_to_restart) {
     return (
       <p className="small soft" role="status">
-        <span aria-hidden="true">◷</span> another one was asked for; this one is still there
+        <span aria-hidden="true">◷</span> replacement requested; this worker is still running
       </p>
     );
   }
   if (GONE.has(worker.state)) return null;
   return (
     <>
-      <Tooltip label={mayOperate ? "End it, and have a new one in its place." : TAKES_OPERATOR}>
+      <Tooltip label={mayOperate ? "Stop it and start a new worker in its place." : TAKES_OPERATOR}>
         <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(true)}>
           Replace worker {worker.index}
         </Button>

@@ -7,13 +7,13 @@ import { WorkerLine } from "@/pages/run/fleet/WorkerLine";
 import type { Words } from "@/pages/run/words";
 import css from "./fleet.module.css";
 
-/** Rows of a large fleet come in pages: the browser lays out no more than it shows. */
+/** Rows are paginated, so that the browser lays out only those shown. */
 const PAGE = 100;
 
 type Props = {
   run: RunDetail;
   workers: WorkerRow[];
-  /** Shown first, with why; null where nobody stands out. */
+  /** Shown first, with the reason; null if none stands out. */
   worst: Standing | null;
   words: Words;
   chosen: number | undefined;
@@ -24,13 +24,13 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
   const heads: [text: string, title?: string][] = [
     ["pid"],
     [`${words.work}/s`],
-    ["Weights: told › staged › active"],
-    ["To send", `${words.parcels} waiting to be sent`],
+    ["Weights: announced › staged › active"],
+    ["Unsent", `${words.parcels} waiting to be sent`],
     ["Restarts"],
-    ["CPU", "Of one core, env processes included"],
-    ["Memory", "Resident, env processes included"],
+    ["CPU", "Of one core, including env processes"],
+    ["Memory", "Resident, including env processes"],
   ];
-  if (hasGpu) heads.push(["GPU", "Of the worker's device, whoever uses it"]);
+  if (hasGpu) heads.push(["GPU", "Utilization of the worker's device, including other users"]);
   return (
     <thead>
       <tr>
@@ -52,7 +52,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
   );
 }
 
-/** Workers as rows: the worst off on top, the others by their number. */
+/** Workers as rows: the worst first, then by index. */
 export function WorkersTable({ run, workers, worst, words, chosen, onLog }: Props) {
   const [most, setMost] = useState(PAGE);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
@@ -82,11 +82,11 @@ export function WorkersTable({ run, workers, worst, words, chosen, onLog }: Prop
                   <span className={`tone-${worst.tone} ${css.sign}`} aria-hidden="true">
                     {worst.sign}
                   </span>{" "}
-                  <b>Worker {worst.worker.index} is the worst off:</b> <span className="anywhere">{visible(worst.why)}</span>
+                  <b>Worker {worst.worker.index} is the worst:</b> <span className="anywhere">{visible(worst.why)}</span>
                 </td>
               </tr>
             )}
-            {/* One list: a worker that becomes the worst off stays open where it was opened. */}
+            {/* One list: a row keeps its expanded state when it becomes the worst. */}
             {(worst ? [worst.worker, ...shown] : shown).map(line)}
           </tbody>
         </table>

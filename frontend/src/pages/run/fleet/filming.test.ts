@@ -9,18 +9,18 @@ const workers = [
 ];
 const values = (choices: { value: string }[]) => choices.map(({ value }) => value);
 
-describe("what may be filmed", () => {
-  it("is any worker, or one that has not left", () => {
+describe("recording choices", () => {
+  it("list any worker and running workers", () => {
     expect(values(workerChoices(workers))).toEqual(["any", "0"]);
   });
 
-  it("is any slot, or one of the chosen worker", () => {
+  it("list any slot and slots of the chosen worker", () => {
     expect(values(slotChoices(workers, 0))).toEqual(["any", "0", "1"]);
     expect(values(slotChoices(workers, null))).toEqual(["any"]);
     expect(values(slotChoices(workers, 9))).toEqual(["any"]);
   });
 
-  it("goes over the wire as numbers, and as null for any", () => {
+  it("are numbers, or null for any", () => {
     expect([choice("any"), choice("0"), choice("12")]).toEqual([null, 0, 12]);
   });
 });

@@ -22,24 +22,24 @@ const worker = (index: number, given: Partial<WorkerRow> = {}): WorkerRow =>
   }) as WorkerRow;
 const word = (given: Partial<WorkerRow>, now = NOW) => healthOf(worker(0, given), { now, median: 100 }).word;
 
-describe("how a worker is", () => {
-  it("is well when there is nothing to say", () => {
+describe("worker health", () => {
+  it("is well without problems", () => {
     expect(healthOf(worker(0), { now: NOW, median: 100 })).toMatchObject({ word: "well", why: "", badness: 0 });
   });
 
-  it("is not claimed for longer than its heartbeat proves it", () => {
+  it("expires with the heartbeat", () => {
     expect(word({}, NOW + 4_000)).toBe("well");
-    expect(word({}, NOW + 60_000)).toBe("not heard of");
+    expect(word({}, NOW + 60_000)).toBe("no heartbeat");
   });
 
-  it("names what is wrong with one that runs", () => {
+  it("names the problem of a running worker", () => {
     expect(word({ slots: [{ state: "failed" }, { state: "stepping" }] as WorkerRow["slots"] })).toBe("slots failed");
-    expect(word({ active_step: 4 })).toBe("weights late");
+    expect(word({ active_step: 4 })).toBe("weights behind");
     expect(word({ env_steps_per_second: 10 })).toBe("slow");
     expect(word({ reason: "waiting for room in the buffer" })).toBe("waiting");
   });
 
-  it("is no fault where an operator keeps it out", () => {
+  it("is no problem for cordoned workers", () => {
     expect(healthOf(worker(0, { state: "stopped", cordon: "out", cordon_reason: "hot" }), { now: NOW, median: 1 })).toMatchObject({
       word: "cordoned",
       why: "hot",
@@ -50,38 +50,38 @@ describe("how a worker is", () => {
 describe("the workers of a fleet", () => {
   const fleet = [worker(0), worker(1, { state: "failed", reason: "no luck" }), worker(2, { active_step: 1 }), worker(3)];
 
-  it("come worst first, then by number", () => {
+  it("are sorted worst first, then by index", () => {
     expect(standings(fleet, NOW).map((one) => one.worker.index)).toEqual([1, 2, 0, 3]);
   });
 
-  it("have a worst one with a reason, or none where nobody stands out", () => {
+  it("have a worst worker with a reason, or none", () => {
     expect(worstOf(standings(fleet, NOW))).toMatchObject({ why: "no luck" });
     expect(worstOf(standings([worker(0), worker(1)], NOW))).toBeNull();
     expect(worstOf(standings([worker(0, { state: "failed" })], NOW))).toBeNull();
   });
 
-  it("keep the one that was pinned while no other is worse", () => {
+  it("keep the pinned worker while none is worse", () => {
     const equals = standings([worker(0, { active_step: 1 }), worker(1, { active_step: 1 }), worker(2)], NOW);
     expect(worstOf(equals, 1)?.worker.index).toBe(1);
     expect(worstOf(standings(fleet, NOW), 2)?.worker.index).toBe(1);
   });
 
-  it("are counted by how they are", () => {
+  it("are counted by health", () => {
     expect(tally(standings(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([
       ["failed", 1],
-      ["weights late", 1],
+      ["weights behind", 1],
       ["well", 2],
     ]);
   });
 
-  it("have a median that those who do not run have no part in", () => {
+  it("have a median of running workers only", () => {
     expect(medianSpeed([worker(0), worker(1, { state: "failed", env_steps_per_second: 0 }), worker(2, { env_steps_per_second: 50 })])).toBe(
       50,
     );
     expect(medianSpeed([])).toBe(0);
   });
 
-  it("are shown as tiles where they are many, unless the address says otherwise", () => {
+  it("are shown as tiles in large fleets by default", () => {
     expect([shownView(undefined, 20), shownView(undefined, 2000), shownView("table", 2000)]).toEqual(["table", "grid", "table"]);
   });
 });

@@ -1,4 +1,4 @@
-/** How well each worker is, and which is the worst off, with why. Pure. */
+/** Health of each worker, and the worst worker with its reason. Pure. */
 
 import type { WorkerRow } from "@/api/types";
 import { ageSeconds, duration, number } from "@/format";
@@ -7,11 +7,11 @@ import { honest, lookOf, type Tone, WORKER_PROOF_SECONDS } from "@/theme/chips";
 type Health = {
   tone: Tone;
   sign: string;
-  /** One word for the legend. */
+  /** Label in the legend. */
   word: string;
-  /** A sentence; empty for a worker of which there is nothing to say. */
+  /** A sentence; empty for a healthy worker. */
   why: string;
-  /** Larger is worse; 0 is well. */
+  /** Larger is worse; 0 is healthy. */
   badness: number;
 };
 export type Standing = Health & { worker: WorkerRow };
@@ -20,11 +20,11 @@ type Judged = Pick<
   "state" | "heartbeat_at" | "reason" | "restarts" | "announced_step" | "active_step" | "env_steps_per_second" | "cordon" | "cordon_reason"
 > & { slots: Pick<WorkerRow["slots"][number], "state">[] };
 
-/** A worker that makes less than this part of the median is slow. */
+/** A worker below this fraction of the median is slow. */
 const SLOW = 0.5;
-/** Versions that the active weights may be behind those that were announced. */
+/** Accepted lag of the active weights behind the announced version. */
 const LATE_VERSIONS = 1;
-/** From this badness on a worker is worth being pinned. */
+/** Badness from which a worker is pinned to the top. */
 const PINNED = 10;
 
 function plain(state: string, word: string, why: string, badness: number): Health {
@@ -35,10 +35,10 @@ function plain(state: string, word: string, why: string, badness: number): Healt
 function ofRunning(worker: Judged, median: number): Health {
   const failed = worker.slots.filter(({ state }) => state === "failed").length;
   if (failed > 0)
-    return { tone: "held", sign: "▲", word: "slots failed", why: `${failed} of its ${worker.slots.length} slots failed.`, badness: 60 };
+    return { tone: "held", sign: "▲", word: "slots failed", why: `${failed} of ${worker.slots.length} slots failed.`, badness: 60 };
   const behind = worker.announced_step - worker.active_step;
   if (behind > LATE_VERSIONS) {
-    return { tone: "held", sign: "◴", word: "weights late", why: `It acts with weights that are ${behind} versions behind.`, badness: 40 };
+    return { tone: "held", sign: "◴", word: "weights behind", why: `Its active weights are ${behind} versions behind.`, badness: 40 };
   }
   if (median > 0 && worker.env_steps_per_second < SLOW * median) {
     const part = Math.round((100 * worker.env_steps_per_second) / median);
@@ -46,28 +46,28 @@ function ofRunning(worker: Judged, median: number): Health {
       tone: "held",
       sign: "▽",
       word: "slow",
-      why: `It makes ${number(worker.env_steps_per_second)}/s, ${part} % of the fleet's median.`,
+      why: `Its throughput is ${number(worker.env_steps_per_second)}/s, ${part} % of the fleet's median.`,
       badness: 30,
     };
   }
-  // Every version is late for a moment: that alone puts nobody on top.
-  if (behind > 0) return { tone: "held", sign: "◴", word: "weights late", why: "It acts with the weights before the newest.", badness: 8 };
+  // Every new version causes a brief lag, which alone does not pin a worker.
+  if (behind > 0) return { tone: "held", sign: "◴", word: "weights behind", why: "Its active weights are one version behind.", badness: 8 };
   if (worker.reason) return { tone: "held", sign: "◷", word: "waiting", why: worker.reason, badness: 5 };
   return plain("running", "well", "", 0);
 }
 
-/** How well one worker is, beside the median of env steps per second of those that run. */
+/** The health of one worker, relative to the median throughput of running workers. */
 export function healthOf(worker: Judged, { now, median }: { now: number; median: number }): Health {
-  if (worker.cordon === "out") return plain("cordoned", "cordoned", worker.cordon_reason || "An operator keeps it out.", 3);
+  if (worker.cordon === "out") return plain("cordoned", "cordoned", worker.cordon_reason || "Cordoned by an operator.", 3);
   const age = ageSeconds(worker.heartbeat_at, now);
   const state = honest(worker.state, age, WORKER_PROOF_SECONDS);
   switch (state) {
     case "failed":
-      return plain(state, "failed", worker.reason || "It was given up.", 100);
+      return plain(state, "failed", worker.reason || "Not restarted: too many failures.", 100);
     case "unknown":
-      return plain(state, "not heard of", `Nothing was heard of it for ${duration(age)}.`, 90);
+      return plain(state, "no heartbeat", `No heartbeat for ${duration(age)}.`, 90);
     case "respawning":
-      return plain(state, "respawning", worker.reason || "It died and is being started again.", 80);
+      return plain(state, "respawning", worker.reason || "It died and is being restarted.", 80);
     case "running":
       return ofRunning(worker, median);
     case "starting":
@@ -77,14 +77,14 @@ export function healthOf(worker: Judged, { now, median }: { now: number; median:
   }
 }
 
-/** The median env steps per second of the workers that run; 0 without any. */
+/** Median env steps per second of running workers; 0 without any. */
 export function medianSpeed(workers: readonly Pick<WorkerRow, "state" | "env_steps_per_second">[]): number {
   const speeds = workers.filter(({ state }) => state === "running").map((worker) => worker.env_steps_per_second);
   speeds.sort((one, other) => one - other);
   return speeds[Math.floor((speeds.length - 1) / 2)] ?? 0;
 }
 
-/** Every worker with how it is, the worst first, then by number. */
+/** All workers with their health, worst first, then by index. */
 export function standings(workers: readonly WorkerRow[], now: number): Standing[] {
   const median = medianSpeed(workers);
   return workers
@@ -92,14 +92,14 @@ export function standings(workers: readonly WorkerRow[], now: number): Standing[
     .sort((one, other) => other.badness - one.badness || one.worker.index - other.worker.index);
 }
 
-/** Who is worth being looked at first: of several that are as bad, whoever was before; null where nobody stands out. */
+/** The worst worker; on ties the previous one. Null if none stands out. */
 export function worstOf(found: readonly Standing[], before: number | null = null): Standing | null {
   const [first] = found;
   if (!first || first.badness < PINNED || found.length < 2) return null;
   return found.find(({ worker, badness }) => worker.index === before && badness === first.badness) ?? first;
 }
 
-/** How many workers there are of each word, the worst word first. */
+/** Number of workers per health label, worst label first. */
 export function tally(found: readonly Standing[]): { word: string; tone: Tone; sign: string; count: number }[] {
   const counts = new Map<string, { word: string; tone: Tone; sign: string; count: number }>();
   for (const { word, tone, sign } of found) {

@@ -2,38 +2,38 @@ import { describe, expect, it } from "vitest";
 import { present, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 describe("a new size of the fleet", () => {
-  it("says how many workers start", () => {
+  it("describes an increase", () => {
     expect(whatHappens(2, 3)).toBe("Starts 1 worker.");
     expect(whatHappens(2, 5)).toBe("Starts 3 workers.");
   });
 
-  it("says how many leave, and that they send what they have", () => {
-    expect(whatHappens(3, 1)).toBe("Lets 2 workers send what they have, then ends them.");
+  it("describes a decrease", () => {
+    expect(whatHappens(3, 1)).toBe("2 workers will send pending data and exit.");
   });
 
-  it("says so when nothing changes", () => {
-    expect(whatHappens(2, 2)).toContain("stays as it is");
+  it("describes no change", () => {
+    expect(whatHappens(2, 2)).toContain("is not changed");
   });
 });
 
 const rows = (...states: ("running" | "respawning" | "unknown" | "stopped")[]) => states.map((state) => ({ state }));
 
 describe("the size of a fleet now", () => {
-  it("counts whoever has not left", () => {
+  it("counts present workers", () => {
     expect(present(rows("running", "respawning", "unknown", "stopped"))).toBe(3);
   });
 
-  it("says what was asked for until it is so", () => {
-    expect(sizeArrival(3, rows("running"))).toEqual({ state: "requested", text: "requested: 3 workers; there is 1" });
-    expect(sizeArrival(1, rows("running", "running"))?.text).toBe("requested: 1 worker; there are 2");
+  it("shows the request until applied", () => {
+    expect(sizeArrival(3, rows("running"))).toEqual({ state: "requested", text: "requested: 3 workers; 1 present" });
+    expect(sizeArrival(1, rows("running", "running"))?.text).toBe("requested: 1 worker; 2 present");
     expect(sizeArrival(1, rows("running", "stopped"))?.state).toBe("applied");
   });
 
-  it("counts a seat that an operator keeps free", () => {
+  it("counts cordoned places", () => {
     expect(sizeArrival(2, [{ state: "running" }, { state: "stopped", cordon: "out" }])?.state).toBe("applied");
   });
 
-  it("says nothing of a fleet that is not there yet", () => {
+  it("is null without workers", () => {
     expect(sizeArrival(2, [])).toBeNull();
   });
 });

@@ -1,11 +1,11 @@
-/** How the workers of a fleet are shown: as rows with figures, or as tiles. Pure. */
+/** Views of a fleet: rows with figures, or tiles. Pure. */
 
 export type FleetView = "table" | "grid";
 
-/** From this many workers on rows say less than tiles do. */
+/** Number of workers from which tiles are the default. */
 const TILES_FROM = 200;
 
-/** The view that the address names; without one, what suits the size of the fleet. */
+/** The view from the URL; defaults by the size of the fleet. */
 export function shownView(asked: FleetView | undefined, workers: number): FleetView {
   return asked ?? (workers >= TILES_FROM ? "grid" : "table");
 }

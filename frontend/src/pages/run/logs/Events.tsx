@@ -39,15 +39,14 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
   );
 }
 
-/** A moment that somebody came for, and the way back from it. */
+/** A linked moment, with a link back to the newest events. */
 function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeave?: () => void }) {
   return (
     <p className="small soft" role="status">
-      {isFound ? "Marked: what had happened last at" : "Nothing is known of before"} {clock(new Date(at).toISOString())}. Logs open at that
-      time as well.{" "}
+      {isFound ? "Marked: the last event at" : "No event known before"} {clock(new Date(at).toISOString())}. Logs open at this time as well.{" "}
       {onLeave && (
         <button type="button" className="link-button more" onClick={onLeave}>
-          Leave it
+          Clear
         </button>
       )}
     </p>
@@ -56,12 +55,12 @@ function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeav
 
 type Props = {
   events: RunEvent[];
-  /** A moment to look at, in ms since 1970. */
+  /** The linked moment, in ms since 1970. */
   at?: number;
   onLeave?: () => void;
 };
 
-/** What happened: who, when, why; newest first. */
+/** Events with author, time and reason; newest first. */
 export function Events({ events, at, onLeave }: Props) {
   const [isLong, setLong] = useState(false);
   const folded = useMemo(() => fold(events), [events]);
@@ -71,7 +70,7 @@ export function Events({ events, at, onLeave }: Props) {
     <Panel title="Events" note={events.length > 0 ? "newest first" : undefined} className="span-12">
       {at !== undefined && events.length > 0 && <Moment at={at} isFound={marked >= 0} onLeave={onLeave} />}
       {events.length === 0 ? (
-        <EmptyState title="Nothing has happened yet">Every start, pause, restart and registration is written down here.</EmptyState>
+        <EmptyState title="No events yet">Starts, pauses, restarts and registrations are recorded here.</EmptyState>
       ) : (
         <ol className="events" tabIndex={0} aria-label="Events, newest first">
           {folded.slice(0, all ? undefined : SHOWN).map((each, place) => (

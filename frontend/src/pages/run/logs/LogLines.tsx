@@ -3,11 +3,11 @@ import type { Level } from "./levels";
 
 export type Row = { text: string; level: Level | null };
 
-/** The lines: at a marked one, or at their end as long as the reader has not scrolled up. */
+/** Log lines, scrolled to a marked line, or to the end unless the user scrolled up. */
 export function LogLines({ rows, mark }: { rows: Row[]; mark: number | null }) {
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
-  // New lines are the reason to scroll.
+  // Scroll when lines arrive.
   useEffect(() => {
     if (box.current && atEnd.current && mark === null) box.current.scrollTop = box.current.scrollHeight;
   }, [rows, mark]);
@@ -26,7 +26,7 @@ export function LogLines({ rows, mark }: { rows: Row[]; mark: number | null }) {
       }}
     >
       {rows.map(({ text, level }, place) => (
-        // Lines have no name but their place.
+        // Lines have no key but their index.
         <span
           key={place}
           data-level={level ?? undefined}

@@ -15,7 +15,7 @@ import { merged } from "@/pages/run/logs/merged";
 
 const LINES = ["100", "300", "1000"];
 const AROUND = ["0", "3", "10"];
-/** Each is read on its node every few seconds. */
+/** Each log is read on its node every few seconds. */
 const BESIDE_AT_MOST = 5;
 const LEVEL_OPTIONS = [
   { value: "info", label: "info and above" },
@@ -41,16 +41,16 @@ type Props = {
   run: string;
   workers: WorkerRow[];
   place: FleetPlace;
-  /** A moment to look at, in ms since 1970. */
+  /** The linked moment, in ms since 1970. */
   at?: number;
-  /** The least level that is shown, where the page keeps it. */
+  /** Minimum shown level, if the page stores it. */
   level?: Level;
   onPlace: (place: FleetPlace) => void;
   onLevel?: (level: Level | undefined) => void;
   onClose: () => void;
 };
 
-/** What of a log is shown, and what of it names a level or a moment. */
+/** The filtered log lines, and whether any line has a level or a time. */
 function lookedThrough(
   lines: readonly string[],
   { words, around, level, at }: { words: string; around: number; level: Level | undefined; at: number | undefined },
@@ -73,26 +73,26 @@ function lookedThrough(
   };
 }
 
-/** Why the log does not stand at the moment that was asked for; nothing where it does. */
+/** Why the linked moment was not found; empty if it was. */
 function missedWords(isTimed: boolean, at: number): string {
   const moment = clock(new Date(at).toISOString());
   return isTimed
-    ? `No line here is of ${moment} or later; the newest stand at the end.`
-    : `The lines of this log say no time, so ${moment} cannot be found.`;
+    ? `No lines at or after ${moment}; showing the newest lines.`
+    : `The lines of this log have no timestamps, so ${moment} cannot be found.`;
 }
 
-/** Further logs, read like the first one; each as far as it is here. */
+/** Additional logs, polled like the first one, each as far as loaded. */
 function useBeside(run: string, places: readonly string[], lines: number, follows: boolean) {
   const asked = places.map((each) => JSON.parse(each) as FleetPlace);
   const found = useQueries({ queries: asked.map((each) => logQuery(run, each, lines, follows)) });
   return asked.map((each, i) => ({ name: name(each), lines: (found[i]?.data?.lines ?? []).map(plain), error: found[i]?.error ?? null }));
 }
 
-/** What a process of the fleet wrote last, followed by polling. */
+/** The newest log lines of a fleet process, followed by polling. */
 export default function LogsDrawer({ run, workers, place, at, level: keptLevel, onPlace, onLevel, onClose }: Props) {
   const [ownLevel, setOwnLevel] = useState<Level>();
   const level = onLevel ? keptLevel : ownLevel;
-  // Whoever looks at a moment wants it to stay where it is.
+  // A linked moment stays in place instead of following.
   const [follows, setFollows] = useState(at === undefined);
   const [lines, setLines] = useState(at === undefined ? "300" : "1000");
   const [words, setWords] = useState("");
@@ -111,7 +111,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
     <SideSheet onClose={onClose} size="xl" title={`Log of ${name(place)}`}>
       <div className="log-tools">
         <Select
-          label="Of"
+          label="Process"
           size="xs"
           searchable
           allowDeselect={false}
@@ -120,8 +120,8 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           onChange={(value) => value && onPlace(JSON.parse(value) as FleetPlace)}
         />
         <MultiSelect
-          label="Together with"
-          placeholder={besides.length === 0 ? "laid into one by time" : undefined}
+          label="Merge with"
+          placeholder={besides.length === 0 ? "merged by time" : undefined}
           size="xs"
           searchable
           clearable
@@ -132,11 +132,11 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
         <TextInput
-          label="With the words"
-          placeholder="or /an expression/"
+          label="Search"
+          placeholder="text or /regex/"
           size="xs"
           value={words}
-          error={wantedLine(words) ? undefined : "This expression cannot be read, or might never end."}
+          error={wantedLine(words) ? undefined : "Invalid expression, or it might not terminate."}
           onChange={(event) => setWords(event.currentTarget.value)}
         />
         <Select
@@ -147,12 +147,12 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           data={LEVEL_OPTIONS}
           value={level ?? null}
           disabled={read.length > 0 && !hasLevels}
-          title={hasLevels ? undefined : "No line of this log names a level"}
+          title={hasLevels ? undefined : "The lines of this log have no level"}
           onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
         />
         {(words.trim() || level) && (
           <Select
-            label="Lines around"
+            label="Context lines"
             size="xs"
             allowDeselect={false}
             data={AROUND}
@@ -164,7 +164,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           size="xs"
           variant="default"
           disabled={rows.length === 0}
-          title="What is shown, as a text file"
+          title="Save the shown lines as a text file"
           onClick={() =>
             save(new Blob([rows.map(({ text }) => `${text}\n`).join("")], { type: "text/plain" }), fileName(`${run}-${name(place)}`, "log"))
           }
@@ -174,7 +174,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
         <Checkbox label="Follow" size="xs" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} />
       </div>
       {error ? (
-        <ErrorState title="This log cannot be read" error={error} />
+        <ErrorState title="Log unavailable" error={error} />
       ) : (
         <>
           <p className="small soft log-status">
@@ -183,7 +183,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
                 read <Age at={data.read_at} suffix=" ago" /> on {visible(data.node)}, {visible(data.path)}
               </>
             ) : (
-              isFetching && <span role="status">Asking the fleet …</span>
+              isFetching && <span role="status">Loading …</span>
             )}
             {isThis && data.note && (
               <span role="status" className={data.state === "read" ? "" : "held"}>
@@ -196,12 +196,12 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
             .filter(({ error: failed }) => failed)
             .map((each) => (
               <p key={each.name} className="small held" role="note">
-                The log of {each.name} cannot be read now.
+                The log of {each.name} is temporarily unavailable.
               </p>
             ))}
           {read.length > 0 && !hasLevels && (
             <p className="small faint" role="note">
-              No line of this log names a level, so none is left out.
+              No line of this log has a level, so none is filtered.
             </p>
           )}
           {at !== undefined && read.length > 0 && mark === null && (
@@ -210,7 +210,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
             </p>
           )}
           {isThis && rows.length === 0 && data.state === "read" ? (
-            <p className="faint">{words || level ? "No line is like that." : "Nothing was written yet."}</p>
+            <p className="faint">{words || level ? "No matching lines." : "The log is empty."}</p>
           ) : (
             <LogLines rows={rows} mark={mark} />
           )}

@@ -9,7 +9,7 @@ import { useRun } from "@/pages/run/RunContext";
 
 const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
 
-/** What happened, newest first, and what each process of the fleet wrote. */
+/** Events, newest first, and the logs of the fleet's processes. */
 export function LogsTab() {
   const { run, fleet, events } = useRun();
   const { log, at, level } = useSearch({ from: "/shell/runs/$name/logs" });
@@ -21,7 +21,7 @@ export function LogsTab() {
   return (
     <div className="charts">
       {run.kind !== "outside" && (
-        <Panel title="Logs of the fleet" note="read on their nodes when asked for" className="span-12">
+        <Panel title="Fleet logs" note="read from their nodes on demand" className="span-12">
           <div className="log-places">
             <Button size="compact-sm" variant="default" onClick={() => open("manager")}>
               Manager

@@ -15,7 +15,7 @@ const event = (id: number, kind: string, extra: Partial<RunEvent> = {}): RunEven
   ...extra,
 });
 
-it("shows repeated news once, the newest of them, newest first", () => {
+it("combines repeated events, newest first", () => {
   const folded = fold([event(1, "started"), event(2, "weights"), event(3, "weights"), event(4, "weights")]);
   expect(folded.map(({ event: e, times, firstAt }) => [e.id, times, firstAt])).toEqual([
     [4, 3, "t2"],
@@ -23,7 +23,7 @@ it("shows repeated news once, the newest of them, newest first", () => {
   ]);
 });
 
-it("hides no warning, no reason and no other actor", () => {
+it("never hides warnings, reasons or other actors", () => {
   const events = [event(1, "x"), event(2, "x", { level: "warning" }), event(3, "x", { reason: "why" }), event(4, "x", { actor: "b" })];
   expect(fold(events)).toHaveLength(4);
 });

@@ -1,10 +1,10 @@
-/** Fold what repeats into one line, so that rare events stay in sight. Pure. */
+/** Combine repeated events so that rare ones stay visible. Pure. */
 
 import type { RunEvent } from "@/api/types";
 
 export type Folded = { event: RunEvent; times: number; firstAt: string };
 
-/** Return events newest first; neighbours of one kind and actor that need no attention become one. */
+/** Events newest first; adjacent events of one kind and actor that need no attention are combined. */
 export function fold(events: RunEvent[]): Folded[] {
   const folded: Folded[] = [];
   for (const event of events) {

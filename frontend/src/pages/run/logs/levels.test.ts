@@ -14,16 +14,16 @@ it.each([
   ["an information of nothing", null],
   ["I am here", null],
   ["", null],
-])("knows the level of %s", (line, level) => {
+])("parses the level of %s", (line, level) => {
   expect(levelOf(line)).toBe(level);
 });
 
-it("gives a line that names no level that of the line before", () => {
+it("inherits the level of the line before", () => {
   expect(levelsOf(["hello", "INFO a", "ERROR b", "  at line 3", "INFO c"])).toEqual([null, "info", "error", "error", "info"]);
   expect([reaches(null, "error"), reaches("info", "warning"), reaches("error", "warning")]).toEqual([true, false, true]);
 });
 
-it("reads the time that a line begins with, in UTC where it says no other", () => {
+it("parses leading timestamps, in UTC by default", () => {
   expect(timeOf("2026-03-01 12:00:00,250 INFO x")).toBe(Date.parse("2026-03-01T12:00:00.250Z"));
   expect(timeOf("[2026-03-01T13:00:00+01:00] x")).toBe(Date.parse("2026-03-01T12:00:00Z"));
   expect(timeOf("E 2026-03-01 12:00:00 raylet")).toBe(Date.parse("2026-03-01T12:00:00Z"));
@@ -31,7 +31,7 @@ it("reads the time that a line begins with, in UTC where it says no other", () =
   expect(timeOf("at 12:00")).toBeNull();
 });
 
-it("finds the first line of a moment or later", () => {
+it("finds the first line at or after a time", () => {
   const lines = ["2026-03-01 12:00:00 a", "  more of a", "2026-03-01 12:00:05 b"];
   expect(lineAt(lines, Date.parse("2026-03-01T12:00:01Z"))).toBe(2);
   expect(lineAt(lines, Date.parse("2026-03-01T11:00:00Z"))).toBe(0);

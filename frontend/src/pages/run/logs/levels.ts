@@ -1,4 +1,4 @@
-/** Say how much the lines of a log matter, and when they were written, from what they say themselves. Pure. */
+/** Parse level and timestamp from log lines. Pure. */
 
 export const LEVELS = ["debug", "info", "warning", "error"] as const;
 export type Level = (typeof LEVELS)[number];
@@ -14,14 +14,14 @@ const WORDS: Record<string, Level> = {
   critical: "error",
   fatal: "error",
 };
-// A word in capitals near the beginning, `level=warn`, `"level": "warn"`; or the letter of glog and of Ray.
+// An uppercase word near the start, `level=warn`, `"level": "warn"`, or the letter of glog and Ray.
 const CAPITALS = /^.{0,60}?\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b/;
 const NAMED = /\b(?:level|lvl|severity)"?\s*[=:]\s*"?([a-z]+)/i;
 const LETTER = /^\[?([DIWEF])(?:\d{4}\b|\s+\d{4}-)/;
 const LETTERS: Record<string, Level> = { D: "debug", I: "info", W: "warning", E: "error", F: "error" };
 const TRACEBACK = /^\s*(Traceback \(most recent call last\):|[\w.]*(Error|Exception)(: |$))/;
 
-/** The level that a line names; null where it names none. */
+/** The level of a line; null if it has none. */
 export function levelOf(line: string): Level | null {
   const word = CAPITALS.exec(line)?.[1] ?? NAMED.exec(line)?.[1];
   const named = word && WORDS[word.toLowerCase()];
@@ -31,7 +31,7 @@ export function levelOf(line: string): Level | null {
   return TRACEBACK.test(line) ? "error" : null;
 }
 
-/** The level of each line; one that names none belongs to the line before it. */
+/** The level of each line; a line without one inherits from the line before. */
 export function levelsOf(lines: readonly string[]): (Level | null)[] {
   let last: Level | null = null;
   return lines.map((line) => {
@@ -40,16 +40,16 @@ export function levelsOf(lines: readonly string[]): (Level | null)[] {
   });
 }
 
-/** Whether a line matters as much as is asked for; what names no level before the first that does is kept. */
+/** Whether a line reaches the minimum level; leading lines without a level are kept. */
 export function reaches(level: Level | null, least: Level): boolean {
   return level === null || LEVELS.indexOf(level) >= LEVELS.indexOf(least);
 }
 
-// Before it may stand whose line it is, where logs are laid into one.
+// May be preceded by the log's name in merged logs.
 const TIME =
   /^(?:\[(?:manager|worker \d+(?:, slot \d+)?)\] )?\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
 
-/** When a line was written, in ms since 1970: the time that it begins with, in UTC where it says no offset; null without one. */
+/** The timestamp at the start of a line in ms since 1970, in UTC without an offset; null if missing. */
 export function timeOf(line: string): number | null {
   const found = TIME.exec(line);
   if (!found) return null;
@@ -58,7 +58,7 @@ export function timeOf(line: string): number | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** The first of the lines that was written then or later; null where none was, or none says when it was. */
+/** Index of the first line at or after a time; null if there is none or no line has a timestamp. */
 export function lineAt(lines: readonly string[], atMs: number): number | null {
   const found = lines.findIndex((line) => (timeOf(line) ?? -Infinity) >= atMs);
   return found < 0 ? null : found;

@@ -8,29 +8,29 @@ describe("log lines", () => {
     expect(plain("\u001b]0;title\u0007after")).toBe("after");
     expect(plain("cut \u001b[3")).toBe("cut ");
   });
-  it("show what could deceive", () => {
+  it("show deceptive characters", () => {
     expect(plain("a\u202eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
     expect(plain("<script>alert(1)</script>")).toBe("<script>alert(1)</script>");
   });
-  it("are found by words in any case", () => {
+  it("are found case-insensitively", () => {
     expect(matching(["One Error", "fine"], " error ")).toEqual(["One Error"]);
     expect(matching(["a", "b"], "")).toEqual(["a", "b"]);
   });
 });
 
 describe("recordings", () => {
-  it("of text have frames between form feeds", () => {
+  it("of text recordings have frames between form feeds", () => {
     expect(frames("at 0\nx\f\u001b[2Jat 1")).toEqual(["at 0\nx", "at 1"]);
     expect(frames("")).toEqual([]);
   });
-  it("are looked at often while one is under way", () => {
+  it("are polled often while one is in progress", () => {
     expect(isPending(undefined)).toBe(false);
     expect(isPending([{ state: "ready" }, { state: "failed" }])).toBe(false);
     expect(isPending([{ state: "ready" }, { state: "recording" }])).toBe(true);
   });
 });
 
-it("finds by an expression between slashes, and says of a broken one that it is", () => {
+it("matches a regex between slashes and reports invalid ones", () => {
   const lines = ["step 1", "step 12", "WARN lost", "done"];
   expect(matching(lines, "/step \\d\\d/")).toEqual(["step 12"]);
   expect(matching(lines, "/warn|done/")).toEqual(["WARN lost", "done"]);
@@ -39,7 +39,7 @@ it("finds by an expression between slashes, and says of a broken one that it is"
   expect(matching(["a / b", "c"], "/ b")).toEqual(["a / b"]);
 });
 
-it("shows what stood around a line, gaps marked, nothing twice", () => {
+it("shows context lines with gaps and without duplicates", () => {
   const lines = ["a", "b", "X1", "c", "X2", "d", "e", "f", "X3"];
   expect(matching(lines, "x", 1)).toEqual(["b", "X1", "c", "X2", "d", "---", "f", "X3"]);
   expect(matching(lines, "", 1)).toEqual(lines);

@@ -1,16 +1,16 @@
-/** Show what processes wrote: as text, whatever it is. */
+/** Render process output as safe text. */
 
 import { visible } from "@/format";
 import { whyEndless } from "@/forms/expressions";
 
 const ESCAPES = /\u001b\[[0-?]*[ -/]*[@-~]?|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]?/g;
 
-/** A line without escape sequences, its control characters made visible. */
+/** A line without escape sequences, with control characters made visible. */
 export function plain(line: string): string {
   return visible(line.replace(ESCAPES, ""));
 }
 
-/** What asks for a line: its words whatever their case, or an expression between slashes; null of one that is broken or might never end. */
+/** A matcher for lines: case-insensitive text, or a regex between slashes; null if the regex is invalid or unsafe. */
 export function wantedLine(words: string): ((line: string) => boolean) | null {
   const asked = words.trim();
   const expression = /^\/(.+)\/$/.exec(asked)?.[1];
@@ -24,7 +24,7 @@ export function wantedLine(words: string): ((line: string) => boolean) | null {
   }
 }
 
-/** Places of the lines that are wanted, and of so many around each; null is a gap between them. */
+/** Indices of matching lines with their context lines; null marks a gap. */
 export function chosen(lines: readonly string[], isWanted: (line: string, place: number) => boolean, around = 0): (number | null)[] {
   const shown = new Set<number>();
   lines.forEach((line, place) => {
@@ -41,14 +41,14 @@ export function chosen(lines: readonly string[], isWanted: (line: string, place:
   return found;
 }
 
-/** The lines that are asked for, and so many around each; a gap is marked. All of them where nothing is asked. */
+/** Matching lines with context lines and marked gaps; all lines without a query. */
 export function matching(lines: readonly string[], words: string, around = 0): string[] {
   const isWanted = words.trim() ? wantedLine(words) : () => true;
   if (!isWanted) return [];
   return chosen(lines, isWanted, around).map((place) => (place === null ? "---" : (lines[place] ?? "")));
 }
 
-/** Frames of a text recording: a form feed lies between two. */
+/** Frames of a text recording, separated by form feeds. */
 export function frames(film: string): string[] {
   return film === "" ? [] : film.split("\f").map((frame) => frame.split("\n").map(plain).join("\n"));
 }

@@ -2,11 +2,11 @@ import { expect, it } from "vitest";
 import { timeOf } from "./levels";
 import { merged } from "./merged";
 
-it("leaves one log as it is", () => {
+it("leaves a single log unchanged", () => {
   expect(merged([{ name: "manager", lines: ["b", "a"] }])).toEqual(["b", "a"]);
 });
 
-it("lays lines by time, a traceback behind the line that it belongs to", () => {
+it("merges lines by time and keeps tracebacks together", () => {
   const manager = { name: "manager", lines: ["2026-03-01 12:00:00 INFO begins", "2026-03-01 12:00:05 INFO worker 0 is lost"] };
   const worker = {
     name: "worker 0",
@@ -32,7 +32,7 @@ it("keeps the order of a log whose clock went back", () => {
   ).toEqual(lines.map((line) => `[a] ${line}`));
 });
 
-it("leaves their times to be found", () => {
+it("keeps timestamps parsable", () => {
   const [line = ""] = merged([
     { name: "worker 3, slot 1", lines: ["2026-03-01 12:00:05 INFO one"] },
     { name: "manager", lines: [] },

@@ -5,10 +5,10 @@ it.each([
   ["manager", { worker: null, slot: null }],
   ["3", { worker: 3, slot: null }],
   ["3.0", { worker: 3, slot: 0 }],
-])("%s is a place, there and back", (text, place) => {
+])("%s round-trips", (text, place) => {
   expect(placeOf(text)).toEqual(place);
   expect(textOf(place)).toBe(text);
 });
-it("knows no other", () => {
+it("rejects other values", () => {
   expect(["", "x", "-1", "1.2.3"].map(placeOf)).toEqual([null, null, null, null]);
 });

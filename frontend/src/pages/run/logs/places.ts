@@ -1,4 +1,4 @@
-/** Write in an address whose log is open: `manager`, `2` for worker 2, `2.1` for its slot 1. Pure. */
+/** URL form of a process whose log is open: `manager`, `2` for worker 2, `2.1` for its slot 1. Pure. */
 
 import type { FleetPlace } from "@/api/fleet";
 
@@ -7,7 +7,7 @@ export function textOf({ worker, slot }: FleetPlace): string {
   return slot === null ? String(worker) : `${worker}.${slot}`;
 }
 
-/** Null for what names no place. */
+/** Null if invalid. */
 export function placeOf(text: string): FleetPlace | null {
   if (text === "manager") return { worker: null, slot: null };
   const found = /^(\d+)(?:\.(\d+))?$/.exec(text);

@@ -1,13 +1,13 @@
-/** Read what the address of the logs asks for. Pure. */
+/** URL parameters of the logs tab. Pure. */
 
 import { LEVELS, type Level } from "./levels";
 
 type LogsSearch = {
-  /** The log that is open: `manager`, `2`, `2.1`. */
+  /** The open log: `manager`, `2`, `2.1`. */
   log?: string;
-  /** A moment to look at, in seconds since 1970. */
+  /** The linked moment, in seconds since 1970. */
   at?: number;
-  /** Lines that matter less are left out. */
+  /** Minimum shown level. */
   level?: Level;
 };
 

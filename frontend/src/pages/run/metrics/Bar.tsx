@@ -25,7 +25,7 @@ type Props = {
   onMarks: () => void;
 };
 
-/** Add one chart of all metrics that an expression matches. */
+/** Add a chart of all metrics that match a regular expression. */
 function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expression: string) => void }) {
   const [expression, setExpression] = useState("");
   const { problem } = matched([], expression);
@@ -45,7 +45,7 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
     >
       <TextInput
         size="xs"
-        label="Panel of /regex/"
+        label="Panel from /regex/"
         placeholder="^layer/.*norm$"
         maxLength={200}
         spellCheck={false}
@@ -58,7 +58,7 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
         size="xs"
         variant="default"
         disabled={!expression || problem !== null || isFull}
-        title={isFull ? `${PANELS_AT_MOST} at most` : undefined}
+        title={isFull ? `At most ${PANELS_AT_MOST}` : undefined}
       >
         Add
       </Button>
@@ -66,7 +66,7 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
   );
 }
 
-/** What of the metrics is shown, and over what. */
+/** Controls of the metrics tab: filter, axis, range, smoothing. */
 export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
   const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
   const beside = useDebouncedCallback((runs: string) => change({ with: runs || undefined }), TYPING_MS);
@@ -85,7 +85,7 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
         data-filter
         className={classes.search}
         size="xs"
-        label="Find a metric"
+        label="Find metrics"
         placeholder="loss, grad norm …"
         defaultValue={search.q}
         onChange={(event) => find(event.currentTarget.value)}
@@ -94,7 +94,7 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
       <TextInput
         className={classes.narrow}
         size="xs"
-        label="Beside these runs"
+        label="Compare with"
         placeholder="run-a, run-b"
         defaultValue={search.with}
         onChange={(event) => beside(event.currentTarget.value)}
@@ -116,12 +116,12 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
         onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })}
       />
       <Layouts run={run} search={search} change={change} />
-      <Button size="xs" variant="default" onClick={onMarks} title="What people wrote upon the charts">
+      <Button size="xs" variant="default" onClick={onMarks} title="Annotations on the charts">
         {marks > 0 ? `Marks (${marks})` : "Marks"}
       </Button>
       {search.from !== undefined && (
         <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
-          Whole range
+          Reset zoom
         </Button>
       )}
     </div>

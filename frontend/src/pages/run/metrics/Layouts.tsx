@@ -20,11 +20,11 @@ function Keep({ run, search, change, onClose }: Props & { onClose: () => void })
   const [name, setName] = useState("");
   const [share, setShare] = useState("mine");
   const shares = [
-    { value: "mine", label: "Only me, in every run" },
+    { value: "mine", label: "Private, all runs" },
     ...(mayOperate
       ? [
-          { value: "run", label: "Everybody who reads this run" },
-          ...run.tags.map((tag) => ({ value: `tag:${tag}`, label: `Everybody, in runs tagged ${tag}` })),
+          { value: "run", label: "Everyone, this run" },
+          ...run.tags.map((tag) => ({ value: `tag:${tag}`, label: `Everyone, runs tagged ${tag}` })),
         ]
       : []),
   ];
@@ -43,15 +43,15 @@ function Keep({ run, search, change, onClose }: Props & { onClose: () => void })
   };
   return (
     <ReasonDialog
-      title="Keep this layout"
-      submit="Keep it"
+      title="Save layout"
+      submit="Save"
       asking={keep}
-      refused="It was not kept"
+      refused="Layout not saved"
       isReady={name.trim() !== ""}
       onSubmit={send}
       onClose={onClose}
     >
-      <p className="soft">Words, branch, axis, smoothing, pins, log axes and panels; not the place that is looked at.</p>
+      <p className="soft">Stores the search, branch, axis, smoothing, pins, log axes and panels, but not the zoom range.</p>
       <TextInput
         label="Name"
         required
@@ -60,7 +60,7 @@ function Keep({ run, search, change, onClose }: Props & { onClose: () => void })
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
       />
-      <Select mt="sm" label="For" allowDeselect={false} data={shares} value={share} onChange={(value) => value && setShare(value)} />
+      <Select mt="sm" label="Share with" allowDeselect={false} data={shares} value={share} onChange={(value) => value && setShare(value)} />
     </ReasonDialog>
   );
 }
@@ -69,23 +69,23 @@ function Forget({ run, layout, onClose }: { run: string; layout: MetricLayout; o
   const forget = useForgetLayout(run);
   return (
     <ReasonDialog
-      title={`Forget the layout ${visible(layout.name)}?`}
-      submit="Forget it"
+      title={`Delete layout ${visible(layout.name)}?`}
+      submit="Delete layout"
       destroys
       asking={forget}
-      refused="It is still kept"
+      refused="Layout not deleted"
       onSubmit={(reason) => forget.mutate({ id: layout.id, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p>
-        {layout.share === "mine" ? "Nobody else sees it." : "It is shared: nobody can choose it any more."} Addresses that hold it in full
-        go on working.
+        {layout.share === "mine" ? "The layout is private." : "The layout is shared; other users lose it too."} Links that contain all its
+        settings keep working.
       </p>
     </ReasonDialog>
   );
 }
 
-/** Ways to look at the metrics that were kept, on the server: one's own and shared ones. */
+/** Saved layouts of the metrics tab: the user's own and shared ones. */
 export function Layouts({ run, search, change }: Props) {
   const { data: layouts = [] } = useQuery(layoutsQuery(run.name));
   const keep = useKeepLayout(run.name);
@@ -94,9 +94,9 @@ export function Layouts({ run, search, change }: Props) {
   const isChanged = chosen !== undefined && !looksAs(search, chosen.look);
   const isBare = looksAs(search, {});
   useEffect(() => {
-    // An address that names a layout and says nothing else means all of it.
+    // A URL with only a layout's id applies the entire layout.
     if (chosen && isBare && isChanged) change(searchOf(chosen.look));
-    // Only when it is first known: later its absence is somebody's choice.
+    // Only on first load: afterwards a missing parameter is the user's choice.
   }, [chosen?.id]);
   const rewrite = () =>
     chosen &&
@@ -110,7 +110,7 @@ export function Layouts({ run, search, change }: Props) {
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
-          {layouts.length === 0 && <Menu.Label>None is kept yet.</Menu.Label>}
+          {layouts.length === 0 && <Menu.Label>No saved layouts.</Menu.Label>}
           {layouts.map((layout) => (
             <Menu.Item
               key={layout.id}
@@ -121,14 +121,14 @@ export function Layouts({ run, search, change }: Props) {
             </Menu.Item>
           ))}
           <Menu.Divider />
-          {chosen?.may_change && isChanged && <Menu.Item onClick={rewrite}>Keep the changes in {visible(chosen.name)}</Menu.Item>}
-          <Menu.Item onClick={() => setDoing("keep")}>Keep as a new layout…</Menu.Item>
+          {chosen?.may_change && isChanged && <Menu.Item onClick={rewrite}>Save changes to {visible(chosen.name)}</Menu.Item>}
+          <Menu.Item onClick={() => setDoing("keep")}>Save as new layout…</Menu.Item>
           {search.layout !== undefined && (
-            <Menu.Item onClick={() => change({ ...searchOf({}), layout: undefined })}>Leave the layout</Menu.Item>
+            <Menu.Item onClick={() => change({ ...searchOf({}), layout: undefined })}>Close layout</Menu.Item>
           )}
           {chosen?.may_change && (
             <Menu.Item className="bad" onClick={() => setDoing("forget")}>
-              Forget {visible(chosen.name)}…
+              Delete {visible(chosen.name)}…
             </Menu.Item>
           )}
         </Menu.Dropdown>

@@ -18,7 +18,7 @@ import classes from "./metrics.module.css";
 
 const SHOWN = [
   { value: "all", label: "All" },
-  { value: "notes", label: "Only what people wrote" },
+  { value: "notes", label: "Only user annotations" },
   { value: "none", label: "None" },
 ];
 
@@ -26,47 +26,47 @@ function Delete({ run, row, onClose }: { run: string; row: Annotation; onClose: 
   const remove = useDeleteAnnotation(run, row.id);
   return (
     <ReasonDialog
-      title="Take it from the charts?"
-      submit="Take it away"
+      title="Remove annotation?"
+      submit="Remove annotation"
       destroys
       asking={remove}
-      refused="It is still there"
+      refused="Annotation not removed"
       onClose={onClose}
       onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}
     >
-      <p>“{visible(row.text)}” is seen on no chart any more; the audit keeps that it was there.</p>
+      <p>“{visible(row.text)}” is removed from all charts; the audit log keeps a record.</p>
     </ReasonDialog>
   );
 }
 
 type Props = { run: string; shown: Shown; onShow: (shown: Shown) => void; onClose: () => void };
 
-/** What stands upon the charts of a run: what people wrote, and what happened to it. */
+/** Annotations on a run's charts: users' notes and run events. */
 export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
   const { data, error } = useQuery(annotationsQuery(run));
   const mayOperate = useMayOperate();
   const [deleted, setDeleted] = useState<Annotation | null>(null);
   const rows = [...(data?.results ?? [])].reverse();
   return (
-    <SideSheet onClose={onClose} size="md" title="Marks on the charts" isBeside>
+    <SideSheet onClose={onClose} size="md" title="Annotations" isBeside>
       <SegmentedControl
         size="xs"
         fullWidth
-        aria-label="Which marks are drawn"
+        aria-label="Shown annotations"
         data={SHOWN}
         value={shown}
         onChange={(value) => onShow(value as Shown)}
       />
-      {error && <ErrorState title="The marks cannot be shown" error={error} />}
+      {error && <ErrorState title="Annotations unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[120]} />}
       {data && rows.length === 0 && (
         <EmptyState
-          title="Nobody wrote anything yet"
+          title="No user annotations yet"
           command={deckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
           needs={{ scope: "user", run }}
         >
-          Choose a point of a chart and write a few words there: what was changed, what was seen. Changes of the run’s state, settings and
-          epoch are drawn by themselves, dotted.
+          Click a point of a chart and enter a short text to annotate it. Changes of the run’s state, settings and epoch appear
+          automatically as dotted lines.
         </EmptyState>
       )}
       <ul className={classes.marks}>
@@ -85,7 +85,7 @@ export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
                 variant="subtle"
                 color="gray"
                 size="sm"
-                aria-label={`Take away “${visible(row.text)}”`}
+                aria-label={`Remove “${visible(row.text)}”`}
                 onClick={() => setDeleted(row)}
               >
                 <X size={14} aria-hidden="true" />

@@ -5,7 +5,7 @@ import { Pin } from "lucide-react";
 import { useMemo } from "react";
 import { type MetricAxis, type MetricKey, metricLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import type { Mark } from "@/charts/marks";
 import { runLines } from "@/charts/runLines";
@@ -18,8 +18,8 @@ export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Sp
 type Props = {
   metric: MetricKey;
   look: Look;
-  isLog: Kept<boolean>;
-  isPinned: Kept<boolean>;
+  isLog: Controlled<boolean>;
+  isPinned: Controlled<boolean>;
   onZoom: (span: Span | null) => void;
   onPick: (point: Picked) => void;
   onAlert: (start: RuleStart) => void;
@@ -62,7 +62,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
         sync="metrics"
         onZoom={onZoom}
         onPick={pick}
-        empty={isPending ? "Asking for the line…" : "No sample in this range."}
+        empty={isPending ? "Loading…" : "No samples in this range."}
         isLog={isLog}
         marks={marks}
         deeds={[{ label: "Alert when…", act: alertWhen }]}
@@ -71,7 +71,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
       <div className="legend tiny soft">
         <span data-bucket={bucket}>
           {widthOf(lines, axis === "time" || axis === "elapsed" ? "s" : `${xLabel}s`)}
-          {shown.band && ", band least to greatest"}
+          {shown.band && ", min–max band"}
         </span>
         {gaps && <span className="held">▲ {gaps}</span>}
       </div>
@@ -79,7 +79,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
   );
 }
 
-/** One metric over the chosen x; drawn only while it is on the screen. */
+/** The chart of one metric; mounted only while on screen. */
 export function MetricCard(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const { metric, isPinned } = props;
@@ -95,7 +95,7 @@ export function MetricCard(props: Props) {
           color="gray"
           aria-label={`Pin ${visible(metric.name)}`}
           aria-pressed={isPinned.value}
-          title={isPinned.value ? "Stands first; click to let it go" : "Let it stand first"}
+          title={isPinned.value ? "Pinned to the top; click to unpin" : "Pin to the top"}
           onClick={() => isPinned.change(!isPinned.value)}
         >
           <Pin size={14} aria-hidden="true" />

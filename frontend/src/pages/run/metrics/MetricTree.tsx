@@ -13,9 +13,9 @@ const OPEN_WHEN_FEW = 40;
 
 type Props = {
   run: string;
-  /** Words that the names must hold. */
+  /** Words that names must contain. */
   words: string;
-  /** The part of the tree of which the charts are shown. */
+  /** The branch whose charts are shown. */
   under: string;
   onUnder: (path: string) => void;
 };
@@ -43,7 +43,7 @@ function Line({ row, isChosen, top, onToggle, onChoose }: LineProps) {
         <UnstyledButton
           className={classes.fold}
           data-open={isOpen || undefined}
-          aria-label={`${isOpen ? "Close" : "Open"} ${visible(row.path)}`}
+          aria-label={`${isOpen ? "Collapse" : "Expand"} ${visible(row.path)}`}
           onClick={onToggle}
         >
           <ChevronRight size={14} aria-hidden="true" />
@@ -59,24 +59,24 @@ function Line({ row, isChosen, top, onToggle, onChoose }: LineProps) {
   );
 }
 
-/** All names of a run's metrics, by the slashes and dots in them. */
+/** A tree of a run's metric names, split at slashes and dots. */
 export function MetricTree({ run, words, under, onUnder }: Props) {
   const { data: names = [] } = useQuery(metricNamesOfQuery(run));
   const found = useMemo(() => withWords(names, words), [names, words]);
   const tree = useMemo(() => treeOf(found), [found]);
-  // What was opened or closed by hand; the rest is open where there is little.
+  // Branches the user toggled; others are open if they have few entries.
   const [folded, setFolded] = useState<ReadonlyMap<string, boolean>>(new Map());
   const areFew = found.length <= OPEN_WHEN_FEW;
   const rows = useMemo(() => rowsOf(tree, (path) => folded.get(path) ?? (areFew || under.startsWith(path))), [tree, folded, areFew, under]);
   const box = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => ROW_PX, overscan: 12 });
   return (
-    <nav className={classes.tree} aria-label="Names of metrics">
+    <nav className={classes.tree} aria-label="Metric names">
       <UnstyledButton className={classes.all} aria-pressed={under === ""} onClick={() => onUnder("")}>
         All metrics <span className="faint tiny">{number(found.length)}</span>
       </UnstyledButton>
       <div ref={box} className={classes.scroll}>
-        <div role="tree" aria-label="Metrics by name" style={{ height: virtual.getTotalSize() }} className={classes.inner}>
+        <div role="tree" aria-label="Metric tree" style={{ height: virtual.getTotalSize() }} className={classes.inner}>
           {virtual.getVirtualItems().map(({ index, start }) => {
             const row = rows[index] as Row;
             return (

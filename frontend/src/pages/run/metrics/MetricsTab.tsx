@@ -25,7 +25,7 @@ const MarksDrawer = lazy(() => import("./MarksDrawer"));
 const PointDrawer = lazy(() => import("./PointDrawer"));
 
 const route = getRouteApi("/shell/runs/$name/metrics");
-/** Everything that was measured, a chart for each name, finer for whatever one looks at. */
+/** All metrics of a run, one chart per name, with more detail when zoomed. */
 export function MetricsTab() {
   const { run } = useRun();
   const search = route.useSearch();
@@ -39,7 +39,12 @@ export function MetricsTab() {
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   const axis = search.x ?? "step";
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
-  const labels = { step: "train step", time: "time", elapsed: "since the run began", amount: run.kind === "fleet" ? "env step" : "token" };
+  const labels = {
+    step: "train step",
+    time: "time",
+    elapsed: "since the start of the run",
+    amount: run.kind === "fleet" ? "env step" : "token",
+  };
   const look: Look = {
     runs: runsOf(run.name, search),
     axis,
@@ -56,14 +61,14 @@ export function MetricsTab() {
   const found = pinnedFirst(pins, [...pinned, ...(keys.data?.pages.flatMap((page) => page.results) ?? [])]);
   const total = keys.data?.pages[0]?.total ?? 0;
 
-  if (keys.error) return <ErrorState title="The metrics cannot be shown" error={keys.error.message} />;
+  if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
   if (keys.isPending) return <Skeletons heights={[60, 230, 230]} />;
   if (total === 0 && !search.q && !search.under) {
     const command = `curl -X POST ${location.origin}/api/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
       <div className="panel">
-        <EmptyState title="No metric yet" command={command} needs={{ scope: "trainer", run: run.name }}>
-          A trainer sends what it measures by its step; each name becomes a chart.
+        <EmptyState title="No metrics yet" command={command} needs={{ scope: "trainer", run: run.name }}>
+          Trainers log metrics by step; each name becomes a chart.
         </EmptyState>
       </div>
     );
@@ -72,9 +77,8 @@ export function MetricsTab() {
     <section aria-label="Metrics">
       <Bar run={run} search={search} change={change} amount={amount} marks={written} onMarks={() => setListing(true)} />
       <p className="small soft" role="status">
-        {number(total)} metrics{search.under ? ` under ${visible(search.under)}` : ""}
-        {search.q ? ` with “${search.q}”` : ""}. Drag over a chart to look closer, double-click to see all, click a point for its batches
-        and weights.
+        {number(total)} metrics{search.under ? ` in ${visible(search.under)}` : ""}
+        {search.q ? ` matching “${search.q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
       </p>
       {picked && (
         <Suspense>

@@ -34,7 +34,7 @@ function When({ moment }: { moment: Found }) {
   const { began_at, ended_at, version } = moment;
   return (
     <>
-      <dt>Came in</dt>
+      <dt>Received</dt>
       <dd>
         <Moment at={began_at} />
         {began_at !== ended_at && (
@@ -48,17 +48,17 @@ function When({ moment }: { moment: Found }) {
       {!version && (
         <>
           <dt>Weights</dt>
-          <dd>none were published by then</dd>
+          <dd>none published yet</dd>
         </>
       )}
     </>
   );
 }
 
-/** What a batch was made of: the first of its groups, each with its score and where to read it. */
+/** The first items of a batch, with scores and links. */
 function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
   const isGroups = run.kind !== "fleet";
-  if (items.length === 0) return <p className="faint small">Its items went back to the queue when it was taken apart.</p>;
+  if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   return (
     <table className="table" aria-label={isGroups ? "Groups of the batch" : "Fragments of the batch"}>
       <thead>
@@ -89,10 +89,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
             </td>
             <td className="anywhere">{visible(item.environment)}</td>
             <td className="num">{number(isGroups ? item.score_mean : item.steps)}</td>
-            <td
-              className="num"
-              title={item.staleness === null ? undefined : `${number(item.staleness)} versions behind when it was handed out`}
-            >
+            <td className="num" title={item.staleness === null ? undefined : `${number(item.staleness)} versions behind when leased`}>
               {policyStep(item.policy_step)}
             </td>
           </tr>
@@ -104,16 +101,16 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
 
 function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
   const { data, error } = useQuery(batchQuery(run.name, batch.id));
-  if (error) return <ErrorState title="This batch cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Batch unavailable" error={error} />;
   if (!data) return <Skeletons heights={[160]} />;
   return (
     <>
       <h3>In batch {number(batch.ordinal)}</h3>
       <Items run={run} items={data.items} />
       <p className="small">
-        {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more · </span>}
+        {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more items · </span>}
         <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>
-          All of them in Trajectories
+          View all in Trajectories
         </Link>
       </p>
     </>
@@ -126,20 +123,20 @@ function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
   if (!newest)
     return (
       <EmptyState
-        title="No batch had been handed out by then"
+        title="No batch leased before this point"
         command={trainerCommand(run, location.origin)}
         needs={{ scope: "trainer", run: run.name }}
       >
-        The first one goes to the first trainer that asks for it.
+        The first batch goes to the first trainer that requests one.
       </EmptyState>
     );
   return (
     <>
-      <h3>Batches handed out by then</h3>
+      <h3>Batches leased at this point</h3>
       {handed_out > 1 && (
         <p className="small soft">
-          {number(handed_out)} while the samples of this point came in
-          {handed_out > batches.length ? `, the newest ${batches.length} of them here` : ""}. Zoom in for one at a time.
+          {number(handed_out)} in the time range of this point
+          {handed_out > batches.length ? `; the newest ${batches.length} are shown` : ""}. Zoom in for single batches.
         </p>
       )}
       <ul className={classes.batches}>
@@ -150,12 +147,12 @@ function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
             </Link>
             <BatchChip batch={batch} />
             {batch.in_hand && (
-              <span className="tag" title="A trainer had it while the samples came in">
-                in hand
+              <span className="tag" title="Held by a trainer in the time range of this point">
+                active
               </span>
             )}
             <span className="faint small">
-              handed out <Moment at={batch.leased_at} />
+              leased <Moment at={batch.leased_at} />
               {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
             </span>
           </li>
@@ -166,12 +163,12 @@ function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
   );
 }
 
-/** From a point of a chart to what lies behind it: weights, batches, and what these were made of. */
+/** Details of a chart point: its weights and batches, and their contents. */
 export default function PointDrawer({ run, point, axis, unit, onClose }: Props) {
   const { data, error } = useQuery(momentQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
   return (
     <SideSheet onClose={onClose} size="md" title={titleOf(point, axis, unit)} isBeside>
-      {error && <ErrorState title="Nothing is known of this point" error={error} />}
+      {error && <ErrorState title="Point details unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[70, 120, 220]} />}
       {data && (
         <>
@@ -188,10 +185,10 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
                 </dd>
               </>
             )}
-            <dt>Around then</dt>
+            <dt>Related</dt>
             <dd>
               <Link to="/runs/$name/logs" params={{ name: run.name }} search={{ at: Date.parse(data.ended_at) / 1000 }}>
-                Events and logs of that time
+                Events and logs at this time
               </Link>
             </dd>
           </dl>

@@ -5,7 +5,7 @@ import { X } from "lucide-react";
 import { useMemo } from "react";
 import { metricNamesOfQuery, namedLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
-import type { Kept } from "@/charts/kept";
+import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn } from "@/charts/lines";
 import type { Mark } from "@/charts/marks";
 import { runLines } from "@/charts/runLines";
@@ -18,7 +18,7 @@ import { matched } from "./tree";
 const POINTS = 400;
 const CHART_HEIGHT = 260;
 
-/** More entries than these are no menu any more. */
+/** Maximum number of entries in the chart's alert menu. */
 const WATCHED_AT_MOST = 8;
 
 type Props = {
@@ -26,18 +26,18 @@ type Props = {
   expression: string;
   look: Look;
   marks: readonly Mark[];
-  isLog: Kept<boolean>;
+  isLog: Controlled<boolean>;
   onZoom: (span: Span | null) => void;
   onRemove: () => void;
 };
 
 function howMany(shown: number, total: number): string {
   return total > shown
-    ? `the first ${number(shown)} of ${number(total)} metrics that match`
+    ? `first ${number(shown)} of ${number(total)} matching metrics`
     : `${number(total)} ${total === 1 ? "metric matches" : "metrics match"}`;
 }
 
-/** One chart of all metrics of which an expression matches the name. */
+/** One chart of all metrics whose name matches an expression. */
 export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemove }: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const { data: known = [], isPending } = useQuery(metricNamesOfQuery(run));
@@ -65,7 +65,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
         <span className="small soft" data-matched={total}>
           {problem ?? howMany(names.length, total)}
         </span>
-        <ActionIcon size={22} variant="subtle" color="gray" aria-label={`Take away the panel ${name}`} onClick={onRemove}>
+        <ActionIcon size={22} variant="subtle" color="gray" aria-label={`Remove panel ${name}`} onClick={onRemove}>
           <X size={14} aria-hidden="true" />
         </ActionIcon>
       </div>
@@ -89,7 +89,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
           isLog={isLog}
           sheet={() => bucketSheet(lines, axis)}
           hasLegend
-          empty={isPending ? "Asking for the names…" : total === 0 ? "No name matches." : "No sample in this range."}
+          empty={isPending ? "Loading…" : total === 0 ? "No matching metrics." : "No samples in this range."}
         />
       )}
       {dialog}

@@ -6,7 +6,7 @@ import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import classes from "./metrics.module.css";
 
-/** Write a short text at the place of a point; every chart of the run shows it. */
+/** Annotate a point with a short text that all charts of the run show. */
 export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
   const [text, setText] = useState("");
   const annotate = useAnnotate(run);
@@ -25,8 +25,8 @@ export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
     >
       <TextInput
         size="xs"
-        label="Write here"
-        description="A few words at this moment, on every chart of the run."
+        label="Annotation"
+        description="Shown at this point on every chart of the run."
         placeholder="halved the learning rate"
         maxLength={200}
         disabled={!mayOperate}
@@ -42,9 +42,9 @@ export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
         loading={annotate.isPending}
         title={mayOperate ? undefined : TAKES_OPERATOR}
       >
-        Mark it
+        Add annotation
       </Button>
-      {annotate.error && <ErrorState title="It was not written" error={annotate.error} />}
+      {annotate.error && <ErrorState title="Annotation not added" error={annotate.error} />}
     </form>
   );
 }

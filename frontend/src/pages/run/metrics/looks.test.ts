@@ -4,7 +4,7 @@ import { metricsSearch } from "./search";
 
 const ADDRESS = { q: "loss", under: "train/", x: "time" as const, smooth: 0.9, pin: "kl,loss", log: "kl", panels: ["^grad/"] };
 
-it("makes a layout of an address, and of the layout the same address", () => {
+it("round-trips URL parameters through a layout", () => {
   const look = lookOf({ ...ADDRESS, from: 1, to: 2, with: "other" });
   expect(look).toEqual({
     words: "loss",
@@ -20,12 +20,12 @@ it("makes a layout of an address, and of the layout the same address", () => {
   expect(looksAs({ ...ADDRESS, pin: "kl" }, look)).toBe(false);
 });
 
-it("takes a layout of which only little is said", () => {
+it("accepts a partial layout", () => {
   expect(Object.values(searchOf({})).filter((value) => value !== undefined)).toEqual([]);
   expect(looksAs({}, {})).toBe(true);
 });
 
-it("keeps panels, branch, layout and marks in the address, and leaves out what makes no sense", () => {
+it("keeps panels, branch, layout and marks, and drops invalid values", () => {
   expect(metricsSearch({ panels: ["a", "a", 7, ""], under: "x/", layout: 4, marks: "none" })).toMatchObject({
     panels: ["a"],
     under: "x/",

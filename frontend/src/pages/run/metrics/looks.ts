@@ -1,10 +1,10 @@
-/** Turn what an address asks for into a layout that is kept, and back. Pure. */
+/** Convert between URL parameters and saved layouts. Pure. */
 
 import type { MetricLook } from "@/api/layouts";
 import { namesOf, wordOf } from "@/charts/names";
 import type { MetricsSearch } from "./search";
 
-/** What of an address belongs to a layout; the place that is looked at and the runs beside do not. */
+/** The URL parameters that belong to a layout; excludes the zoom range and compared runs. */
 export function lookOf({ q, under, x, smooth, pin, log, panels }: MetricsSearch): MetricLook {
   return {
     words: q ?? "",
@@ -17,7 +17,7 @@ export function lookOf({ q, under, x, smooth, pin, log, panels }: MetricsSearch)
   };
 }
 
-/** The part of an address that a layout says; all of it is named, so that nothing of before stays. */
+/** The URL parameters of a layout; complete, so that no previous value remains. */
 export function searchOf({ words, under, x, smooth, pinned = [], logarithmic = [], panels = [] }: Partial<MetricLook>): MetricsSearch {
   return {
     q: words || undefined,
@@ -30,7 +30,7 @@ export function searchOf({ words, under, x, smooth, pinned = [], logarithmic = [
   };
 }
 
-/** Whether an address looks as a layout says. */
+/** Whether the URL parameters match a layout. */
 export function looksAs(search: MetricsSearch, look: Partial<MetricLook>): boolean {
   return JSON.stringify(lookOf(search)) === JSON.stringify(lookOf(searchOf(look)));
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { metricsSearch, pickedOf, pinnedFirst, runsOf, stretchAt } from "./search";
 
-it("keeps what makes sense and leaves out the rest", () => {
+it("keeps valid values only", () => {
   expect(metricsSearch({ q: 7, x: "time", from: 1, to: 2, smooth: 0.9, with: "b" })).toEqual({
     q: "7",
     x: "time",
@@ -13,7 +13,7 @@ it("keeps what makes sense and leaves out the rest", () => {
   expect(Object.values(metricsSearch({ x: "moon", from: 2, to: 1, smooth: 1, with: 3 })).filter((v) => v !== undefined)).toEqual([]);
 });
 
-it("keeps what was before a run began", () => {
+it("keeps times before the run's start", () => {
   expect(metricsSearch({ x: "elapsed", from: -9, to: 4, pick: "loss", at: -2, since: -3 })).toMatchObject({
     from: -9,
     to: 4,
@@ -22,18 +22,18 @@ it("keeps what was before a run began", () => {
   });
 });
 
-it("has each run once", () => {
+it("removes duplicate runs", () => {
   expect(runsOf("a", { with: "b, a,,c" })).toEqual(["a", "b", "c"]);
 });
 
-it("has a chosen point only with its metric and its place", () => {
+it("requires metric and position of a selected point", () => {
   expect(pickedOf(metricsSearch({ pick: "train/loss", at: 20, since: 5 }))).toEqual({ metric: "train/loss", from: 5, to: 20 });
   expect(pickedOf(metricsSearch({ pick: "train/loss", at: 20 }))).toEqual({ metric: "train/loss", from: 20, to: 20 });
   expect(pickedOf(metricsSearch({ pick: "train/loss" }))).toBeUndefined();
   expect(metricsSearch({ pick: "a", at: 3, since: 9 }).since).toBeUndefined();
 });
 
-it("knows which samples a point stands for", () => {
+it("finds the samples of a point", () => {
   const line = { x: [15, 31, 47], x_first: [0, 16, 32], is_exact: false };
   expect(stretchAt(line, 31)).toEqual({ from: 16, to: 31 });
   expect(stretchAt({ ...line, x_first: [], is_exact: true }, 31)).toEqual({ from: 31, to: 31 });
@@ -43,7 +43,7 @@ it("knows which samples a point stands for", () => {
   expect(stretchAt(undefined, 3)).toBeNull();
 });
 
-it("shows what is pinned first, each once, and nothing that there is not", () => {
+it("lists pinned metrics first, without duplicates", () => {
   const keys = ["entropy", "kl", "loss", "kl"].map((name) => ({ name }));
   expect(pinnedFirst(["loss", "gone"], keys).map(({ name }) => name)).toEqual(["loss", "entropy", "kl"]);
   expect(pinnedFirst([], keys).map(({ name }) => name)).toEqual(["entropy", "kl", "loss"]);

@@ -1,4 +1,4 @@
-/** What the metrics tab keeps in its address. Pure. */
+/** URL parameters of the metrics tab. Pure. */
 
 import type { MetricAxis, MetricLine, Span } from "@/api/metrics";
 import { namesOf } from "@/charts/names";
@@ -9,31 +9,31 @@ export type MetricsSearch = {
   x?: MetricAxis;
   from?: number;
   to?: number;
-  /** Weight of the moving average; absent: none. */
+  /** Weight of the moving average; defaults to none. */
   smooth?: number;
-  /** Runs drawn beside this one, comma-separated. */
+  /** Compared runs, comma-separated. */
   with?: string;
-  /** The metric of which a point was chosen, the point, and where its samples begin if it has several. */
+  /** The metric of the selected point, the point, and the start of its samples if there are several. */
   pick?: string;
   at?: number;
   since?: number;
-  /** Metrics that are drawn over a log axis, comma-separated. */
+  /** Metrics drawn on a log axis, comma-separated. */
   log?: string;
-  /** Metrics that stand first, comma-separated, whatever is looked for. */
+  /** Metrics pinned to the top, comma-separated, regardless of the search. */
   pin?: string;
-  /** What the names begin with: a branch of their tree. */
+  /** Prefix of the names: a branch of the tree. */
   under?: string;
-  /** Regular expressions; each is a chart of all metrics whose names it matches. */
+  /** Regular expressions, each with one chart of all matching metrics. */
   panels?: string[];
-  /** The kept layout that this began as. */
+  /** The saved layout that was opened. */
   layout?: number;
-  /** Which marks are drawn; absent: all. */
+  /** Shown annotations; defaults to all. */
   marks?: "notes" | "none";
 };
 
 const RUNS_BESIDE = 19;
 
-/** Read an address; what makes no sense is left out. */
+/** Parse search parameters; invalid values are dropped. */
 export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
   const x = axisOf(search.x);
   const { smooth } = search;
@@ -59,7 +59,7 @@ export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
 
 export const PANELS_AT_MOST = 20;
 
-/** No point is chosen. */
+/** Parameters without a selected point. */
 export const UNPICKED = { pick: undefined, at: undefined, since: undefined };
 
 function expressionsOf(value: unknown): string[] | undefined {
@@ -67,7 +67,7 @@ function expressionsOf(value: unknown): string[] | undefined {
   return found.length > 0 ? [...new Set(found)].slice(0, PANELS_AT_MOST) : undefined;
 }
 
-/** The keys in the order in which they are shown: what is pinned first, each once. */
+/** Keys in display order: pinned ones first, each once. */
 export function pinnedFirst<K extends { name: string }>(pinned: readonly string[], keys: readonly K[]): K[] {
   const byName = new Map(keys.map((key) => [key.name, key]));
   const first = pinned.flatMap((name) => byName.get(name) ?? []);
@@ -76,22 +76,22 @@ export function pinnedFirst<K extends { name: string }>(pinned: readonly string[
 
 export type Picked = { metric: string; from: number; to: number };
 
-/** The point that was chosen; undefined without one. */
+/** The selected point; undefined without one. */
 export function pickedOf({ pick, at, since }: MetricsSearch): Picked | undefined {
   return pick === undefined || at === undefined ? undefined : { metric: pick, from: since ?? at, to: at };
 }
 
-/** From where to where the samples of a point lie that was chosen at `x`; null where the run has none. */
+/** The range of the samples behind the point at `x`; null if the run has none. */
 export function stretchAt(line: Pick<MetricLine, "x" | "x_first" | "is_exact"> | undefined, x: number): Span | null {
   if (!line || line.x.length === 0) return null;
-  // Where another run's line has the point, the next one of this run is meant.
+  // For a point of another run's line, the next point of this run.
   let index = line.x.findIndex((each) => each >= x);
   if (index < 0) index = line.x.length - 1;
   const to = line.x[index] as number;
   return { from: line.is_exact ? to : (line.x_first[index] ?? to), to };
 }
 
-/** The run itself and those beside it, each once. */
+/** The run and the compared runs, without duplicates. */
 export function runsOf(run: string, search: MetricsSearch): string[] {
   return [...new Set([run, ...namesOf(search.with).slice(0, RUNS_BESIDE)])];
 }

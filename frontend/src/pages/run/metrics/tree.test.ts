@@ -3,12 +3,12 @@ import { LINES_AT_MOST, matched, partsOf, rowsOf, treeOf, withWords } from "./tr
 
 const NAMES = ["grad.norm", "kl", "layer/1/norm", "layer/10/norm", "layer/2/bias", "layer/2/norm", "train/loss"];
 
-it("cuts names at slashes and dots", () => {
+it("splits names at slashes and dots", () => {
   expect(partsOf("layer/2.norm")).toEqual(["layer/", "2.", "norm"]);
   expect([partsOf("kl"), partsOf("a/"), partsOf("/a")]).toEqual([["kl"], ["a/"], ["/", "a"]]);
 });
 
-it("counts what lies in each branch, and every name once", () => {
+it("counts the names of each branch", () => {
   const rows = rowsOf(treeOf(NAMES), () => true);
   expect(
     rows
@@ -26,16 +26,16 @@ it("counts what lies in each branch, and every name once", () => {
   expect(rows.filter(({ depth, isBranch }) => depth === 1 && isBranch).map(({ label }) => label)).toEqual(["1/", "2/", "10/"]);
 });
 
-it("shows what lies in a branch only while it is open", () => {
+it("shows children of open branches only", () => {
   const rows = rowsOf(treeOf(NAMES), (path) => path === "layer/");
   expect(rows.map(({ path }) => path)).toEqual(["grad.", "kl", "layer/", "layer/1/", "layer/2/", "layer/10/", "train/"]);
 });
 
-it("makes one step of branches that hold nothing but each other", () => {
+it("merges single-child branches", () => {
   expect(rowsOf(treeOf(["a/b/c", "a/b/d"]), () => false).map(({ label, count }) => [label, count])).toEqual([["a/b/", 2]]);
 });
 
-it("finds names by words, and by an expression, so many and no more", () => {
+it("finds names by words and regex, up to the limit", () => {
   expect(withWords(NAMES, "NORM layer")).toEqual(["layer/1/norm", "layer/10/norm", "layer/2/norm"]);
   expect(matched(NAMES, "^layer/\\d+/norm$")).toEqual({
     names: ["layer/1/norm", "layer/10/norm", "layer/2/norm"],

@@ -1,4 +1,4 @@
-/** Put the names of metrics into a tree, by the slashes and dots in them. Pure. */
+/** Build a tree of metric names, split at slashes and dots. Pure. */
 
 import { whyEndless } from "@/forms/expressions";
 
@@ -10,7 +10,7 @@ type Growing = { branches: Map<string, Growing>; leaves: Leaf[]; path: string; l
 
 const grow = (path: string, label: string): Growing => ({ branches: new Map(), leaves: [], path, label });
 
-/** The parts of a name, each with the slash or dot that ends it: `train/` `loss`. */
+/** The parts of a name, each with its trailing slash or dot: `train/` `loss`. */
 export function partsOf(name: string): string[] {
   return name.match(/[^/.]*[/.]|[^/.]+$/g) ?? [name];
 }
@@ -22,7 +22,7 @@ function settle(node: Growing): Branch {
   return { kind: "branch", path: node.path, label: node.label, count, children };
 }
 
-/** A branch with one branch in it and nothing else is one step, not two. */
+/** Merge a branch with its only child into one row. */
 function shortened(branch: Branch): Branch {
   const only = branch.children.length === 1 ? branch.children[0] : undefined;
   return only?.kind === "branch" ? { ...only, label: branch.label + only.label } : branch;
@@ -43,7 +43,7 @@ export function treeOf(names: readonly string[]): Branch {
   return settle(root);
 }
 
-/** The rows of a tree that are seen: what lies in a branch only while it is open. */
+/** The visible rows of a tree: children only of open branches. */
 export function rowsOf(tree: Branch, isOpen: (path: string) => boolean, depth = 0): Row[] {
   return tree.children.flatMap((child): Row[] => {
     if (child.kind === "leaf") return [{ path: child.path, label: child.label, depth, count: 1, isBranch: false, isOpen: false }];
@@ -53,7 +53,7 @@ export function rowsOf(tree: Branch, isOpen: (path: string) => boolean, depth = 
   });
 }
 
-/** The names that hold every word, whatever their case. */
+/** Names that contain every word, case-insensitive. */
 export function withWords(names: readonly string[], words: string): readonly string[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return wanted.length === 0 ? names : names.filter((name) => wanted.every((word) => name.toLowerCase().includes(word)));
@@ -63,14 +63,14 @@ export const LINES_AT_MOST = 20;
 const MATCH_MS = 200;
 export type Matched = { names: readonly string[]; total: number; problem: string | null };
 
-/** The names that an expression matches anywhere, as many as one chart shows; `problem` says why it cannot be read. */
+/** Names that match an expression, up to the limit of one chart; `problem` explains an invalid expression. */
 export function matched(names: readonly string[], expression: string): Matched {
   let wanted: RegExp;
   const none = { names: [], total: 0 };
   try {
     wanted = new RegExp(expression);
   } catch {
-    return { ...none, problem: "This expression cannot be read." };
+    return { ...none, problem: "Invalid expression." };
   }
   const danger = whyEndless(expression);
   if (danger) return { ...none, problem: danger };
@@ -78,7 +78,7 @@ export function matched(names: readonly string[], expression: string): Matched {
   const until = performance.now() + MATCH_MS;
   for (const name of names) {
     if (wanted.test(name)) found.push(name);
-    if (performance.now() > until) return { ...none, problem: "This expression takes too long to look through the names." };
+    if (performance.now() > until) return { ...none, problem: "The expression takes too long to evaluate." };
   }
   return { names: found.slice(0, LINES_AT_MOST), total: found.length, problem: null };
 }

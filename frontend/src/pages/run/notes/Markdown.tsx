@@ -4,7 +4,7 @@ import remarkGfm from "remark-gfm";
 import { visible } from "@/format";
 import css from "./notes.module.css";
 
-/** Nothing is loaded from elsewhere because somebody wrote it down: a picture is its name and a link. */
+/** External images are never loaded: shown as their alt text with a link. */
 function Picture({ src, alt }: ComponentProps<"img">) {
   return (
     <a href={typeof src === "string" ? src : undefined} rel="noreferrer noopener" target="_blank">
@@ -22,7 +22,7 @@ function Outward({ href, children }: ComponentProps<"a">) {
   );
 }
 
-/** A task of a list, which is ticked by editing the text. */
+/** A checkbox of a task list; changed by editing the text. */
 function Ticked({ checked }: ComponentProps<"input">) {
   return (
     <span role="img" aria-label={checked ? "done" : "to do"}>
@@ -31,10 +31,10 @@ function Ticked({ checked }: ComponentProps<"input">) {
   );
 }
 
-/** A heading of the page is above them all: what somebody wrote begins two below. */
+/** Headings of user text start two levels below the page's. */
 const PARTS = { img: Picture, a: Outward, input: Ticked, h1: "h3", h2: "h4", h3: "h5" } as const;
 
-/** Markdown of people: no HTML of theirs, no script, no picture from elsewhere. */
+/** Render user Markdown without HTML, scripts or external images. */
 export default function Markdown({ text }: { text: string }) {
   return (
     <div className={css.markdown} data-markdown>

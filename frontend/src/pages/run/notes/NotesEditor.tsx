@@ -11,31 +11,31 @@ import css from "./notes.module.css";
 const Markdown = lazy(() => import("@/pages/run/notes/Markdown"));
 const LETTERS_AT_MOST = 20_000;
 
-/** Under what an unfinished text is kept in this tab. */
+/** Key of the draft in this tab. */
 export const draftOf = (run: string) => `notes:${run}`;
 
 type ConflictProps = { notes: Notes; onBoth: () => void; onMine: () => void };
 
-/** Somebody else wrote meanwhile: what they wrote, and what becomes of it. */
+/** Edit conflict: the other author's text and the options to resolve it. */
 function Conflict({ notes, onBoth, onMine }: ConflictProps) {
   return (
     <Alert
       color="yellow"
       variant="light"
-      title={`${visible(authorName(notes.author))} wrote revision ${notes.revision} meanwhile`}
+      title={`Conflict: ${visible(authorName(notes.author))} saved revision ${notes.revision}`}
       mb="sm"
       data-conflict
     >
-      <pre className={`mono tiny ${css.theirs}`} tabIndex={0} role="group" aria-label="What they wrote">
-        {visible(notes.text) || "They took the notes away."}
+      <pre className={`mono tiny ${css.theirs}`} tabIndex={0} role="group" aria-label="Their text">
+        {visible(notes.text) || "They deleted the notes."}
       </pre>
-      <p className="small">Yours is still below, and every revision stays in the history.</p>
+      <p className="small">Your text is below; the history keeps all revisions.</p>
       <Group gap="xs">
         <Button size="compact-sm" variant="default" onClick={onBoth}>
-          Put theirs above mine
+          Insert theirs above mine
         </Button>
         <Button size="compact-sm" variant="default" onClick={onMine}>
-          Keep mine instead
+          Keep mine
         </Button>
       </Group>
     </Alert>
@@ -44,11 +44,11 @@ function Conflict({ notes, onBoth, onMine }: ConflictProps) {
 
 type Props = { run: string; notes: Notes; onClose: () => void };
 
-/** The notes as a text to write in. What is written stays in this tab until it is saved or given up. */
+/** Notes editor. The draft stays in this tab until saved or discarded. */
 export function NotesEditor({ run, notes, onClose }: Props) {
   const draft = draftOf(run);
   const [kept, setText] = useDraft(draft);
-  // What is written begins at this revision, whatever comes meanwhile, and after a reload too.
+  // The base revision of the edit; unaffected by later revisions, and kept across reloads.
   const [begun, setBegun] = useDraft(`${draft}:revision`);
   const [hasTyped, setTyped] = useState(kept !== "");
   const [view, setView] = useState("write");
@@ -81,7 +81,7 @@ export function NotesEditor({ run, notes, onClose }: Props) {
       <SegmentedControl
         size="xs"
         mb="xs"
-        aria-label="Write or look"
+        aria-label="Editor mode"
         data={[
           { value: "write", label: "Write" },
           { value: "look", label: "Preview" },
@@ -92,7 +92,7 @@ export function NotesEditor({ run, notes, onClose }: Props) {
       {view === "write" ? (
         <Textarea
           aria-label="Notes"
-          description="Markdown: **bold**, lists, tables, `code`, [links](https://…). HTML and pictures are not shown."
+          description="Markdown: **bold**, lists, tables, `code`, [links](https://…). HTML and images are not rendered."
           autosize
           minRows={5}
           maxRows={24}
@@ -109,11 +109,11 @@ export function NotesEditor({ run, notes, onClose }: Props) {
           </Suspense>
         </div>
       )}
-      {refused && <ErrorState title="The notes stay as they are" error={refused} />}
+      {refused && <ErrorState title="Notes not saved" error={refused} />}
       <div className={css.foot}>
         <TextInput
           aria-label="Reason"
-          placeholder="Reason, for the run's history"
+          placeholder="Reason, recorded in the run's history"
           maxLength={2000}
           value={reason}
           onChange={(event) => setReason(event.currentTarget.value)}

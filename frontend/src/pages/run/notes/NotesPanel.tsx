@@ -26,12 +26,12 @@ function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null;
       </Menu.Target>
       <Menu.Dropdown className={css.history}>
         <Menu.Item onClick={() => onShow(null)}>
-          {shown === null ? "✓ " : ""}As they are: revision {notes.revision}
+          {shown === null ? "✓ " : ""}Current: revision {notes.revision}
         </Menu.Item>
         {notes.earlier.map(({ revision, author, at, letters }) => (
           <Menu.Item key={revision} onClick={() => onShow(revision)}>
             {shown === revision ? "✓ " : ""}Revision {revision} by {visible(authorName(author))}, <Age at={at} suffix=" ago" />
-            <span className="faint"> · {letters.toLocaleString("en-US")} letters</span>
+            <span className="faint"> · {letters.toLocaleString("en-US")} characters</span>
           </Menu.Item>
         ))}
       </Menu.Dropdown>
@@ -42,11 +42,11 @@ function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null;
 function Text({ run, notes, shown }: { run: string; notes: Notes; shown: number | null }) {
   const earlier = useQuery({ ...noteQuery(run, shown ?? 0), enabled: shown !== null });
   const text = shown === null ? notes.text : earlier.data?.text;
-  if (earlier.error) return <ErrorState title="That revision cannot be shown" error={earlier.error} />;
+  if (earlier.error) return <ErrorState title="Revision unavailable" error={earlier.error} />;
   return <Suspense>{text !== undefined && <Markdown text={text} />}</Suspense>;
 }
 
-/** Asks again when an event tells that somebody edited them. */
+/** Refetch when an event reports an edit. */
 function useNotes(run: string, events: RunEvent[]) {
   const queries = useQueryClient();
   const edited = events.findLast(({ kind }) => kind === "notes_edited")?.id ?? 0;
@@ -61,14 +61,14 @@ function useNotes(run: string, events: RunEvent[]) {
 
 type Props = { run: string; events: RunEvent[] };
 
-/** What people have to say about the run; written where it stands. */
+/** Notes of a run, with an editor and revision history. */
 export default function NotesPanel({ run, events }: Props) {
   const mayOperate = useMayOperate();
   const { data: notes, error } = useNotes(run, events);
   const [isWriting, setWriting] = useState(() => hasDraft(draftOf(run)));
   const [shown, setShown] = useState<number | null>(null);
   const isEmpty = !notes || notes.text === "";
-  if (error) return <ErrorState title="The notes cannot be shown" error={error} />;
+  if (error) return <ErrorState title="Notes unavailable" error={error} />;
   if (!notes) return null;
   return (
     <Panel
@@ -87,7 +87,7 @@ export default function NotesPanel({ run, events }: Props) {
             <Earlier notes={notes} shown={shown} onShow={setShown} />
             {mayOperate && (
               <Button size="compact-sm" variant="default" onClick={() => setWriting(true)}>
-                {isEmpty ? "Write notes" : "Edit notes"}
+                {isEmpty ? "Add notes" : "Edit notes"}
               </Button>
             )}
           </Group>
@@ -104,12 +104,12 @@ export default function NotesPanel({ run, events }: Props) {
           }}
         />
       ) : isEmpty && shown === null ? (
-        <span className="small faint">None yet: what the run is for, what was seen, what comes next.</span>
+        <span className="small faint">No notes yet. Use notes for the purpose of the run, observations and next steps.</span>
       ) : (
         <>
           {shown !== null && (
             <p className={`small ${css.old}`} role="status">
-              This is revision {shown}, which was replaced.
+              This is revision {shown}, since replaced.
             </p>
           )}
           <Text run={run} notes={notes} shown={shown} />

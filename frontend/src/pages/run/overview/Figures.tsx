@@ -26,7 +26,7 @@ type Props = {
   speed: number | null;
 };
 
-/** Key figures of a run. */
+/** The key figures of a run. */
 export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const steps = fleet?.env_steps_total ?? last?.env_steps_total ?? null;
   const served = queue?.served_steps ?? run.served_steps;

@@ -9,11 +9,11 @@ import { GroupTable } from "@/pages/run/trajectories/GroupTable";
 function Rows({ run, newest }: { run: string; newest: NewestTrajectories | null | undefined }) {
   if (newest?.fragments.length) return <FragmentTable run={run} rows={newest.fragments} query={{}} />;
   if (newest?.groups.length) return <GroupTable run={run} groups={newest.groups} query={{}} />;
-  // Nothing came in, or it is not known yet.
-  return <p className="faint small">{newest ? "Nothing came in yet." : "Asking for the newest…"}</p>;
+  // No data received, or still loading.
+  return <p className="faint small">{newest ? "No data received yet." : "Loading…"}</p>;
 }
 
-/** The last few things that came in, to see at a glance what is trained on. */
+/** The last few groups or fragments of the run. */
 export default function Newest({ run }: { run: RunDetail }) {
   const newest = usePart(`run:${run.name}`, "newest");
   return (
@@ -26,7 +26,7 @@ export default function Newest({ run }: { run: RunDetail }) {
           variant="default"
           renderRoot={(props) => <Link to="/runs/$name/trajectories" params={{ name: run.name }} {...props} />}
         >
-          All of them
+          View all
         </Button>
       }
       className="span-12"

@@ -1,8 +1,8 @@
 import { lazy, Suspense } from "react";
 import type { RunDetail } from "@/api/types";
 import { Events } from "@/pages/run/logs/Events";
-import { CuratedCharts } from "@/pages/run/overview/CuratedCharts";
 import { Figures } from "@/pages/run/overview/Figures";
+import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { RunAlerts } from "@/pages/run/overview/RunAlerts";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
@@ -14,19 +14,19 @@ const Newest = lazy(() => import("@/pages/run/overview/Newest"));
 
 const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
 
-/** How the run is, on one screen: its numbers, what holds it up, where its data went, its curves, what came last. */
+/** The run on one screen: figures, diagnosis, ledger, charts and newest data. */
 export function OverviewTab() {
   const { run, fleet, verdict, queue, ledger, episodes, events, speed } = useRun();
   return (
     <>
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
       <div className={`charts ${classes.first}`}>
-        {/* What has not begun, or is over, is held up by nothing. */}
+        {/* Runs that have not started or have ended have no bottleneck. */}
         {UNDER_WAY.has(run.status) && <VerdictLine run={run.name} verdict={verdict} className={`panel span-12 ${classes.verdict}`} />}
         <RunAlerts run={run} />
         <Ledger run={run} ledger={ledger} />
       </div>
-      <CuratedCharts />
+      <OverviewCharts />
       <div className={`charts ${classes.rest}`}>
         <div className={`span-12 ${classes.notes}`}>
           <Suspense>

@@ -10,7 +10,7 @@ import classes from "./overview.module.css";
 const SHOWN = 3;
 const EVERY_MS = 15_000;
 
-/** What is wrong with this run now; nothing while nothing is. */
+/** Open alerts of the run; nothing if there are none. */
 export function RunAlerts({ run }: { run: RunDetail }) {
   const { data } = useInfiniteQuery({ ...alertsQuery({ run: run.name }), refetchInterval: EVERY_MS });
   const rows = data?.pages[0]?.results ?? [];

@@ -1,9 +1,9 @@
-/** What is asked for the curves of an overview: while its page is loaded, and while somebody looks at it. */
+/** Queries of the overview charts, used by the route loader and the page. */
 
 import { type MetricAxis, mayMeasure, namedLinesQuery, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
-import { namesOfAll } from "@/pages/run/overview/curated";
+import { namesOfAll } from "@/pages/run/overview/defaultCharts";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 
 export type Look = {
@@ -12,13 +12,13 @@ export type Look = {
   xLabel: string;
   span?: Span;
   isLive: boolean;
-  /** Of all that is drawn beside each other: asked for together. */
+  /** Names of all charts on the page, requested together. */
   names: readonly string[];
 };
 
 const POINTS = 240;
 
-/** Where on the run is looked, which an address says without knowing the run. */
+/** Axis and range from the URL, independent of the run. */
 const placeOf = (run: string, search: OverviewSearch) => ({
   run,
   axis: search.x ?? ("time" as const),
@@ -26,7 +26,7 @@ const placeOf = (run: string, search: OverviewSearch) => ({
   names: namesOfAll,
 });
 
-/** What of a run is looked at; the same for all its curves. */
+/** The view of a run, shared by all its charts. */
 export function lookOf(run: RunDetail, search: OverviewSearch): Look {
   const place = placeOf(run.name, search);
   const labels = { time: "time", step: "train step", amount: run.kind === "fleet" ? "env step" : "token" };
@@ -36,5 +36,5 @@ export function lookOf(run: RunDetail, search: OverviewSearch): Look {
 export const curvesQuery = ({ run, axis, span, isLive, names }: Omit<Look, "xLabel">) =>
   namedLinesQuery({ run, names, axis, span, points: POINTS, isLive });
 
-/** The same question before anything is known of the run. */
+/** The same query before the run is loaded. */
 export const earlyCurvesQuery = (run: string, search: OverviewSearch) => curvesQuery({ ...placeOf(run, search), isLive: false });

@@ -1,21 +1,21 @@
-/** What the overview keeps in its address. Pure. */
+/** URL parameters of the overview. Pure. */
 
 import type { MetricAxis } from "@/api/metrics";
 import { type MetricsSearch, metricsSearch } from "@/pages/run/metrics/search";
 import { type Range, rangeOf } from "@/pages/run/overview/range";
 
 export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" | "since"> & {
-  /** Absent: time. */
+  /** Defaults to time. */
   x?: Exclude<MetricAxis, "time" | "elapsed">;
-  /** Seconds that are looked back over time; absent: to where the run began. */
+  /** Time range in seconds; defaults to the entire run. */
   last?: Range;
 };
 
-/** Read an address; what makes no sense is left out. */
+/** Parse search parameters; invalid values are dropped. */
 export function overviewSearch(search: Record<string, unknown>): OverviewSearch {
   const x = search.x === "step" || search.x === "amount" ? search.x : undefined;
   const { from, to, pick, at, since } = metricsSearch({ ...search, x });
-  // Who looks closer at a part looks no longer at what comes.
+  // A zoomed chart does not follow new data.
   const last = x === undefined && from === undefined ? rangeOf(search.last) : undefined;
   return { x, last, from, to, pick, at, since };
 }

@@ -4,24 +4,26 @@ import { number } from "@/format";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
 import { batchWay } from "@/pages/run/pipeline/stages";
 
-/** From the moment a batch is formed to its confirmation: how long it is under way, how long in hand. */
+/** The durations of a batch from formation to acknowledgement: delivery and training. */
 export function BatchWay({ pipeline }: { pipeline: Pipeline }) {
   const { total, stretches } = batchWay(pipeline.batches);
   return (
     <Panel
-      title="One batch"
-      note={stretches.length > 0 ? `${number(total)} ms from formed to confirmed, mean of the last minute` : "from formed to confirmed"}
+      title="Batch timeline"
+      note={
+        stretches.length > 0 ? `${number(total)} ms from formed to acknowledged, mean of the last minute` : "from formed to acknowledged"
+      }
       className="span-12"
     >
       {stretches.length === 0 ? (
-        <p className="soft small">No batch reached a trainer in the last minute.</p>
+        <p className="soft small">No batch was delivered in the last minute.</p>
       ) : (
-        <table className={`table ${styles.fall}`} aria-label="The way of a batch">
+        <table className={`table ${styles.fall}`} aria-label="Batch timeline">
           <thead>
             <tr>
-              <th scope="col">From – to</th>
+              <th scope="col">Phase</th>
               <th scope="col">
-                <span className="unseen">When</span>
+                <span className="unseen">Timeline</span>
               </th>
               <th scope="col" className="num">
                 Mean

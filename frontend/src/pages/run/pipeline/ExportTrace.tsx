@@ -8,7 +8,7 @@ import { live } from "@/live/live";
 import { traceOf } from "@/pages/run/pipeline/trace";
 import { useRun } from "@/pages/run/RunContext";
 
-/** Saves where the run's time went as a file for ui.perfetto.dev, read there without being sent anywhere. */
+/** Export a time trace of the run for ui.perfetto.dev, which opens it locally without uploading. */
 export function ExportTrace() {
   const { run, fleet, events } = useRun();
   const queries = useQueryClient();
@@ -33,12 +33,12 @@ export function ExportTrace() {
   });
   return (
     <>
-      <Tooltip label="The newest batches, weights on their way, events and the workers' mean step, as a file that ui.perfetto.dev opens.">
+      <Tooltip label="Exports recent batches, weight deliveries, events and the workers' mean step as a file for ui.perfetto.dev.">
         <Button size="compact-sm" variant="default" loading={trace.isPending} onClick={() => trace.mutate()}>
           Export trace
         </Button>
       </Tooltip>
-      {trace.error && <ErrorState title="The trace was not written" error={trace.error} />}
+      {trace.error && <ErrorState title="Trace not exported" error={trace.error} />}
     </>
   );
 }

@@ -31,7 +31,7 @@ function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
         <Link to={to} params={{ name: run.name }} title={does}>
           {title}
         </Link>
-        {isSlowest && <span className={styles.mark}>▲ holds it up</span>}
+        {isSlowest && <span className={styles.mark}>▲ bottleneck</span>}
       </div>
       <div className={styles.rate}>
         {stage.rate !== null && <b>{amount}</b>}{" "}
@@ -46,16 +46,16 @@ function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
   );
 }
 
-/** The way of data through the run, from where it is made to where it is trained on. */
+/** The data flow through the run, from generation to training. */
 export function Flow({ run, pipeline, slowest }: { run: RunDetail; pipeline: Pipeline; slowest: StageName | null }) {
   const isOutside = run.kind === "outside";
   return (
-    <Panel title="From step to train step" note="the last minute" aside={<ExportTrace />} className="span-12">
-      <ol className={styles.flow} aria-label="Stages, in the order in which data passes them">
+    <Panel title="Data flow" note="last minute" aside={<ExportTrace />} className="span-12">
+      <ol className={styles.flow} aria-label="Stages in the order of the data flow">
         {isOutside && (
           <li className={styles.stage} data-stage="elsewhere">
-            <div className={styles.top}>Environments elsewhere</div>
-            <div className={styles.low}>What makes the data runs outside of the deck: it sees what is pushed, and what comes after.</div>
+            <div className={styles.top}>External environments</div>
+            <div className={styles.low}>Data is generated outside this deployment: only pushes and later stages are measured.</div>
           </li>
         )}
         {pipeline.stages.map((stage) => (

@@ -10,13 +10,13 @@ import { useRun } from "@/pages/run/RunContext";
 import { currentVerdict } from "@/pages/run/verdict/current";
 import { Verdict } from "@/pages/run/verdict/Verdict";
 
-/** How data flows through the run, and its bottleneck. */
+/** The data flow of the run and its bottleneck. */
 export function PipelineTab() {
   const { run, fleet, verdict: live } = useRun();
   const { data, error, refetch } = useQuery(pipelineQuery(run.name));
-  // The sentence and the figures are of one answer; after a change of status the live one comes first.
+  // The diagnosis and figures of one response; after a status change the live diagnosis wins.
   const verdict = currentVerdict(data?.verdict, run) ?? live;
-  if (error && !data) return <ErrorState title="The pipeline cannot be read" error={error} onRetry={() => void refetch()} />;
+  if (error && !data) return <ErrorState title="Pipeline unavailable" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[130, 190, 220]} />;
   const running = (fleet?.workers ?? []).filter(({ state }) => state === "running");
   return (

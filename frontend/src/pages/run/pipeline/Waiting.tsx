@@ -20,28 +20,28 @@ function Pair({ who, at, words }: { who: string; at: number | null; words: strin
   );
 }
 
-/** Idle time on both sides of the queue: the side that waits is not the bottleneck. */
+/** Idle time on both sides of the queue: the waiting side is not the bottleneck. */
 export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline }) {
   const { shares, workers } = pipeline;
   const train = pipeline.stages.find(({ name }) => name === "train");
   const isMeasured = Object.keys(shares).length > 0;
   const share = (name: string) => (isMeasured ? (shares[name] ?? 0) : null);
   return (
-    <Panel title="Idle time" note="parts of the last minute" className="span-6">
+    <Panel title="Idle time" note="share of the last minute" className="span-6">
       {run.kind !== "outside" && (
         <>
           <Pair
-            who="Workers are held back"
+            who="Workers held back"
             at={share("waiting_room")}
-            words={workers > 0 ? `by ${limitText(run)}; mean of ${number(workers)} running` : "no worker is running"}
+            words={workers > 0 ? `by ${limitText(run)}; mean of ${number(workers)} running` : "no running workers"}
           />
-          <Pair who="Workers wait for weights" at={share("waiting_weights")} words="for a version to act with, before the first one" />
+          <Pair who="Workers waiting for weights" at={share("waiting_weights")} words="until the first version arrives" />
         </>
       )}
       <Pair
-        who="The trainer waits for data"
+        who="Trainer waiting for data"
         at={train?.waits ?? null}
-        words={train?.waits == null ? "no trainer had a batch" : "from the confirmation of one batch to the delivery of the next"}
+        words={train?.waits == null ? "no trainer held a batch" : "from the acknowledgement of a batch to the delivery of the next"}
       />
     </Panel>
   );
@@ -50,7 +50,7 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
 function Rate({ rate, unit }: { rate: number | null; unit: string }) {
   const said = rateText(rate, unit);
   return rate === null ? (
-    <span className="faint">nothing in the last minute</span>
+    <span className="faint">none in the last minute</span>
   ) : (
     <>
       <b>{said.amount}</b> {said.unit}
@@ -58,34 +58,34 @@ function Rate({ rate, unit }: { rate: number | null; unit: string }) {
   );
 }
 
-/** What goes in, what is in it and what goes out: by Little's law one follows from the others. */
+/** Arrival rate, length and departure rate of the queue, related by Little's law. */
 export function QueueLaw({ pipeline }: { pipeline: Pipeline }) {
   const { arriving, handed_out, queued, unit, age_seconds, pause_above } = pipeline;
   const stay = pipeline.stages.find(({ name }) => name === "queue")?.seconds ?? null;
   return (
-    <Panel title="The queue" note="what is in it ÷ what goes out a second = how long each stays" className="span-6">
+    <Panel title="Queue" note="queued ÷ leased per second = time in the queue (Little's law)" className="span-6">
       <dl className={styles.law}>
         <div>
-          <dt>Comes in</dt>
+          <dt>Received</dt>
           <dd>
             <Rate rate={arriving} unit={unit} />
           </dd>
         </div>
         <div>
-          <dt>Waits</dt>
+          <dt>Queued</dt>
           <dd>
             <b>{number(queued)}</b> {unit}
             {pause_above !== null && <span className="faint"> of {number(pause_above)}</span>}
           </dd>
         </div>
         <div>
-          <dt>Goes out</dt>
+          <dt>Leased</dt>
           <dd>
             <Rate rate={handed_out} unit={unit} />
           </dd>
         </div>
         <div>
-          <dt>Each stays</dt>
+          <dt>Time in queue</dt>
           <dd data-stay>
             <b>{stay === null ? "–" : duration(stay)}</b>
             {age_seconds !== null && <span className="faint"> · measured {duration(age_seconds)}</span>}

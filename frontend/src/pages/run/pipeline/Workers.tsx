@@ -27,25 +27,23 @@ function WorkerTime({ run, worker, work }: { run: RunDetail; worker: WorkerRow; 
   );
 }
 
-/** Time of each worker by span, one bar each; the empty part of a bar is neither work nor a wait. */
+/** One bar per worker with its time by span; the gap is unaccounted time. */
 export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
   const shown = slowestFirst(workers);
   const words = wordsOf(run.kind);
   return (
     <Panel
-      title="Where workers' time goes"
-      note={
-        shown.length > 0 && shown.length < workers.length ? `${shown.length} of ${workers.length} workers, the slowest` : "the last minute"
-      }
+      title="Worker time"
+      note={shown.length > 0 && shown.length < workers.length ? `slowest ${shown.length} of ${workers.length} workers` : "last minute"}
       className="span-12"
     >
       {shown.length === 0 ? (
         <EmptyState
-          title="No worker has measured anything yet"
+          title="No worker timings yet"
           command={trainerCommand(run, location.origin)}
           needs={{ scope: "trainer", run: run.name }}
         >
-          Workers tell with every report what they did with their time. They begin once a trainer has published weights.
+          Workers include timings in every report. They start once a trainer has published weights.
         </EmptyState>
       ) : (
         <>
@@ -67,18 +65,18 @@ export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerR
   );
 }
 
-/** One env step, part by part; absent where no worker steps environments. */
+/** One env step by stage; absent if no worker steps environments. */
 export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
   const { total, stretches } = waterfallOf(workers);
   if (stretches.length === 0) return null;
   return (
-    <Panel title="One step" note={`${number(total)} ms from observation to observation, mean over workers`} className="span-12">
-      <table className={`table ${styles.fall}`} aria-label="Parts of one step">
+    <Panel title="Env step" note={`${number(total)} ms between observations, mean over workers`} className="span-12">
+      <table className={`table ${styles.fall}`} aria-label="Stages of an env step">
         <thead>
           <tr>
-            <th scope="col">Part</th>
+            <th scope="col">Stage</th>
             <th scope="col">
-              <span className="unseen">When</span>
+              <span className="unseen">Timeline</span>
             </th>
             <th scope="col" className="num">
               Mean

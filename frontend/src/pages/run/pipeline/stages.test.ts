@@ -17,54 +17,54 @@ import {
 
 const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
 
-it("gives slow rates by the minute", () => {
-  expect(rateText(12.5, "fragments")).toEqual({ amount: "12.5", unit: "fragments a second" });
-  expect(rateText(0.05, "batches")).toEqual({ amount: "3", unit: "batches a minute" });
+it("formats slow rates per minute", () => {
+  expect(rateText(12.5, "fragments")).toEqual({ amount: "12.5", unit: "fragments per second" });
+  expect(rateText(0.05, "batches")).toEqual({ amount: "3", unit: "batches per minute" });
   expect(rateText(null, "batches")).toEqual({ amount: "–", unit: "batches" });
 });
 
-it("says what a stage waits for, and nothing where nothing was measured", () => {
+it("describes waits, or nothing if unmeasured", () => {
   const limit = limitText({ max_staleness: 1 });
   expect(waitText({ waits: 0.62, waits_for: "data" }, limit)).toBe("waits 62 % of the time for data");
   expect(waitText({ waits: 0, waits_for: "" }, limit)).toBe("never waits");
   expect(waitText({ waits: null, waits_for: "" }, limit)).toBe("");
 });
 
-it("names the limit that holds workers back, which is no full queue", () => {
+it("names the limit that holds workers back", () => {
   const held = { waits: 0.51, waits_for: "room" } as const;
   expect(waitText(held, limitText({ max_staleness: 1 }))).toBe("held back 51 % of the time by the staleness limit (1)");
   expect(waitText(held, limitText({ max_staleness: null }))).toBe("held back 51 % of the time by the off-policy tolerance");
 });
 
-it("knows every stage of the diagnosis", () => {
+it("covers every stage of the diagnosis", () => {
   expect(lookOf("exchange", "fleet").title).toBe("Observations and actions");
-  expect(stillText({ name: "exchange", share: 0.2 }, 4)).toBe("for every step");
+  expect(stillText({ name: "exchange", share: 0.2 }, 4)).toBe("every step");
 });
 
-it("says what is in a stage in its own words", () => {
-  expect(heldText({ name: "queue", held: 6, seconds: 15 }, "fragments")).toBe("6 fragments wait · 15 s each");
-  expect(heldText({ name: "batch", held: 2, seconds: 0.25 }, "fragments")).toBe("2 whole ones wait · 250 ms on their way");
+it("describes a stage's contents", () => {
+  expect(heldText({ name: "queue", held: 6, seconds: 15 }, "fragments")).toBe("6 fragments queued · 15 s each");
+  expect(heldText({ name: "batch", held: 2, seconds: 0.25 }, "fragments")).toBe("2 complete batches available · 250 ms delivery time");
   expect(heldText({ name: "push", held: 3, seconds: null }, "fragments")).toBe("3 waiting to be sent");
-  expect(heldText({ name: "train", held: null, seconds: 1.5 }, "fragments")).toBe("1.5 s a batch");
+  expect(heldText({ name: "train", held: null, seconds: 1.5 }, "fragments")).toBe("1.5 s per batch");
 });
 
-it("says where the queue is going", () => {
+it("describes the queue's trend", () => {
   const queue = { arriving: 10, handed_out: 4, queued: 12, pause_above: 24, unit: "fragments" as const };
-  expect(trendText(queue)).toBe("It fills by 6 fragments a second; its tolerance is reached in about 2 s.");
-  expect(trendText({ ...queue, queued: 30 })).toContain("over its tolerance");
-  expect(trendText({ ...queue, arriving: 4.1 })).toBe("As much comes in as goes out.");
-  expect(trendText({ ...queue, arriving: null })).toContain("nothing is left in about 3 s");
-  expect(trendText({ ...queue, arriving: null, handed_out: null })).toContain("Nothing came in");
+  expect(trendText(queue)).toBe("The queue grows by 6 fragments per second; it reaches the tolerance in about 2 s.");
+  expect(trendText({ ...queue, queued: 30 })).toContain("exceeds the tolerance");
+  expect(trendText({ ...queue, arriving: 4.1 })).toBe("Arrivals and departures are balanced.");
+  expect(trendText({ ...queue, arriving: null })).toContain("empty in about 3 s");
+  expect(trendText({ ...queue, arriving: null, handed_out: null })).toContain("Nothing was received");
 });
 
-it("never draws more than a whole bar", () => {
+it("clamps bars", () => {
   const bars = barsOf({ env_step: 0.8, infer: 0.6, send: 0, tomorrow: 0.4 });
   expect(bars.map(({ part }) => part)).toEqual(["infer", "env_step"]);
   expect(bars.reduce((sum, { width }) => sum + width, 0)).toBeCloseTo(1);
   expect(barsOf({ env_step: 0.5 })[0]?.width).toBe(0.5);
 });
 
-it("puts the parts of a step one behind the other, weighted by how often they were passed", () => {
+it("stacks the spans of a step, weighted by count", () => {
   const { total, stretches } = waterfallOf([
     { stages: { recv: timing(1), env_step: timing(4, 30) } },
     { stages: { env_step: timing(8, 10) } },
@@ -77,37 +77,37 @@ it("puts the parts of a step one behind the other, weighted by how often they we
   expect(waterfallOf([]).stretches).toEqual([]);
 });
 
-it("puts a batch's time under way before its time in hand", () => {
+it("orders delivery before training", () => {
   const { total, stretches } = batchWay({ under_way: timing(500, 3), in_hand: timing(1500, 2) });
   expect(total).toBe(2000);
   expect(stretches.map(({ words, from, width, count }) => [words, from, width, count])).toEqual([
-    ["formed – in the trainer's hands", 0, 0.25, 3],
-    ["in the trainer's hands – confirmed", 0.25, 0.75, 2],
+    ["formed – delivered", 0, 0.25, 3],
+    ["delivered – acknowledged", 0.25, 0.75, 2],
   ]);
   expect(batchWay({ under_way: timing(500, 1), in_hand: null }).stretches).toHaveLength(1);
   expect(batchWay({ under_way: null, in_hand: null }).stretches).toEqual([]);
 });
 
-it("shows the slowest of many workers, and only those that measured", () => {
+it("shows the slowest measured workers", () => {
   const many = Array.from({ length: 100 }, (_, index) => ({ index, env_steps_per_second: 100 - index, shares: { infer: 0.1 } }));
   expect(slowestFirst(many)).toHaveLength(WORKERS_SHOWN);
   expect(slowestFirst(many)[0]?.index).toBe(99);
   expect(slowestFirst([{ index: 0, env_steps_per_second: 0, shares: {} }])).toEqual([]);
 });
 
-it("calls a language worker's only stage by what it does", () => {
-  expect(lookOf("infer", "language").title).toBe("The model answers");
-  expect(lookOf("infer", "fleet").title).toBe("The policy acts");
+it("names the stage of a language worker", () => {
+  expect(lookOf("infer", "language").title).toBe("Model");
+  expect(lookOf("infer", "fleet").title).toBe("Policy");
 });
 
-it("says of a queue how far over its tolerance it is", () => {
+it("shows a queue's excess over its tolerance", () => {
   expect(shareText({ name: "queue", share: 1 }, { queued: 224, pause_above: 96 })).toBe("233 % of its tolerance");
-  expect(shareText({ name: "train", share: 0.4 }, { queued: 0, pause_above: null })).toBe("40 % of the time at work");
-  expect(shareText({ name: "batch", share: 0.02 }, { queued: 0, pause_above: null })).toBe("2 % of the time under way");
+  expect(shareText({ name: "train", share: 0.4 }, { queued: 0, pause_above: null })).toBe("busy 40 % of the time");
+  expect(shareText({ name: "batch", share: 0.02 }, { queued: 0, pause_above: null })).toBe("in delivery 2 % of the time");
 });
 
-it("says why a stage has no rate", () => {
-  expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("for every step");
-  expect(stillText({ name: "step", share: null }, 0)).toBe("no worker is running");
-  expect(stillText({ name: "push", share: null }, 0)).toBe("nothing in the last minute");
+it("explains a missing rate", () => {
+  expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("every step");
+  expect(stillText({ name: "step", share: null }, 0)).toBe("no running workers");
+  expect(stillText({ name: "push", share: null }, 0)).toBe("none in the last minute");
 });

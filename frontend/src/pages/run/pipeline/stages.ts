@@ -8,34 +8,34 @@ type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectori
 export type Look = { title: string; does: string; to: Place };
 
 const LOOKS: Record<StageName, Look> = {
-  step: { title: "Environments step", does: "each answers an action with what comes of it", to: "/runs/$name/fleet" },
-  exchange: { title: "Observations and actions", does: "read from the env processes and sent to them", to: "/runs/$name/fleet" },
-  infer: { title: "The policy acts", does: "inference, a batch of observations at once", to: "/runs/$name/fleet" },
-  push: { title: "Push", does: "cut, encoded, sent and stored", to: "/runs/$name/trajectories" },
-  queue: { title: "Queue", does: "waits to become part of a batch", to: "/runs/$name/queue" },
+  step: { title: "Environments", does: "apply actions and return observations", to: "/runs/$name/fleet" },
+  exchange: { title: "Observations and actions", does: "exchanged with the env processes", to: "/runs/$name/fleet" },
+  infer: { title: "Policy", does: "batched inference on observations", to: "/runs/$name/fleet" },
+  push: { title: "Push", does: "cut, encode, send and store", to: "/runs/$name/trajectories" },
+  queue: { title: "Queue", does: "waiting to be part of a batch", to: "/runs/$name/queue" },
   batch: { title: "Batches", does: "formed, leased and sent to a trainer", to: "/runs/$name/queue" },
-  train: { title: "Trainer", does: "trains on a batch, then confirms it", to: "/runs/$name/weights" },
+  train: { title: "Trainer", does: "trains on a batch, then acknowledges it", to: "/runs/$name/weights" },
 };
-const GENERATING: Look = { title: "The model answers", does: "generates, and is scored by its task", to: "/runs/$name/fleet" };
+const GENERATING: Look = { title: "Model", does: "generates answers, which the task scores", to: "/runs/$name/fleet" };
 
 export function lookOf(stage: StageName, kind: RunDetail["kind"]): Look {
   return stage === "infer" && kind === "language" ? GENERATING : LOOKS[stage];
 }
 
-/** A rate in the unit of time in which it is a number one can imagine. */
+/** Format a rate per second, or per minute if small. */
 export function rateText(rate: number | null, unit: string): { amount: string; unit: string } {
   if (rate === null) return { amount: "–", unit };
   return rate > 0 && rate < 0.1
-    ? { amount: number(60 * rate), unit: `${unit} a minute` }
-    : { amount: number(rate), unit: `${unit} a second` };
+    ? { amount: number(60 * rate), unit: `${unit} per minute` }
+    : { amount: number(rate), unit: `${unit} per second` };
 }
 
-/** The limit on data that workers make ahead of the trainer. */
+/** The limit on how far workers may run ahead of the trainer. */
 export function limitText({ max_staleness }: Pick<RunDetail, "max_staleness">): string {
   return max_staleness === null ? "the off-policy tolerance" : `the staleness limit (${number(max_staleness)})`;
 }
 
-/** Why a stage has nothing to do, in a few words. */
+/** How much a stage waits, and for what. */
 export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "waits_for">, limit: string): string {
   if (waits === null) return "";
   if (waits < 0.005) return "never waits";
@@ -43,37 +43,38 @@ export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "wa
   return `waits ${percent(waits)} of the time${waits_for && ` for ${waits_for}`}`;
 }
 
-/** What stands where a rate would: why there is none. */
+/** Why a stage has no rate. */
 export function stillText({ name, share }: Pick<PipelineStage, "name" | "share">, workers: number): string {
   if (name === "step" || name === "exchange" || name === "infer") {
-    // Passes are not counted: each belongs to the steps of the stage before.
-    return share === null ? (workers > 0 ? "nothing measured yet" : "no worker is running") : "for every step";
+    // Forward passes are not counted: they belong to the env steps of the previous stage.
+    return share === null ? (workers > 0 ? "not measured yet" : "no running workers") : "every step";
   }
-  return name === "train" ? "no batch in the last minute" : "nothing in the last minute";
+  return name === "train" ? "no batch in the last minute" : "none in the last minute";
 }
 
-/** What the bar of a stage is a part of. */
+/** The meaning of a stage's bar. */
 export function shareText(
   { name, share }: Pick<PipelineStage, "name" | "share">,
   { queued, pause_above }: Pick<Pipeline, "queued" | "pause_above">,
 ): string {
   if (name === "queue") return `${percent(pause_above ? queued / pause_above : share)} of its tolerance`;
-  return `${percent(share)} of the time ${name === "batch" ? "under way" : "at work"}`;
+  return `${name === "batch" ? "in delivery" : "busy"} ${percent(share)} of the time`;
 }
 
-/** What is in a stage, and for how long. */
+/** The contents of a stage, and the time items spend in it. */
 export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "held" | "seconds">, unit: string): string {
   const parts: string[] = [];
   if (name === "push" && held !== null) parts.push(`${number(held)} waiting to be sent`);
-  if (name === "queue") parts.push(`${number(held ?? 0)} ${unit} wait`);
+  if (name === "queue") parts.push(`${number(held ?? 0)} ${unit} queued`);
   if (name === "queue" && seconds !== null) parts.push(`${duration(seconds)} each`);
-  if (name === "batch" && held !== null) parts.push(`${number(held)} whole ones wait`);
-  if (name === "batch" && seconds !== null) parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : duration(seconds)} on their way`);
-  if (name === "train" && seconds !== null) parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : `${number(seconds)} s`} a batch`);
+  if (name === "batch" && held !== null) parts.push(`${number(held)} complete batches available`);
+  if (name === "batch" && seconds !== null) parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : duration(seconds)} delivery time`);
+  if (name === "train" && seconds !== null)
+    parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : `${number(seconds)} s`} per batch`);
   return parts.join(" · ");
 }
 
-/** Where the queue is going: filling or emptying, and when it gets there. */
+/** The trend of the queue, and the time until it is empty or full. */
 export function trendText({
   arriving,
   handed_out,
@@ -83,22 +84,22 @@ export function trendText({
 }: Pick<Pipeline, "arriving" | "handed_out" | "queued" | "pause_above" | "unit">): string {
   const more = (arriving ?? 0) - (handed_out ?? 0);
   const most = Math.max(arriving ?? 0, handed_out ?? 0);
-  if (most === 0) return "Nothing came in and nothing went out in the last minute.";
-  if (Math.abs(more) < 0.05 * most) return "As much comes in as goes out.";
+  if (most === 0) return "Nothing was received or leased in the last minute.";
+  if (Math.abs(more) < 0.05 * most) return "Arrivals and departures are balanced.";
   const speed = rateText(Math.abs(more), unit);
   const words = `${speed.amount} ${speed.unit}`;
   if (more < 0)
     return queued > 0
-      ? `It empties by ${words}; nothing is left in about ${duration(queued / -more)} at this rate.`
-      : `More goes out than comes in, by ${words}.`;
+      ? `The queue shrinks by ${words}; empty in about ${duration(queued / -more)} at this rate.`
+      : `The queue shrinks by ${words}.`;
   const room = pause_above === null ? null : pause_above - queued;
-  if (room === null) return `It fills by ${words}.`;
+  if (room === null) return `The queue grows by ${words}.`;
   return room <= 0
-    ? `It fills by ${words}, and is over its tolerance.`
-    : `It fills by ${words}; its tolerance is reached in about ${duration(room / more)}.`;
+    ? `The queue grows by ${words} and exceeds the tolerance.`
+    : `The queue grows by ${words}; it reaches the tolerance in about ${duration(room / more)}.`;
 }
 
-/** Everything that a worker may do with its time, in the order in which a step passes it. */
+/** The spans of worker time, in the order of an env step. */
 export const PARTS = {
   recv: "reading observations",
   infer: "inference",
@@ -108,14 +109,14 @@ export const PARTS = {
   enqueue: "encoding",
   send: "sending",
   waiting_room: "held back by a limit",
-  waiting_weights: "waits for weights",
+  waiting_weights: "waiting for weights",
 } as const;
 export type Part = keyof typeof PARTS;
 const NAMES = Object.keys(PARTS) as Part[];
 
 export type Bar = { part: Part; share: number; width: number };
 
-/** One worker's time as parts of one bar; those that go on side by side may be more than all of it. */
+/** One worker's time as segments of a bar; concurrent spans can exceed the whole. */
 export function barsOf(shares: Record<string, number>): Bar[] {
   const total = Math.max(
     1,
@@ -128,7 +129,7 @@ export function barsOf(shares: Record<string, number>): Bar[] {
   }));
 }
 
-/** The parts that any of the workers has, for the legend. */
+/** The spans that occur in any worker, for the legend. */
 export function partsOf(workers: Pick<WorkerRow, "shares">[]): Part[] {
   return NAMES.filter((part) => workers.some(({ shares }) => (shares[part] ?? 0) > 0));
 }
@@ -136,7 +137,7 @@ export function partsOf(workers: Pick<WorkerRow, "shares">[]): Part[] {
 const OF_A_STEP: Part[] = ["recv", "infer", "act", "env_step"];
 export type Stretch = { part: Part; from: number; width: number; mean: number; p95: number };
 
-/** One env step of the fleet as a waterfall: means over workers, in ms; parts of the whole. */
+/** One env step of the fleet as a waterfall: means over workers in ms, and shares of the total. */
 export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: number; stretches: Stretch[] } {
   const means = OF_A_STEP.map((part) => {
     const timings = workers.flatMap(({ stages }) => stages[part] ?? []);
@@ -156,13 +157,13 @@ export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: numb
 }
 
 const WAY = {
-  under_way: "formed – in the trainer's hands",
-  in_hand: "in the trainer's hands – confirmed",
+  under_way: "formed – delivered",
+  in_hand: "delivered – acknowledged",
 } as const;
 type WayPart = keyof typeof WAY;
 type WayStretch = Omit<Stretch, "part"> & { part: WayPart; words: string; count: number };
 
-/** A batch from its making to its confirmation: means of the last minute in ms, parts of the whole. */
+/** The phases of a batch: means of the last minute in ms, and shares of the total. */
 export function batchWay(times: Pipeline["batches"]): { total: number; stretches: WayStretch[] } {
   const known = (Object.keys(WAY) as WayPart[]).flatMap((part) => {
     const timing = times[part];
@@ -181,7 +182,7 @@ export function batchWay(times: Pipeline["batches"]): { total: number; stretches
 
 export const WORKERS_SHOWN = 48;
 
-/** The workers that are shown: those that did least, for they are what one looks for. */
+/** The shown workers: those with the lowest throughput. */
 export function slowestFirst<W extends Pick<WorkerRow, "env_steps_per_second" | "index" | "shares">>(workers: W[]): W[] {
   const measured = workers.filter(({ shares }) => Object.keys(shares).length > 0);
   if (measured.length <= WORKERS_SHOWN) return measured;

@@ -17,7 +17,7 @@ const nothing: Sources = {
 };
 const shown = (sources: Partial<Sources>) => traceOf({ ...nothing, ...sources }).traceEvents.filter(({ ph }) => ph !== "M");
 
-it("shows a batch as long as its trainer had it, and one that is still out until now", () => {
+it("shows batches for their lease, open ones until now", () => {
   const batch = (given: object) =>
     ({
       ordinal: 1,
@@ -35,16 +35,16 @@ it("shows a batch as long as its trainer had it, and one that is still out until
   expect(out?.tid).not.toBe(done?.tid);
 });
 
-it("shows weights on their way to each worker, as far as they came", () => {
+it("shows weight deliveries up to their last stage", () => {
   const version = { epoch: 1, step: 7, published_at: AT } as PolicyVersionRow;
   const delivery = { epoch: 1, step: 7, worker: 2, announced_at: later(1), staged_at: later(3), active_at: null } as DeliveryRow;
   expect(shown({ versions: [version], deliveries: [delivery] }).map(({ name, ts, dur }) => [name, ts, dur])).toEqual([
-    ["is told of 1.7", from, SECOND],
-    ["receives 1.7", from + SECOND, 2 * SECOND],
+    ["announced 1.7", from, SECOND],
+    ["received 1.7", from + SECOND, 2 * SECOND],
   ]);
 });
 
-it("shows what happened as moments and a worker's mean step as parts in a row", () => {
+it("shows events as instants and a worker's mean step as spans", () => {
   const event = { message: "running → paused", at: AT, actor: "user:ada", reason: "lunch", level: "info", kind: "status" } as RunEvent;
   const timing = (mean_ms: number) => ({ count: 10, mean_ms, p95_ms: 2 * mean_ms });
   const worker = { index: 0, stages: { infer: timing(4), env_step: timing(6) } } as unknown as WorkerRow;
@@ -54,7 +54,7 @@ it("shows what happened as moments and a worker's mean step as parts in a row", 
   expect(step?.ts).toBeCloseTo((infer?.ts ?? 0) + 4000, 0);
 });
 
-it("names every track, so that a viewer does not number them", () => {
+it("names every track", () => {
   const tracks = traceOf(nothing).traceEvents;
   expect(tracks.map(({ args }) => args?.name)).toContain("r: batches at trainers");
   expect(JSON.parse(JSON.stringify(traceOf(nothing)))).toHaveProperty("displayTimeUnit", "ms");

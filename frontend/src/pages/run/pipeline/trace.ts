@@ -1,8 +1,8 @@
 /**
- * Write what is known of a run's time as a trace, as Perfetto and chrome://tracing open it. Pure.
+ * Export a run's timing as a trace for Perfetto and chrome://tracing. Pure.
  *
- * Batches, deliveries and events stand where they happened, in microseconds since 1970. What a worker does with
- * one step is known only as a mean over its last report, and stands as such, at the moment of the export.
+ * Batches, weight deliveries and events appear at their actual times, in microseconds since 1970. The spans of an env step
+ * are known only as means of each worker's last report, and appear at the time of the export.
  */
 
 import type { BatchRow, DeliveryRow, PolicyVersionRow, RunDetail, RunEvent, WorkerRow } from "@/api/types";
@@ -10,7 +10,7 @@ import { PARTS, waterfallOf } from "@/pages/run/pipeline/stages";
 
 type TraceEvent = {
   name: string;
-  /** X: a stretch with a duration; i: a moment; M: what a track is called. */
+  /** X: a span with a duration; i: an instant; M: the name of a track. */
   ph: "X" | "i" | "M";
   pid: number;
   tid: number;
@@ -43,15 +43,15 @@ function threadNamed(pid: number, tid: number, name: string): TraceEvent {
   return { name: "thread_name", ph: "M", pid, tid, args: { name } };
 }
 
-/** Each batch as long as a trainer had it, a track for each trainer. */
+/** Each batch for the duration of its lease, one track per trainer. */
 function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
-  const trainers = [...new Set(batches.map(({ trainer }) => trainer ?? "nobody"))].sort();
+  const trainers = [...new Set(batches.map(({ trainer }) => trainer ?? "no trainer"))].sort();
   const stretches = batches.map((batch): TraceEvent => {
     const begins = micros(batch.leased_at);
     const ends = batch.settled_at ? micros(batch.settled_at) : now * 1000;
     const { state, ordinal, epoch, policy_step, sequences, tokens, staleness } = batch;
     return {
-      ...{ name: `batch ${ordinal}`, ph: "X", pid: TRACKS.trainers, tid: 1 + trainers.indexOf(batch.trainer ?? "nobody") },
+      ...{ name: `batch ${ordinal}`, ph: "X", pid: TRACKS.trainers, tid: 1 + trainers.indexOf(batch.trainer ?? "no trainer") },
       ...{ ts: begins, dur: Math.max(0, ends - begins) },
       args: { state, weights: `${epoch}.${policy_step}`, sequences, tokens, staleness },
     };
@@ -59,16 +59,16 @@ function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
   return [...trainers.map((trainer, i) => threadNamed(TRACKS.trainers, i + 1, trainer)), ...stretches];
 }
 
-/** Each version on its way, a track for each worker: until it was told of it, had it, and acted with it. */
+/** Each version per worker, one track each: announced, staged, active. */
 function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): TraceEvent[] {
   const published = new Map(versions.map(({ epoch, step, published_at }) => [`${epoch}.${step}`, published_at]));
   const workers = [...new Set(deliveries.map(({ worker }) => worker))].sort((a, b) => a - b);
   const stretches = deliveries.flatMap(({ epoch, step, worker, announced_at, staged_at, active_at }): TraceEvent[] => {
     const version = `${epoch}.${step}`;
     const marks = [
-      ["is told of", published.get(version), announced_at],
-      ["receives", announced_at, staged_at],
-      ["begins to act with", staged_at, active_at],
+      ["announced", published.get(version), announced_at],
+      ["received", announced_at, staged_at],
+      ["activated", staged_at, active_at],
     ] as const;
     return marks.flatMap(([what, from, to]) =>
       from && to
@@ -95,7 +95,7 @@ function ofEvents(events: RunEvent[]): TraceEvent[] {
   }));
 }
 
-/** One mean step of each worker, its parts one after another. */
+/** One mean env step per worker, its spans in sequence. */
 function ofSteps(workers: WorkerRow[], now: number): TraceEvent[] {
   return workers.flatMap((worker) => {
     const { total, stretches } = waterfallOf([worker]);
@@ -111,16 +111,16 @@ function ofSteps(workers: WorkerRow[], now: number): TraceEvent[] {
   });
 }
 
-/** The whole trace as a value that is written as JSON. */
+/** The complete trace, as a JSON-serializable value. */
 export function traceOf({ run, batches, versions, deliveries, events, workers, now }: Sources): {
   traceEvents: TraceEvent[];
   displayTimeUnit: "ms";
 } {
   const tracks = [
     named(TRACKS.trainers, `${run.name}: batches at trainers`),
-    named(TRACKS.weights, `${run.name}: weights on their way`),
+    named(TRACKS.weights, `${run.name}: weight deliveries`),
     named(TRACKS.events, `${run.name}: events`),
-    named(TRACKS.steps, `${run.name}: one step, mean of the last report`),
+    named(TRACKS.steps, `${run.name}: one env step, mean of the last report`),
   ];
   const found = [...ofBatches(batches, now), ...ofWeights(versions, deliveries), ...ofEvents(events), ...ofSteps(workers, now)];
   return { traceEvents: [...tracks, ...found], displayTimeUnit: "ms" };

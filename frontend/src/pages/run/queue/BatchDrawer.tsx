@@ -8,9 +8,9 @@ import { Age } from "@/components/Age";
 import { Copy } from "@/components/Copying";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
@@ -28,22 +28,22 @@ function Facts({ batch }: { batch: BatchRow }) {
         {batch.lapses > 0 && (
           <span className="held">
             {" "}
-            · lapsed {batch.lapses} {batch.lapses === 1 ? "time" : "times"}
+            · expired {batch.lapses} {batch.lapses === 1 ? "time" : "times"}
           </span>
         )}
       </dd>
-      <dt>Id</dt>
+      <dt>ID</dt>
       <dd className="mono">
-        {batch.id.slice(0, 8)}… <Copy text={batch.id} label="Copy the id of the batch" />
+        {batch.id.slice(0, 8)}… <Copy text={batch.id} label="Copy the batch ID" />
       </dd>
       <dt>Trainer</dt>
       <dd className="anywhere">{batch.trainer ? visible(batch.trainer) : "none"}</dd>
-      <dt>Served</dt>
+      <dt>Leased</dt>
       <dd>
         <span title={utc(batch.leased_at)}>
           <Age at={batch.leased_at} suffix=" ago" />
         </span>
-        {latency !== null && `, trained on after ${duration(latency)}`}
+        {latency !== null && `, acknowledged after ${duration(latency)}`}
       </dd>
       <dt>Policy</dt>
       <dd>
@@ -62,7 +62,7 @@ function Facts({ batch }: { batch: BatchRow }) {
   );
 }
 
-/** `8 versions behind`, or of how much each is true. */
+/** `8 versions behind`, or the share of each. */
 function behindWords(staleness: BatchRow["staleness"]): string {
   const bars = stalenessBars(staleness);
   const only = bars.length === 1 ? bars[0] : undefined;
@@ -77,9 +77,9 @@ function Shares({ batch, names }: { batch: BatchRow; names: Names }) {
       <thead>
         <tr>
           <th>Environment</th>
-          <th className="num">In the batch</th>
+          <th className="num">Items</th>
           <th className="num">Share</th>
-          <th className="num">By weight</th>
+          <th className="num">Target share</th>
         </tr>
       </thead>
       <tbody>
@@ -97,7 +97,7 @@ function Shares({ batch, names }: { batch: BatchRow; names: Names }) {
 }
 
 function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
-  if (items.length === 0) return <p className="faint small">Its items went back to the queue when it was taken apart.</p>;
+  if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   const isGroups = run.kind !== "fleet";
   return (
     <div className="table-scroll batch-items">
@@ -109,8 +109,8 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
             <th className="num">{isGroups ? "Sequences" : "Steps"}</th>
             {isGroups && <th className="num">Tokens</th>}
             {isGroups && <th className="num">Score</th>}
-            <th className="num">Behind</th>
-            <th className="num">Came in</th>
+            <th className="num">Versions behind</th>
+            <th className="num">Received</th>
           </tr>
         </thead>
         <tbody>
@@ -138,20 +138,20 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
 }
 
 const DECISIONS: Record<Decision["verb"], { label: string; does: string }> = {
-  release: { label: "Queue again", does: "Its items go back to the head of the queue, one by one; the batch is over." },
-  discard: { label: "Discard", does: "Its items are dropped for good and counted; nobody will train on them." },
+  release: { label: "Release", does: "Releases the batch; its items return individually to the head of the queue." },
+  discard: { label: "Discard", does: "Drops its items permanently; they are counted but never used for training." },
 };
 
-/** What a person may do with a batch that no trainer holds. */
+/** Operator actions on a batch that no trainer holds. */
 function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
   const decide = useDecide(run.name);
   const mayOperate = useMayOperate();
   const [verb, setVerb] = useState<Decision["verb"] | null>(null);
   const [reason, setReason] = useDraft(`batch:${batch.id}`);
-  if (!mayDecide(batch, useNow())) return decide.error ? <ErrorState title="It was not decided" error={decide.error} /> : null;
+  if (!mayDecide(batch, useNow())) return decide.error ? <ErrorState title="Action failed" error={decide.error} /> : null;
   if (!verb) {
     return (
-      <Group gap="xs" my="sm" role="group" aria-label="What to do with this batch">
+      <Group gap="xs" my="sm" role="group" aria-label="Batch actions">
         {(["release", "discard"] as const).map((each) => (
           <Button key={each} variant="default" disabled={!mayOperate} title={DECISIONS[each].does} onClick={() => setVerb(each)}>
             {DECISIONS[each].label}
@@ -172,7 +172,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
       <p className="soft small">{does}</p>
       <Textarea
         label="Reason"
-        description={KEPT_IN_EVENTS}
+        description={RECORDED_IN_EVENTS}
         value={reason}
         maxLength={2000}
         required={verb === "discard"}
@@ -200,12 +200,12 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
 
 type Props = { run: RunDetail; names: Names; id: string; onClose: () => void };
 
-/** One batch: who holds it, what it is made of, how old that was. */
+/** One batch: its lease, composition and staleness. */
 export default function BatchDrawer({ run, names, id, onClose }: Props) {
   const { data, error } = useQuery(batchQuery(run.name, id));
   return (
     <SideSheet onClose={onClose} size="xl" title={data ? `Batch ${number(data.batch.ordinal)}` : "Batch"}>
-      {error && <ErrorState title="This batch cannot be shown" error={error} />}
+      {error && <ErrorState title="Batch unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[180, 320]} />}
       {data && (
         <>

@@ -17,10 +17,10 @@ import { trainerCommand } from "@/pages/run/words";
 
 const STATES: { value: BatchState; label: string }[] = [
   { value: "leased", label: "Leased" },
-  { value: "returned", label: "Came back" },
+  { value: "returned", label: "Expired" },
   { value: "quarantined", label: "Quarantined" },
-  { value: "confirmed", label: "Trained on" },
-  { value: "dropped", label: "Taken apart" },
+  { value: "confirmed", label: "Acknowledged" },
+  { value: "dropped", label: "Released" },
 ];
 
 export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
@@ -62,7 +62,7 @@ function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; na
   );
 }
 
-/** Every batch that was ever handed out, newest first, a page at a time. */
+/** All batches, newest first, paginated. */
 export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
   const { state } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
@@ -76,9 +76,9 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
       className="span-12"
       aside={
         <Select
-          aria-label="Only batches in this state"
+          aria-label="Filter by state"
           size="xs"
-          placeholder="every state"
+          placeholder="all states"
           clearable
           data={STATES}
           value={state ?? null}
@@ -88,15 +88,15 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
         />
       }
     >
-      {error && <ErrorState title="The batches cannot be read" error={error} />}
+      {error && <ErrorState title="Batches unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[200]} />}
       {data && rows.length === 0 && (
         <EmptyState
-          title={state ? "No batch is in this state" : "No batch was handed out yet"}
+          title={state ? "No batches in this state" : "No batches leased yet"}
           command={state ? undefined : trainerCommand(run, location.origin)}
           needs={{ scope: "trainer", run: run.name }}
         >
-          A batch is formed when a trainer asks for one and enough waits in the queue.
+          A batch is formed when a trainer requests one and the queue holds enough data.
         </EmptyState>
       )}
       {rows.length > 0 && (
@@ -110,7 +110,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
                 <th className="num">Tokens</th>
                 <th className="num">Padding</th>
                 <th>Trainer</th>
-                <th className="num">Served</th>
+                <th className="num">Leased</th>
                 <th className="num">Latency</th>
                 <th>Staleness</th>
               </tr>
@@ -123,7 +123,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
           </table>
         </div>
       )}
-      <ShowMore pages={batches} words="Older batches" />
+      <ShowMore pages={batches} words="Show older batches" />
     </Panel>
   );
 }

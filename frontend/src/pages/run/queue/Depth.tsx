@@ -4,14 +4,14 @@ import { Panel } from "@/components/Panel";
 import { number, percent, visible } from "@/format";
 import { incompleteText } from "@/pages/run/queue/incomplete";
 
-/** What waits of each environment, stacked against the threshold. */
+/** Queued items by environment, stacked against the pause threshold. */
 export function Depth({ queue }: { queue: QueueAnswer }) {
   const { environments, threshold, unit } = queue;
   const total = environments.reduce((sum, each) => sum + each.queued_sequences, 0);
   const scale = Math.max(threshold, total, 1);
   return (
     <Panel title="Depth by environment" note={`${number(total)} ${unit} queued`} className="span-6">
-      <div className="depth" role="img" aria-label={`${number(total)} ${unit} queued of ${number(threshold)} at which producers pause`}>
+      <div className="depth" role="img" aria-label={`${number(total)} ${unit} queued of the pause threshold ${number(threshold)}`}>
         {environments.map((each, i) => (
           <span
             key={each.name}
@@ -22,7 +22,7 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
         {threshold > 0 && <span className="depth-mark" style={{ left: percentage(threshold / scale) }} />}
       </div>
       {environments.length === 0 ? (
-        <p className="faint small">Nothing waits.</p>
+        <p className="faint small">The queue is empty.</p>
       ) : (
         <div className="table-scroll">
           <table className="table" aria-label="Queue by environment">
@@ -31,10 +31,10 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
                 <th>Environment</th>
                 <th className="num">Queued · {unit}</th>
                 <th className="num">Share</th>
-                <th className="num" title="Groups that are smaller than the environment's wait until some of them add up to one">
+                <th className="num" title="Partial groups wait until they add up to a full group">
                   Incomplete
                 </th>
-                <th className="num" title="Since when the head of its queue waits">
+                <th className="num" title="Age of the oldest queued item">
                   Oldest
                 </th>
               </tr>

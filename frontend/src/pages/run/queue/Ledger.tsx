@@ -24,17 +24,17 @@ function Terms({ fates, dropped }: { fates: Fate[]; dropped: Record<string, numb
   ));
 }
 
-/** accepted = served + leased + queued + waiting + quarantined + dropped, always; and whether it is true now. */
+/** The ledger: accepted = served + leased + queued + waiting + quarantined + dropped, with a balance check. */
 export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | undefined }) {
   const unit = run.kind === "fleet" ? "fragments" : "groups";
   const counts = ledger?.[unit];
   if (!counts) return null;
   const fates = fatesOf(counts);
-  const check = counts.balanced ? "✓ balanced" : `✕ out by ${number(missing(counts))}`;
+  const check = counts.balanced ? "✓ balanced" : `✕ off by ${number(missing(counts))}`;
   return (
     <Panel
       title={`Ledger, in ${unit}`}
-      note={`what became of every ${unit.slice(0, -1)} taken in`}
+      note={`outcome of every accepted ${unit.slice(0, -1)}`}
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
       className="span-12"
     >

@@ -2,14 +2,14 @@ import { NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { number } from "@/format";
 import { changesOf, typedOf } from "@/pages/run/queue/limits";
 
 type Props = { run: RunDetail; onClose: () => void };
 
-/** Move the limits that hold producers and trainers back, with a reason; what they come to is written out. */
+/** Change the limits on producers and trainers, with a reason; shows the resulting threshold. */
 export function LimitsDialog({ run, onClose }: Props) {
   const [typed, setTyped] = useState(() => typedOf(run));
   const change = useChangeLimits(run.name);
@@ -19,8 +19,8 @@ export function LimitsDialog({ run, onClose }: Props) {
     <ReasonDialog
       title={`Limits of ${run.name}`}
       asking={change}
-      refused="The limits stay as they are"
-      keptIn={KEPT_IN_EVENTS}
+      refused="Limits not changed"
+      keptIn={RECORDED_IN_EVENTS}
       submit="Change"
       isReady={changes !== null}
       onSubmit={(reason) => changes && change.mutate({ ...changes, reason }, { onSuccess: onClose })}
@@ -28,7 +28,7 @@ export function LimitsDialog({ run, onClose }: Props) {
     >
       <NumberInput
         label="Tolerance · batches"
-        description={`Producers pause when more than this many batches wait${room === null ? "" : `: above ${number(room)} ${run.kind === "fleet" ? "fragments" : "sequences"}`}.`}
+        description={`Producers pause when more than this many batches are queued${room === null ? "" : `: above ${number(room)} ${run.kind === "fleet" ? "fragments" : "sequences"}`}.`}
         value={typed.off_policy_tolerance}
         min={0.1}
         max={1024}
@@ -37,8 +37,8 @@ export function LimitsDialog({ run, onClose }: Props) {
       />
       <NumberInput
         mt="md"
-        label="Most staleness · versions"
-        description="What is further behind is dropped and counted; empty: nothing is."
+        label="Max. staleness · versions"
+        description="Staler data is dropped and counted; empty: no limit."
         value={typed.max_staleness}
         min={0}
         allowDecimal={false}
@@ -47,7 +47,7 @@ export function LimitsDialog({ run, onClose }: Props) {
       <NumberInput
         mt="md"
         label="Lease · s"
-        description="A batch whose trainer says nothing for this long goes to the next one. Holds from the next batch on."
+        description="Without a request from its trainer for this long, a batch expires and goes to the next trainer. Applies from the next batch on."
         value={typed.lease_seconds}
         min={1}
         max={86_400}

@@ -8,10 +8,10 @@ import { number, percent, visible } from "@/format";
 import { type Names, nameIn } from "@/pages/run/queue/batches";
 
 const REASONS: Record<NonNullable<PreviewAnswer["reason"]>, string> = {
-  unregistered: "No trainer has said yet how large a batch is.",
-  too_few: "Too few sequences are queued.",
-  no_exact_fill: "No groups add up to exactly one batch.",
-  waiting_for_minimum: "An environment owes its minimum of the batch.",
+  unregistered: "No trainer has registered a batch size yet.",
+  too_few: "Not enough sequences queued.",
+  no_exact_fill: "No combination of groups adds up to exactly one batch.",
+  waiting_for_minimum: "Waiting for an environment's minimum allocation.",
 };
 
 function Composition({ preview, names: named }: { preview: PreviewAnswer; names: Names }) {
@@ -25,7 +25,7 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
             <th>Environment</th>
             <th className="num">Sequences</th>
             <th className="num">Share</th>
-            <th className="num">By weight</th>
+            <th className="num">Target share</th>
           </tr>
         </thead>
         <tbody>
@@ -43,13 +43,13 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
   );
 }
 
-/** What the next batch would be made of; looking takes nothing. */
+/** Preview of the next batch; does not lease it. */
 export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
   const { data, error } = useQuery({ ...previewQuery(run.name, run.kind !== "fleet"), refetchInterval: rereadMs });
   if (run.kind === "fleet") return null;
   return (
-    <Panel title="Next batch" note="a preview: looking takes nothing" className="span-6">
-      {error && <ErrorState title="The next batch cannot be foreseen" error={error} />}
+    <Panel title="Next batch" note="preview, not leased" className="span-6">
+      {error && <ErrorState title="Preview unavailable" error={error} />}
       {data && (
         <>
           <p className="preview-line" data-preview={data.reason ?? "ready"}>
@@ -63,7 +63,7 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
                 </span>{" "}
                 {REASONS[data.reason]}{" "}
                 <span className="faint">
-                  {number(data.queued_sequences)} of {number(data.batch_size)} sequences are queued.
+                  {number(data.queued_sequences)} of {number(data.batch_size)} sequences queued.
                 </span>
               </>
             ) : (
@@ -75,7 +75,7 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
                   ready
                 </span>{" "}
                 {number(data.items)} groups, {number(data.sequences)} sequences
-                {data.comes_again && <span className="held"> · comes again after a lapsed lease</span>}
+                {data.comes_again && <span className="held"> · leased again after an expired lease</span>}
               </>
             )}
           </p>
@@ -88,14 +88,14 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
                   {number(data.tokens)}, longest sequence {number(data.longest_tokens)}
                 </dd>
                 <dt>Padding</dt>
-                <dd>{data.padding === null ? "–" : `${percent(data.padding)} of the positions would hold no token`}</dd>
+                <dd>{data.padding === null ? "–" : `${percent(data.padding)} of the positions are padding`}</dd>
                 <dt>Group sizes</dt>
                 <dd>
                   {Object.entries(data.sizes)
                     .map(([size, groups]) => `${number(groups)} × ${size}`)
                     .join(", ")}
                 </dd>
-                <dt>Waited</dt>
+                <dt>Queue time</dt>
                 <dd>
                   {data.oldest_at ? (
                     <>

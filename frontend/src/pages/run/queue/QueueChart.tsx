@@ -2,21 +2,21 @@ import { getRouteApi } from "@tanstack/react-router";
 import type { Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
-import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf, namesOf } from "@/pages/run/overview/curated";
+import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
+import { defaultChartsOf, namesOf } from "@/pages/run/overview/defaultCharts";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/queue");
-/** How much waited to be served since the run began, against the line above which producers pause. */
+/** Queue depth over time, with the threshold above which producers pause. */
 export function QueueChart({ run, className }: { run: RunDetail; className: string }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const chart = curatedOf(run.kind).find(({ key }) => key === "queue");
+  const chart = defaultChartsOf(run.kind).find(({ key }) => key === "queue");
   const onZoom = (span: Span | null) =>
     void navigate({ search: (old) => ({ ...old, from: span?.from, to: span?.to }), replace: true, resetScroll: false });
   if (!chart) return null;
   return (
-    <CuratedChart
+    <DefaultChartPanel
       chart={chart}
       look={{ run: run.name, axis: "time", xLabel: "time", span: spanOf(search), isLive: !isOver(run.status), names: namesOf(chart) }}
       onZoom={onZoom}

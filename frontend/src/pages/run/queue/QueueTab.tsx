@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
 import { ErrorState } from "@/components/ErrorState";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { BatchTable } from "@/pages/run/queue/BatchTable";
 import { namesOf } from "@/pages/run/queue/batches";
 import { Depth } from "@/pages/run/queue/Depth";
@@ -16,7 +16,7 @@ import { useRun } from "@/pages/run/RunContext";
 
 const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
 
-/** What waits and why, what the next batch would be, and what became of every batch. */
+/** The queue, the next batch, and all batches of the run. */
 export function QueueTab() {
   const { run, ledger } = useRun();
   const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
@@ -24,16 +24,23 @@ export function QueueTab() {
   const topic = `run:${run.name}` as const;
   const { data, error } = useQuery({
     ...queueQuery(run.name),
-    refetchInterval: usePartNews(topic, "queue", QUEUE_MS, ["queue", run.name]),
+    refetchInterval: usePartChangeFeed(topic, "queue", QUEUE_MS, ["queue", run.name]),
   });
-  const refetchInterval = usePartNews(topic, "queue", BESIDE_MS, ["environments", run.name], ["batches", run.name], ["preview", run.name]);
+  const refetchInterval = usePartChangeFeed(
+    topic,
+    "queue",
+    BESIDE_MS,
+    ["environments", run.name],
+    ["batches", run.name],
+    ["preview", run.name],
+  );
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);
   const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });
   return (
     <div className="charts">
       <Ledger run={run} ledger={ledger} />
-      {error && <ErrorState title="The queue cannot be read" error={error} />}
+      {error && <ErrorState title="Queue unavailable" error={error} />}
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
       <Preview run={run} names={names} rereadMs={refetchInterval} />

@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import { number, percent } from "@/format";
 import { stalenessBars } from "@/pages/run/queue/batches";
 
-/** How many versions behind the items of a batch were, as a small histogram. */
+/** A small histogram of a batch's items by versions behind. */
 export function Staleness({ staleness }: { staleness: Record<string, number> }) {
   const bars = stalenessBars(staleness);
   if (bars.length === 0) return <span className="faint">–</span>;

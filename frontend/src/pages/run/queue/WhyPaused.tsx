@@ -9,8 +9,8 @@ import { LimitsDialog } from "@/pages/run/queue/LimitsDialog";
 import { isOver } from "@/theme/chips";
 
 const RULES = {
-  tolerance: { name: "Length of the queue", asks: "Producers pause above it, and go on at the lower mark." },
-  staleness: { name: "Age of the data", asks: "What more came in would be too stale when it is trained on." },
+  tolerance: { name: "Queue length", asks: "Producers pause above the limit and resume at the lower mark." },
+  staleness: { name: "Data staleness", asks: "Further data would exceed the limit before it is trained on." },
 } as const;
 
 function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
@@ -34,26 +34,26 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
   );
 }
 
-/** Why producers wait, in the inequality's own words: who set it, since when, until when. */
+/** The backpressure conditions with their values, who set the limits, and when producers resume. */
 export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
   const mayOperate = useMayOperate();
   const [isChanging, setChanging] = useState(false);
   const { paused, gates, since, set_by, resumes_in_seconds, trained_per_second, unit } = queue;
-  const title = paused ? "Why is it paused?" : "What would pause it?";
+  const title = paused ? "Producers paused" : "Backpressure";
   const change = mayOperate && !isOver(run.status) && (
     <Button
       size="compact-sm"
       variant="default"
-      title="Tolerance, staleness and the lease, while the run goes on"
+      title="Change tolerance, staleness and lease of the active run"
       onClick={() => setChanging(true)}
     >
       Change limits
     </Button>
   );
   return (
-    <Panel title={title} note={paused ? "producers wait" : "producers may go on"} aside={change} className="span-6">
+    <Panel title={title} note={paused ? "conditions that hold producers back" : "producers are running"} aside={change} className="span-6">
       {gates.length === 0 ? (
-        <p className="soft">The trainer says how large a batch is when it registers; until then nothing pauses.</p>
+        <p className="soft">The trainer sets the batch size when it registers; until then producers never pause.</p>
       ) : (
         <ul className="gates">
           {gates.map((gate) => (
@@ -70,13 +70,15 @@ export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }
             </dd>
           </>
         )}
-        <dt>Trained on</dt>
-        <dd>{trained_per_second === null ? "no batch in two minutes" : `${number(trained_per_second)} ${unit} per second`}</dd>
+        <dt>Throughput</dt>
+        <dd>{trained_per_second === null ? "no batch in 2 min" : `${number(trained_per_second)} ${unit} per second`}</dd>
         {paused && (
           <>
-            <dt>Goes on</dt>
+            <dt>Resumes</dt>
             <dd data-resumes>
-              {resumes_in_seconds === null ? "when a trainer takes batches again" : `in about ${duration(resumes_in_seconds)} at this rate`}
+              {resumes_in_seconds === null
+                ? "when a trainer leases batches again"
+                : `in about ${duration(resumes_in_seconds)} at this rate`}
             </dd>
           </>
         )}

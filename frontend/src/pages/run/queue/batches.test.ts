@@ -9,11 +9,11 @@ const batch = (state: "leased" | "returned" | "quarantined" | "confirmed", expir
   settled_at: "2026-01-01T00:00:07Z",
 });
 
-it("says that a lease has lapsed before anybody swept it", () => {
+it("shows an expired lease before it is processed", () => {
   expect(lookOf(batch("leased"), NOW).words).toBe("leased");
-  expect(lookOf(batch("leased", "2026-01-01T00:00:30Z"), NOW).words).toBe("lease lapsed");
+  expect(lookOf(batch("leased", "2026-01-01T00:00:30Z"), NOW).words).toBe("lease expired");
 });
-it("lets people decide only about what no trainer holds", () => {
+it("allows actions only on batches that no trainer holds", () => {
   expect([batch("leased"), batch("confirmed")].map((each) => mayDecide(each, NOW))).toEqual([false, false]);
   expect([batch("returned"), batch("quarantined"), batch("leased", "2026-01-01T00:00:30Z")].map((each) => mayDecide(each, NOW))).toEqual([
     true,
@@ -21,7 +21,7 @@ it("lets people decide only about what no trainer holds", () => {
     true,
   ]);
 });
-it("measures latency only of what was trained on", () => {
+it("measures latency only of acknowledged batches", () => {
   expect([latencySeconds(batch("confirmed")), latencySeconds(batch("returned"))]).toEqual([7, null]);
 });
 it("orders staleness by versions", () => {
@@ -31,8 +31,8 @@ it("orders staleness by versions", () => {
   ]);
   expect(stalenessBars({})).toEqual([]);
 });
-it("names the largest parts first", () => {
+it("lists the largest environments first", () => {
   expect(compositionText({ a: 1, b: 4, c: 2, d: 1 })).toBe("b 4, c 2, a 1, … 1 more");
   const names = namesOf([{ env_id: 0, wandb_name: "math_0" }]);
-  expect(compositionText({ "0": 8, "-1": 4, pole: 2 }, names)).toBe("math_0 8, without an environment 4, pole 2");
+  expect(compositionText({ "0": 8, "-1": 4, pole: 2 }, names)).toBe("math_0 8, without environment 4, pole 2");
 });

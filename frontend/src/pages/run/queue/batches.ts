@@ -1,4 +1,4 @@
-/** Say how batches stand. Pure. */
+/** Labels of batch states. Pure. */
 
 import type { BatchRow, EnvironmentRow } from "@/api/types";
 
@@ -6,26 +6,26 @@ type BatchLook = { tone: string; sign: string; words: string };
 
 const LOOKS: Record<BatchRow["state"], BatchLook> = {
   leased: { tone: "busy", sign: "◷", words: "leased" },
-  returned: { tone: "held", sign: "↺", words: "came back" },
+  returned: { tone: "held", sign: "↺", words: "expired" },
   quarantined: { tone: "bad", sign: "✕", words: "quarantined" },
-  confirmed: { tone: "good", sign: "✓", words: "trained on" },
-  dropped: { tone: "quiet", sign: "–", words: "taken apart" },
+  confirmed: { tone: "good", sign: "✓", words: "acknowledged" },
+  dropped: { tone: "quiet", sign: "–", words: "released" },
 };
 
 const isLapsed = (batch: Pick<BatchRow, "state" | "lease_expires_at">, nowMs: number): boolean =>
   batch.state === "leased" && Date.parse(batch.lease_expires_at) < nowMs;
 
-/** A lease that has run out is said as such, also before the platform has swept it. */
+/** The label of a batch; an expired lease is shown even before the server has processed it. */
 export function lookOf(batch: Pick<BatchRow, "state" | "lease_expires_at">, nowMs: number): BatchLook {
-  return isLapsed(batch, nowMs) ? { tone: "held", sign: "▲", words: "lease lapsed" } : LOOKS[batch.state];
+  return isLapsed(batch, nowMs) ? { tone: "held", sign: "▲", words: "lease expired" } : LOOKS[batch.state];
 }
 
-/** Whether no trainer holds it, so that a person may decide about it. */
+/** Whether an operator may act on the batch because no trainer holds it. */
 export function mayDecide(batch: Pick<BatchRow, "state" | "lease_expires_at">, nowMs: number): boolean {
   return batch.state === "quarantined" || batch.state === "returned" || isLapsed(batch, nowMs);
 }
 
-/** Seconds from the lease to the confirmation; null for one that was never confirmed. */
+/** Seconds from lease to acknowledgement; null if never acknowledged. */
 export function latencySeconds(batch: Pick<BatchRow, "state" | "leased_at" | "settled_at">): number | null {
   if (batch.state !== "confirmed" || !batch.settled_at) return null;
   return Math.max(0, (Date.parse(batch.settled_at) - Date.parse(batch.leased_at)) / 1000);
@@ -33,7 +33,7 @@ export function latencySeconds(batch: Pick<BatchRow, "state" | "leased_at" | "se
 
 export type Bar = { versions: number; items: number; part: number };
 
-/** The histogram of how many versions behind the items were, nearest first. */
+/** Histogram of items by versions behind, ascending. */
 export function stalenessBars(staleness: Record<string, number>): Bar[] {
   const total = Object.values(staleness).reduce((sum, items) => sum + items, 0);
   return Object.entries(staleness)
@@ -43,17 +43,17 @@ export function stalenessBars(staleness: Record<string, number>): Bar[] {
 
 export type Names = Record<string, string>;
 
-/** Names of environments by the ids under which batches of groups count them. */
+/** Environment names by the ids that batches of groups use. */
 export function namesOf(environments: Pick<EnvironmentRow, "env_id" | "wandb_name">[] | undefined): Names {
   return Object.fromEntries((environments ?? []).map(({ env_id, wandb_name }) => [String(env_id), wandb_name]));
 }
 
-/** What a composition calls an environment: its id for groups (-1: none), its name for fragments. */
+/** The environment's name in a composition, whose keys are ids for groups (-1: none) and names for fragments. */
 export function nameIn(names: Names, key: string): string {
-  return names[key] ?? (key === "-1" ? "without an environment" : key);
+  return names[key] ?? (key === "-1" ? "without environment" : key);
 }
 
-/** The composition in a few words: the largest parts by name. */
+/** A short composition text: the largest environments by name. */
 export function compositionText(composition: Record<string, number>, names: Names = {}, most = 3): string {
   const parts = Object.entries(composition).sort(([, a], [, b]) => b - a);
   const shown = parts.slice(0, most).map(([name, items]) => `${nameIn(names, name)} ${items}`);

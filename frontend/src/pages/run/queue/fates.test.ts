@@ -12,17 +12,17 @@ const counts = {
   balanced: true,
 };
 
-it("adds up the reasons of what was dropped", () => {
+it("sums drop reasons", () => {
   expect(fatesOf(counts).find((fate) => fate.name === "dropped")?.count).toBe(3);
 });
 
-it("shows the quarantine only while something is in it", () => {
+it("shows the quarantine only if not empty", () => {
   const names = (quarantined: number) => fatesOf({ ...counts, quarantined }).map((fate) => fate.name);
   expect(names(0)).not.toContain("quarantined");
   expect(names(2)).toContain("quarantined");
 });
 
-it("names what has no fate", () => {
+it("counts items without a state", () => {
   expect(missing(counts)).toBe(0);
   expect(missing({ ...counts, accepted: 22 })).toBe(2);
 });

@@ -1,33 +1,33 @@
-/** Say what became of everything a run accepted. Pure. */
+/** Ledger states of accepted items. Pure. */
 
 import type { LedgerCounts } from "@/api/types";
 
 export type Fate = { name: "served" | "leased" | "queued" | "waiting" | "quarantined" | "dropped"; count: number; meaning: string };
 
-/** The fates of what was accepted; every item has exactly one. */
+/** The states of accepted items; each item has exactly one. */
 export function fatesOf(counts: LedgerCounts): Fate[] {
   const dropped = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0);
   return [
-    { name: "served", count: counts.served, meaning: "Trained on: the trainer confirmed their batch." },
+    { name: "served", count: counts.served, meaning: "In acknowledged batches." },
     {
       name: "leased",
       count: counts.leased,
-      meaning: "In a batch that a trainer holds, or whose lease expired and that is leased again first.",
+      meaning: "In a batch that a trainer holds, or whose lease has expired and which is leased again first.",
     },
-    { name: "queued", count: counts.queued, meaning: "Ready to go into a batch." },
-    { name: "waiting", count: counts.waiting, meaning: "Kept until enough of their kind have come." },
+    { name: "queued", count: counts.queued, meaning: "Ready to be part of a batch." },
+    { name: "waiting", count: counts.waiting, meaning: "Waiting until enough groups of this size arrive." },
     ...quarantine(counts.quarantined),
-    { name: "dropped", count: dropped, meaning: "Not served, each for a reason that is counted." },
+    { name: "dropped", count: dropped, meaning: "Not served; each drop has a counted reason." },
   ];
 }
 
-/** A fate that is shown only when something has it: it asks a person to decide. */
+/** Shown only if not empty: it needs an operator's decision. */
 function quarantine(count: number): Fate[] {
-  const meaning = "In a batch whose lease ran out again and again: release or discard it.";
+  const meaning = "In a batch whose lease expired repeatedly: release or discard it.";
   return count > 0 ? [{ name: "quarantined", count, meaning }] : [];
 }
 
-/** How many accepted items have no fate; anything but zero is a bug of ours, and shown. */
+/** Number of accepted items without a state; any value but zero is a bug in the ledger. */
 export function missing(counts: LedgerCounts): number {
   return counts.accepted - fatesOf(counts).reduce((sum, fate) => sum + fate.count, 0);
 }

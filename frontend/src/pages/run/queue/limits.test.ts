@@ -3,13 +3,13 @@ import { changesOf, typedOf } from "./limits";
 
 const now = { off_policy_tolerance: 3, max_staleness: 2, lease_seconds: 600 };
 
-it("asks for what differs and for nothing else", () => {
+it("requests only changed limits", () => {
   expect(changesOf(now, typedOf(now))).toBeNull();
   expect(changesOf(now, { ...typedOf(now), off_policy_tolerance: 5 })).toEqual({ off_policy_tolerance: 5 });
   expect(changesOf(now, { ...typedOf(now), max_staleness: 0, lease_seconds: 60 })).toEqual({ max_staleness: 0, lease_seconds: 60 });
 });
 
-it("takes an emptied staleness for no limit, and half a number for none at all", () => {
+it("treats empty staleness as no limit and rejects partial numbers", () => {
   expect(changesOf(now, { ...typedOf(now), max_staleness: "" })).toEqual({ max_staleness: null });
   expect(changesOf({ ...now, max_staleness: null }, typedOf({ ...now, max_staleness: null }))).toBeNull();
   expect(changesOf(now, { ...typedOf(now), off_policy_tolerance: "" })).toBeNull();

@@ -1,17 +1,17 @@
-/** Turn what stands in the form of limits into what is asked of the server. Pure. */
+/** Validate the limits form and build the request. Pure. */
 
 import type { NewLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 
 export type Limits = Pick<RunDetail, "off_policy_tolerance" | "max_staleness" | "lease_seconds">;
-/** As it is typed; an empty staleness is no limit. */
+/** Form values; empty staleness means no limit. */
 type TypedLimits = { [name in keyof Limits]: number | string };
 
 export function typedOf({ off_policy_tolerance, max_staleness, lease_seconds }: Limits): TypedLimits {
   return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds };
 }
 
-/** Only what differs from now; null where nothing does, or something is no number. */
+/** The changed limits; null if nothing changed or a value is invalid. */
 export function changesOf(now: Limits, typed: TypedLimits): Omit<NewLimits, "reason"> | null {
   const { off_policy_tolerance, max_staleness, lease_seconds } = typed;
   if (typeof off_policy_tolerance !== "number" || typeof lease_seconds !== "number") return null;

@@ -13,19 +13,19 @@ const queue = {
   served_steps: 1,
 };
 
-it("counts what is queued in the unit of the threshold", () => {
+it("counts the queue in the threshold's unit", () => {
   expect(queuedFigure({ kind: "outside" }, queue, undefined)).toEqual({ value: 1024, unit: "sequences, threshold 96" });
   expect(queuedFigure({ kind: "language" }, queue, undefined)).toEqual({ value: 1024, unit: "sequences, threshold 96" });
   expect(queuedFigure({ kind: "fleet" }, { ...queue, queued: 8 }, undefined)).toEqual({ value: 8, unit: "fragments, threshold 96" });
 });
 
-it("claims no number of sequences that it was not given", () => {
+it("shows no unknown counts", () => {
   const { queued_sequences: _, ...polled } = queue;
   expect(queuedFigure({ kind: "outside" }, polled, undefined).value).toBeUndefined();
   expect(queuedFigure({ kind: "outside" }, undefined, undefined)).toEqual({ value: undefined, unit: "sequences" });
 });
 
-it("shows the number of the ledger that stands on the same page", () => {
+it("uses the count of the page's ledger", () => {
   const ledger = { fragments: { queued: 16 } } as LedgerPart;
   expect(queuedFigure({ kind: "fleet" }, { ...queue, queued: 8 }, ledger).value).toBe(16);
 });

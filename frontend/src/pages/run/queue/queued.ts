@@ -1,14 +1,14 @@
-/** The length of the queue in one unit: the one that batches and thresholds count. Pure. */
+/** Queue length in the unit of batches and thresholds. Pure. */
 
 import type { LedgerPart, QueuePart, RunDetail } from "@/api/types";
 import { number } from "@/format";
 
-/** What a run's batches, thresholds and queue are counted in. */
+/** The unit of a run's batches, thresholds and queue. */
 export function unitOf(kind: RunDetail["kind"]): "fragments" | "sequences" {
   return kind === "fleet" ? "fragments" : "sequences";
 }
 
-/** The queue depth in the unit of its threshold. For a fleet, the count of the ledger on the same page. */
+/** Queue depth in the unit of its threshold; for a fleet, the count in the ledger of the same page. */
 export function queuedFigure(
   { kind }: Pick<RunDetail, "kind">,
   queue: QueuePart | undefined,

@@ -1,20 +1,20 @@
-/** What the queue tab keeps in its address. Pure. */
+/** URL parameters of the queue tab. Pure. */
 
 import type { BatchState } from "@/api/queue";
 import { metricsSearch } from "@/pages/run/metrics/search";
 
 type QueueSearch = {
-  /** The batch that is looked into. */
+  /** The open batch. */
   batch?: string;
   state?: BatchState;
-  /** The part of the depth's curve that is looked at. */
+  /** The visible range of the depth chart. */
   from?: number;
   to?: number;
 };
 
 const STATES: BatchState[] = ["leased", "returned", "quarantined", "confirmed", "dropped"];
 
-/** Read an address; what makes no sense is left out. */
+/** Parse search parameters; invalid values are dropped. */
 export function queueSearch(search: Record<string, unknown>): QueueSearch {
   const { from, to } = metricsSearch(search);
   const { batch, state } = search;

@@ -5,7 +5,7 @@ import styles from "@/pages/run/trajectories/trajectories.module.css";
 
 type Props = { chosen: Chip[]; onChange: (query: GroupQuery) => void; onClear: () => void };
 
-/** What a list is narrowed down to; each choice can be taken away. */
+/** The active filters; each can be removed. */
 export function ChosenChips({ chosen, onChange, onClear }: Props) {
   if (chosen.length === 0) return null;
   return (

@@ -11,19 +11,19 @@ const TITLES: [Choice, string][] = [
   ["set", "Set"],
   ["state", "State"],
   ["flag", "Flags"],
-  ["reason", "Dropped because"],
+  ["reason", "Drop reason"],
   ["env", "Environment"],
   ["lesson", "Lesson"],
   ["worker", "Worker"],
 ];
 const SHOWN = 9;
-/** Facets that are shown although there is one choice only. */
+/** Facets that are shown even with a single value. */
 const ALWAYS: Choice[] = ["flag", "label", "mark", "set"];
 const OF_PEOPLE: Choice[] = ["label", "mark", "set"];
 
 type Props = { facets: GroupFacets | undefined; query: GroupQuery; onChange: (query: GroupQuery) => void };
 
-/** What can be chosen, with how many groups each choice would show. */
+/** Available filter values, with the number of groups for each. */
 export function FacetRail({ facets, query, onChange }: Props) {
   const setRange = (name: Range) => (least: number | undefined, most: number | undefined) =>
     onChange(listSearch({ ...query, [`${name}_min`]: least, [`${name}_max`]: most }));
@@ -38,7 +38,7 @@ export function FacetRail({ facets, query, onChange }: Props) {
         if (!isChoice && !ALWAYS.includes(name)) return null;
         if (all.length === 0) return null;
         return (
-          <fieldset key={name} className={styles.facet} title={OF_PEOPLE.includes(name) ? "Counted over the whole run" : undefined}>
+          <fieldset key={name} className={styles.facet} title={OF_PEOPLE.includes(name) ? "Counted over the entire run" : undefined}>
             <legend>{title}</legend>
             {all.slice(0, Math.max(SHOWN, chosen.length)).map((each) => (
               <label key={each.value} className={styles.choice}>

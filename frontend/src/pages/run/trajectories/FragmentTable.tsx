@@ -25,14 +25,11 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
         <div className={styles.under}>
           <span className="mono">#{fragment.id}</span>
           <span>{plain(fragment.environment)}</span>
-          {!fragment.contiguous && fragment.number > 0 && <span title="It does not follow the fragment before it">begins anew</span>}
+          {!fragment.contiguous && fragment.number > 0 && <span title="Not contiguous with the previous fragment">discontinuity</span>}
         </div>
       </td>
       <td className="num">{number(fragment.steps)}</td>
-      <td
-        className="num"
-        title={fragment.reward_sum === null ? "Open it: it is too large to look into for a list, or cannot be read" : undefined}
-      >
+      <td className="num" title={fragment.reward_sum === null ? "Too large to summarize in a list, or unreadable: open it" : undefined}>
         {number(fragment.reward_sum)}
       </td>
       <td className="num wide-only">
@@ -60,7 +57,7 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
   );
 }
 
-/** Fragments of a fleet run, a line each. */
+/** Fragments of a fleet run, one per row. */
 export function FragmentTable({ run, rows, query }: { run: string; rows: FragmentSummary[]; query: GroupQuery }) {
   return (
     <div className="table-scroll">
@@ -69,13 +66,13 @@ export function FragmentTable({ run, rows, query }: { run: string; rows: Fragmen
         <thead>
           <tr>
             <th scope="col">Env slot · fragment</th>
-            <th scope="col" className="num" title="Env steps, padding not counted">
+            <th scope="col" className="num" title="Env steps without padding">
               Steps
             </th>
-            <th scope="col" className="num" title="Sum of its rewards">
+            <th scope="col" className="num" title="Sum of rewards">
               Return
             </th>
-            <th scope="col" className="num wide-only" title="Versions that acted in it">
+            <th scope="col" className="num wide-only" title="Versions of the policy that acted in it">
               Policy
             </th>
             <th scope="col" className="wide-only">

@@ -20,15 +20,15 @@ const TYPING_MS = 300;
 const STATES = ["queued", "waiting", "leased", "served", "quarantined", "dropped"];
 
 function Nothing({ run, isNarrowed }: { run: RunDetail; isNarrowed: boolean }) {
-  if (isNarrowed) return <EmptyState title="No fragment matches">Take a choice away, or look for another slot.</EmptyState>;
+  if (isNarrowed) return <EmptyState title="No matching fragments">Remove a filter, or search for another slot.</EmptyState>;
   return (
     <EmptyState title="No fragments yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
-      Workers cut what their environments do into fragments of equal length. They begin once a trainer has published weights.
+      Workers cut episodes into fragments of equal length. They start once a trainer has published weights.
     </EmptyState>
   );
 }
 
-/** What the env slots of a fleet run did, a fragment a line. */
+/** The fragments of a fleet run, one per row. */
 export function Fragments({ run }: { run: RunDetail }) {
   const query: GroupQuery = useSearch({ from: "/shell/runs/$name/trajectories" });
   const navigate = useNavigate({ from: "/runs/$name/trajectories" });
@@ -47,27 +47,27 @@ export function Fragments({ run }: { run: RunDetail }) {
           size="sm"
           className={styles.search}
           aria-label="Find an env slot"
-          placeholder="Env slot begins with … w0-3"
+          placeholder="Env slot prefix, e.g. w0-3"
           defaultValue={query.q}
           onChange={(event) => find(event.currentTarget.value)}
         />
         <NativeSelect
           size="sm"
-          aria-label="Only fragments in this state"
+          aria-label="Filter by state"
           value={query.state?.[0] ?? ""}
-          data={[{ value: "", label: "every state" }, ...STATES]}
+          data={[{ value: "", label: "all states" }, ...STATES]}
           onChange={(event) => change({ ...query, state: event.currentTarget.value ? [event.currentTarget.value] : undefined })}
         />
         <Button variant="default" size="sm" loading={pages.isFetching && !pages.isPending} onClick={() => void pages.refetch()}>
-          Look again
+          Refresh
         </Button>
       </div>
       <ChosenChips chosen={chosen} onChange={change} onClear={() => change({ q: query.q })} />
       {pages.isPending && <Skeletons heights={[320]} />}
-      {pages.isError && <ErrorState title="The fragments cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
+      {pages.isError && <ErrorState title="Fragments unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
       {rows.length > 0 && <FragmentTable run={run.name} rows={rows} query={query} />}
-      {last?.is_partial && <p className={styles.scope}>Looked through 20,000 fragments; there may be more further back.</p>}
-      <ShowMore pages={pages} words={last?.is_partial ? "Look further back" : undefined} />
+      {last?.is_partial && <p className={styles.scope}>Searched 20,000 fragments; older ones may match too.</p>}
+      <ShowMore pages={pages} words={last?.is_partial ? "Search older" : undefined} />
       {pages.isSuccess && rows.length === 0 && !pages.hasNextPage && (
         <Nothing run={run} isNarrowed={chosen.length > 0 || Boolean(query.q)} />
       )}

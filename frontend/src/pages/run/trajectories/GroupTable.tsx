@@ -18,7 +18,7 @@ type Props = {
   query: GroupQuery;
   words?: MarkWords;
   chosen?: ReadonlySet<number>;
-  /** Absent where nothing is chosen: a short list, or somebody who may mark nothing. */
+  /** Absent if groups cannot be selected: in short lists, or without permission to mark. */
   onChoose?: (ids: number[], isOn: boolean) => void;
 };
 type LineProps = Omit<Props, "groups"> & { group: GroupSummary; least: number; most: number };
@@ -31,7 +31,7 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
         <td className={styles.pick}>
           <Checkbox
             size="xs"
-            aria-label={`Choose group ${group.id}`}
+            aria-label={`Select group ${group.id}`}
             checked={chosen.has(group.id)}
             onChange={(event) => onChoose([group.id], event.currentTarget.checked)}
           />
@@ -71,7 +71,7 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
   );
 }
 
-/** Groups, a line each; scores of all lines stand on one scale. */
+/** Groups, one per row; all scores share one scale. */
 export function GroupTable({ groups, ...shared }: Props) {
   const { chosen = NONE, onChoose } = shared;
   const scores = groups.flatMap((group) => [group.score_min, group.score_max]).filter((score) => score !== null);
@@ -87,7 +87,7 @@ export function GroupTable({ groups, ...shared }: Props) {
               <th scope="col" className={styles.pick}>
                 <Checkbox
                   size="xs"
-                  aria-label="Choose all that are shown"
+                  aria-label="Select all shown groups"
                   checked={groups.every(({ id }) => chosen.has(id))}
                   indeterminate={chosen.size > 0 && !groups.every(({ id }) => chosen.has(id))}
                   onChange={(event) =>
@@ -100,7 +100,7 @@ export function GroupTable({ groups, ...shared }: Props) {
               </th>
             )}
             <th scope="col">Group</th>
-            <th scope="col" title="A dot for each sequence; the stroke is their mean">
+            <th scope="col" title="One dot per sequence; the line marks the mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
             </th>
             <th scope="col" className="num wide-only">
@@ -109,10 +109,10 @@ export function GroupTable({ groups, ...shared }: Props) {
             <th scope="col" className="num wide-only" title="Sequences in the group">
               Seqs
             </th>
-            <th scope="col" className="num wide-only" title="Tokens of its longest sequence">
+            <th scope="col" className="num wide-only" title="Tokens of the longest sequence">
               Longest
             </th>
-            <th scope="col" className="num wide-only" title="Weights that sampled it">
+            <th scope="col" className="num wide-only" title="Policy version that sampled it">
               Policy
             </th>
             <th scope="col" className="wide-only">

@@ -12,7 +12,7 @@ type Props = {
   onChange: (least: number | undefined, most: number | undefined) => void;
 };
 
-/** One end of a range; it counts when one leaves the field or presses Enter. */
+/** One end of a range; applied on blur or Enter. */
 function End({
   label,
   value,
@@ -53,7 +53,7 @@ function End({
 
 type BarsProps = Props & { bins: ScoreBins };
 
-/** The bars, to be brushed over: press on one, let go on another; Shift goes on from the last. Fingers and keys have the fields below. */
+/** Bars with a drag selection: press on one bar, release on another; Shift extends it. Touch and keyboard use the fields below. */
 function Bars({ label, bins, least, most, onChange }: BarsProps) {
   const [brushed, setBrushed] = useState<[number, number] | null>(null);
   const [anchor, setAnchor] = useState(0);
@@ -74,7 +74,7 @@ function Bars({ label, bins, least, most, onChange }: BarsProps) {
     <div
       className={styles.bars}
       role="img"
-      aria-label={`${label}, groups from each: ${told}`}
+      aria-label={`${label}, groups per bar: ${told}`}
       data-brushing={brushed !== null || undefined}
       onPointerDown={(event) => {
         if (event.button !== 0) return;
@@ -107,7 +107,7 @@ function Bars({ label, bins, least, most, onChange }: BarsProps) {
   );
 }
 
-/** How a number is spread, and which part of it is listed: brush over the bars, or type both ends. */
+/** The distribution of a value, with a range filter by dragging or typing. */
 export function Histogram(props: Props) {
   const { label, bins, least, most, onChange } = props;
   return (

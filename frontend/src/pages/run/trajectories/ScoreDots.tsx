@@ -7,7 +7,7 @@ const INSET = 5;
 
 type Props = { scores: (number | null)[]; least: number; most: number; mean: number | null };
 
-/** The score of each sequence as a dot, all groups of a list on one scale; their mean as a stroke. */
+/** One dot per sequence score, on one scale for all groups of a list; the mean as a line. */
 export function ScoreDots({ scores, least, most, mean }: Props) {
   const known = scores.filter((score): score is number => score !== null);
   const x = (score: number) => (most > least ? INSET + ((score - least) / (most - least)) * (WIDTH - 2 * INSET) : WIDTH / 2);
@@ -21,7 +21,7 @@ export function ScoreDots({ scores, least, most, mean }: Props) {
       <title>{label}</title>
       <line x1={INSET} x2={WIDTH - INSET} y1={HEIGHT / 2} y2={HEIGHT / 2} className={styles.axis} />
       {known.map((score, index) => {
-        // Equal scores stand above one another, as far as there is room.
+        // Equal scores are stacked as far as space permits.
         const place = Math.round(x(score));
         const rank = seen.get(place) ?? 0;
         seen.set(place, rank + 1);

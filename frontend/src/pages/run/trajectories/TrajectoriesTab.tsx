@@ -38,7 +38,7 @@ function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) 
       type="search"
       size="sm"
       className={styles.search}
-      aria-label="Search what was said"
+      aria-label="Search messages"
       placeholder={'Search messages: word "exact phrase" -without'}
       value={typed}
       onChange={(event) => setTyped(event.currentTarget.value)}
@@ -46,7 +46,7 @@ function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) 
   );
 }
 
-/** How much was looked at, so that no number claims more than it knows. */
+/** The number of searched groups, to qualify the counts. */
 function Scope({ facets }: { facets: GroupFacets }) {
   const isAll = facets.looked_at < 10_000;
   return (
@@ -54,16 +54,16 @@ function Scope({ facets }: { facets: GroupFacets }) {
       <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the newest ${number(facets.looked_at)} match`}
       {!isAll || facets.total > facets.looked_at ? ` · ${count(facets.total)} in the run` : ""}
       {facets.undigested > 0 && (
-        <span title="Lesson, flags, scores one by one and words are known a few seconds after a group came in">
+        <span title="Lessons, flags, per-sequence scores and text are indexed a few seconds after a group is received">
           {" "}
-          · {facets.undigested >= 10_000 ? "10,000+" : number(facets.undigested)} not read yet
+          · {facets.undigested >= 10_000 ? "10,000+" : number(facets.undigested)} not indexed yet
         </span>
       )}
     </p>
   );
 }
 
-/** What was sampled: groups of sequences, or fragments of a fleet that steps environments. */
+/** Trajectory groups, or fragments of an environment fleet. */
 export function TrajectoriesTab() {
   const { run } = useRun();
   return run.kind === "fleet" ? <Fragments run={run} /> : <Groups />;
@@ -113,7 +113,7 @@ function Groups() {
           />
         </div>
         <p className={styles.exports}>
-          <span className="faint">Export these:</span>
+          <span className="faint">Export:</span>
           <a href={exportUrl(run.name, query, "jsonl")} download>
             JSONL
           </a>
@@ -130,10 +130,10 @@ function Groups() {
             onDropped={() => change(listSearch({ ...query, set: undefined }))}
           />
         )}
-        {marking.isError && <ErrorState title="The mark stays as it was" error={marking.error} />}
+        {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
         {facets.data && <Scope facets={facets.data} />}
         {pages.isPending && <Skeletons heights={[320]} />}
-        {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
+        {pages.isError && <ErrorState title="Groups unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
         {chosenGroups.length > 0 && (
           <SelectionBar run={run.name} groups={chosenGroups} words={words} onClear={() => setPicked(new Set())} />
         )}
@@ -147,8 +147,8 @@ function Groups() {
             onChoose={mayOperate ? choose : undefined}
           />
         )}
-        {last?.is_partial && <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>}
-        <ShowMore pages={pages} words={last?.is_partial ? "Look further back" : undefined} />
+        {last?.is_partial && <p className={styles.scope}>Searched 50,000 groups; older ones may match too.</p>}
+        <ShowMore pages={pages} words={last?.is_partial ? "Search older" : undefined} />
         {pages.isSuccess && groups.length === 0 && !pages.hasNextPage && (
           <Nothing isNarrowed={isNarrowed} run={run.name} kind={run.kind} onClear={() => change({})} />
         )}
@@ -161,14 +161,14 @@ function Nothing({ isNarrowed, run, kind, onClear }: { isNarrowed: boolean; run:
   if (isNarrowed) {
     return (
       <EmptyState
-        title="No group matches"
+        title="No matching groups"
         action={
           <Button variant="default" size="sm" onClick={onClear}>
             Show all groups
           </Button>
         }
       >
-        Take a choice away, or look for other words.
+        Remove a filter, or change the search.
       </EmptyState>
     );
   }
@@ -178,7 +178,7 @@ function Nothing({ isNarrowed, run, kind, onClear }: { isNarrowed: boolean; run:
       : `curl -X POST ${window.location.origin}/api/runs/${run}/start -H "Authorization: Bearer $ROLLDECK_TOKEN"`;
   return (
     <EmptyState title="No trajectories yet" command={command} needs={{ scope: kind === "outside" ? "env" : "user", run }}>
-      Every group of sequences that comes into the run is here: what was said, its tokens, masks, scores and what became of it.
+      Shows every sequence group of the run: messages, tokens, masks, scores and its state.
     </EmptyState>
   );
 }

@@ -3,13 +3,13 @@ import { barAt, spreadOf } from "@/pages/run/trajectories/brush";
 
 const BINS = { least: 0, most: 1, counts: [3, 0, 5, 1] };
 
-it("spans all the bars that were brushed over, and ends where the numbers do", () => {
+it("covers the selected bars up to the maximum", () => {
   const spread = spreadOf(BINS);
   expect(spread(1, 2)).toEqual([0.25, 0.75]);
   expect(spread(0, 3)).toEqual([0, 1]);
 });
 
-it("holds on to the outermost bar when the pointer leaves them", () => {
+it("clamps to the outermost bar", () => {
   const box = { left: 100, width: 80 };
   expect([barAt(box, 50, 4), barAt(box, 121, 4), barAt(box, 900, 4)]).toEqual([0, 1, 3]);
 });

@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { chips, listSearch, placeOf, toggled } from "@/pages/run/trajectories/search";
 
-describe("the address of a list", () => {
-  it("keeps what means something and drops the rest", () => {
+describe("the URL of a list", () => {
+  it("keeps valid parameters only", () => {
     const search = { state: "dropped", env: [0, 0, "none"], score_min: "0.5", q: 42, sort: "luck", evil: "x", step_min: "a" };
     expect(listSearch(search)).toEqual({ state: ["dropped"], env: ["0", "none"], score_min: 0.5, q: "42" });
   });
-  it("drops a range whose ends are the wrong way round", () => {
+  it("drops inverted ranges", () => {
     expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});
   });
-  it("knows labels by their digit and a prompt by its digest", () => {
+  it("accepts labels as digits and prompts as digests", () => {
     expect(listSearch({ label: [3, "0", "x"], mark: "pinned", set: "kept", prompt: "nonsense" })).toEqual({
       label: ["3"],
       mark: ["pinned"],
@@ -17,19 +17,19 @@ describe("the address of a list", () => {
     });
     expect(listSearch({ prompt: "0123456789abcdef0123456789abcdef" })).toEqual({ prompt: "0123456789abcdef0123456789abcdef" });
   });
-  it("is the same after it was read twice", () => {
+  it("is idempotent", () => {
     const once = listSearch({ flag: ["stale", "truncated"], sort: "-score", score_max: 0 });
     expect(listSearch(once)).toEqual(once);
   });
 });
 
 describe("choices", () => {
-  it("come and go", () => {
+  it("are toggled", () => {
     const chosen = toggled({ q: "x" }, "state", "queued");
     expect(chosen).toEqual({ q: "x", state: ["queued"] });
     expect(toggled(chosen, "state", "queued")).toEqual({ q: "x" });
   });
-  it("are chips that each take one thing away", () => {
+  it("are chips that each remove one filter", () => {
     const query = { state: ["queued"], score_min: 0, score_max: 0, step_min: 3 };
     const found = chips(query, (_, value) => value);
     expect(found.map((chip) => chip.label)).toEqual(["state: queued", "score: 0", "step: 3 to …"]);
@@ -37,7 +37,7 @@ describe("choices", () => {
   });
 });
 
-it("names a place as the API does", () => {
+it("builds the API's cursor", () => {
   const group = { id: 7, score_mean: 0.25, longest_tokens: 90 };
   expect([placeOf(group), placeOf(group, "score"), placeOf(group, "-length")]).toEqual(["7", "0.25~7", "90~7"]);
 });

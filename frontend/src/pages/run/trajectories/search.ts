@@ -1,4 +1,4 @@
-/** What the address says of the list: any text may stand there, so all of it is checked. */
+/** Parse and validate the list's URL parameters, which may hold any text. */
 
 import type { GroupQuery } from "@/api/groups";
 
@@ -21,7 +21,7 @@ function words(value: unknown): string[] | undefined {
   return found.length > 0 ? [...new Set(found)].slice(0, 64) : undefined;
 }
 
-/** Labels are digits; anything else finds nothing and would be refused. */
+/** Labels are digits; other values match nothing and would be rejected. */
 function labels(value: unknown): string[] | undefined {
   const found = words(value)?.filter((each) => /^[1-9]$/.test(each)) ?? [];
   return found.length > 0 ? found : undefined;
@@ -32,7 +32,7 @@ function finite(value: unknown): number | undefined {
   return typeof found === "number" && Number.isFinite(found) ? found : undefined;
 }
 
-/** The part of an address that says which groups are listed, without what means nothing. */
+/** The filter parameters of the URL without invalid values. */
 export function listSearch(search: Record<string, unknown>): GroupQuery {
   const found: Record<string, unknown> = {};
   for (const name of CHOICES) found[name] = name === "label" ? labels(search[name]) : words(search[name]);
@@ -54,7 +54,7 @@ export function listSearch(search: Record<string, unknown>): GroupQuery {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
-/** The query with a value of a facet chosen, or no longer chosen. */
+/** The query with a facet value toggled. */
 export function toggled(query: GroupQuery, name: Choice, value: string): GroupQuery {
   const before = query[name] ?? [];
   const after = before.includes(value) ? before.filter((each) => each !== value) : [...before, value];
@@ -63,7 +63,7 @@ export function toggled(query: GroupQuery, name: Choice, value: string): GroupQu
 
 export type Chip = { key: string; label: string; without: GroupQuery };
 
-/** Everything that narrows the list, one by one, each with the query that would be without it. */
+/** All active filters, each with the query that removes it. */
 export function chips(query: GroupQuery, labelOf: (name: Choice, value: string) => string): Chip[] {
   const found: Chip[] = [];
   for (const name of CHOICES) {
@@ -88,7 +88,7 @@ export function chips(query: GroupQuery, labelOf: (name: Choice, value: string) 
   return found;
 }
 
-/** Where a group stands in a list sorted so: the cursor that the API would give it. */
+/** The cursor that the API would assign to a group in this order. */
 export function placeOf(group: { id: number; score_mean: number | null; longest_tokens: number }, sort?: string): string {
   if (sort === "score" || sort === "-score") return `${group.score_mean ?? "nan"}~${group.id}`;
   if (sort === "length" || sort === "-length") return `${group.longest_tokens}~${group.id}`;

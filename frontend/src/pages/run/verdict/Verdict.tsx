@@ -6,7 +6,7 @@ import styles from "@/pages/run/verdict/verdict.module.css";
 function Proof({ proof }: Pick<Said, "proof">) {
   if (proof.length === 0) return null;
   return (
-    <ul className={styles.proof} aria-label="The numbers behind it">
+    <ul className={styles.proof} aria-label="Evidence">
       {proof.map((each) => (
         <li key={each}>{visible(each)}</li>
       ))}
@@ -14,15 +14,15 @@ function Proof({ proof }: Pick<Said, "proof">) {
   );
 }
 
-/** What holds the run up, in one sentence; the numbers that prove it; what to do about it. */
+/** The diagnosis in one sentence, its evidence, and the recommended action. */
 export function Verdict({ verdict }: { verdict: Said }) {
   return (
-    <section className={`panel ${styles.verdict}`} aria-label="Verdict" data-stage={verdict.stage ?? "none"}>
+    <section className={`panel ${styles.verdict}`} aria-label="Diagnosis" data-stage={verdict.stage ?? "none"}>
       <h2 className={styles.sentence}>{visible(verdict.sentence)}</h2>
       <Proof proof={verdict.proof} />
       {verdict.change && (
         <p className={styles.change}>
-          <b>What to do</b> {visible(verdict.change)}
+          <b>Recommended action</b> {visible(verdict.change)}
         </p>
       )}
     </section>
@@ -31,16 +31,16 @@ export function Verdict({ verdict }: { verdict: Said }) {
 
 type Props = { run: string; verdict: Said | undefined; className?: string };
 
-/** The same where it is not the page's subject: the sentence, what to do, and the way to the numbers. */
+/** A short form for other pages: the diagnosis, the action, and a link to the evidence. */
 export function VerdictLine({ run, verdict, className = "" }: Props) {
   return (
-    <section className={`${styles.line} ${className}`} aria-label="Verdict" data-stage={verdict?.stage ?? "none"}>
+    <section className={`${styles.line} ${className}`} aria-label="Diagnosis" data-stage={verdict?.stage ?? "none"}>
       {verdict && (
         <>
           <p className={styles.said}>
             <b>{visible(verdict.sentence)}</b>{" "}
             <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
-              Why: the pipeline
+              View pipeline
             </Link>
           </p>
           {verdict.change && <p className={`small soft ${styles.said}`}>{visible(verdict.change)}</p>}

@@ -15,22 +15,21 @@ import { appliedOf, heldWords, pinEffect, whyNotOrder } from "@/pages/run/weight
 
 const LimitsDialog = lazy(() => import("@/pages/run/queue/LimitsDialog").then(({ LimitsDialog: dialog }) => ({ default: dialog })));
 const LAGGING_SHOWN = 6;
-const KINDS = { pin: "keep", unpin: "follow the newest again", sync: "take anew" } as const;
+const KINDS = { pin: "pin", unpin: "follow newest", sync: "reload" } as const;
 
 type Dialog = "pin" | "unpin" | "sync" | "limits" | null;
 
-/** Requested against applied: who acts with what is wanted, and who does not yet. */
+/** Requested and applied version: the workers that have it, and those that do not yet. */
 function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders; workers: WorkerRow[] }) {
   const { there, done, waiting } = appliedOf(orders, workers);
-  if (there === 0)
-    return <p className="small soft">No worker is there at present; those that come take version {policyStep(orders.acting_step)}.</p>;
+  if (there === 0) return <p className="small soft">No workers at present; new workers load version {policyStep(orders.acting_step)}.</p>;
   return (
     <div data-applied={`${done}/${there}`}>
       <p className="small" role="status">
         <b className="num">
           {number(done)} of {number(there)}
         </b>{" "}
-        {there === 1 ? "worker acts" : "workers act"} with version {policyStep(orders.acting_step)}
+        {there === 1 ? "worker uses" : "workers use"} version {policyStep(orders.acting_step)}
         {orders.number > 0 && ` under order ${number(orders.number)}`}.
       </p>
       {waiting.length > 0 && (
@@ -41,8 +40,8 @@ function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders;
                 worker {worker.index}
               </Link>{" "}
               {worker.active_step === orders.acting_step
-                ? "has not taken it anew yet"
-                : `acts with ${policyStep(worker.active_step)}, has ${policyStep(worker.staged_step)}`}
+                ? "has not reloaded yet"
+                : `uses ${policyStep(worker.active_step)}, has received ${policyStep(worker.staged_step)}`}
             </li>
           ))}
           {waiting.length > LAGGING_SHOWN && <li>and {number(waiting.length - LAGGING_SHOWN)} more</li>}
@@ -57,7 +56,7 @@ function History({ orders }: { orders: WeightsOrders }) {
   return (
     <details className="small">
       <summary>
-        {number(orders.results.length)} {orders.results.length === 1 ? "order" : "orders"} so far
+        {number(orders.results.length)} {orders.results.length === 1 ? "order" : "orders"} to date
       </summary>
       <ol className="order-history" aria-label="Orders, newest first">
         {orders.results.map((order) => (
@@ -75,7 +74,7 @@ function History({ orders }: { orders: WeightsOrders }) {
 
 type Props = { run: RunDetail; versions: PolicyVersionRow[]; workers: WorkerRow[] };
 
-/** Which version workers are to act with, who ordered that, how far they are, and the ways to change it. */
+/** The requested weights version, its order, its progress, and the actions to change it. */
 export function Held({ run, versions, workers }: Props) {
   const { data: orders, error } = useQuery(ordersQuery(run.name));
   const [open, setOpen] = useState<Dialog>(null);
@@ -83,8 +82,8 @@ export function Held({ run, versions, workers }: Props) {
   if (run.kind === "outside") return null;
   if (error)
     return (
-      <Panel title="What workers act with" className="span-12">
-        <ErrorState title="The orders about weights cannot be read" error={error} />
+      <Panel title="Active weights" className="span-12">
+        <ErrorState title="Weight orders unavailable" error={error} />
       </Panel>
     );
   if (!orders) return null;
@@ -92,14 +91,14 @@ export function Held({ run, versions, workers }: Props) {
   const pin = isPinned ? orders.results.find(({ kind }) => kind === "pin") : undefined;
   const close = () => setOpen(null);
   const buttons: [Dialog, string][] = [
-    ["pin", isPinned ? "Keep another…" : "Keep a version…"],
-    ...(isPinned ? ([["unpin", "Follow the newest…"]] as [Dialog, string][]) : []),
-    ["sync", "Take anew…"],
+    ["pin", isPinned ? "Pin another version…" : "Pin a version…"],
+    ...(isPinned ? ([["unpin", "Follow newest…"]] as [Dialog, string][]) : []),
+    ["sync", "Reload…"],
   ];
   return (
     <Panel
-      title="What workers act with"
-      note={run.max_staleness === null ? "no limit of staleness" : `data may be ${number(run.max_staleness)} versions behind`}
+      title="Active weights"
+      note={run.max_staleness === null ? "no staleness limit" : `staleness limit: ${number(run.max_staleness)} versions`}
       className="span-12"
     >
       <p className="held-words" data-pinned={isPinned || undefined}>
@@ -108,7 +107,7 @@ export function Held({ run, versions, workers }: Props) {
             <span className="chip-sign" aria-hidden="true">
               ⊢
             </span>
-            kept
+            pinned
           </span>
         )}{" "}
         {heldWords(orders)}

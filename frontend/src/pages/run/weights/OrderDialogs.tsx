@@ -2,8 +2,8 @@ import { NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { useOrderWeights, type WeightsOrder } from "@/api/weights";
-import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { policyStep } from "@/format";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
@@ -22,9 +22,9 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
     <ReasonDialog
       title={title}
       asking={give}
-      refused="The weights stay as they are"
+      refused="Weights not changed"
       submit={verb}
-      keptIn={KEPT_IN_EVENTS}
+      keptIn={RECORDED_IN_EVENTS}
       isReady={order !== null}
       onSubmit={(reason) => order && give.mutate({ ...order, reason }, { onSuccess: onClose })}
       onClose={onClose}
@@ -36,7 +36,7 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
 
 type PinProps = { run: RunDetail; orders: WeightsOrders; versions: PolicyVersionRow[]; onClose: () => void };
 
-/** Choose the version that workers keep; what that does to staleness is said first. */
+/** Pin a version for the workers; shows the effect on staleness. */
 export function PinDialog({ run, orders, versions, onClose }: PinProps) {
   const choices = pinnable(versions, { run, orders });
   const [chosen, setChosen] = useState<string>(
@@ -46,17 +46,17 @@ export function PinDialog({ run, orders, versions, onClose }: PinProps) {
   return (
     <OrderForm
       run={run.name}
-      title="Keep a version"
+      title="Pin a version"
       order={step === null || step === orders.pinned_step ? null : { verb: "pin", step }}
-      verb="Keep it"
+      verb="Pin"
       onClose={onClose}
     >
       <NativeSelect
         label="Version"
         description={
           run.kind === "language"
-            ? "The newest, or the one that is kept: the inference of a language run takes no earlier ones."
-            : "Those whose file is still kept. Workers take it even if it is an earlier one."
+            ? "The newest or the pinned version; the inference engine of a language run cannot load earlier ones."
+            : "Versions whose file is still stored. Workers load them even if they are older than the current one."
         }
         value={chosen}
         data={choices.map((version) => ({
@@ -67,35 +67,33 @@ export function PinDialog({ run, orders, versions, onClose }: PinProps) {
         data-autofocus
       />
       <p className="soft" role="status">
-        {step === null
-          ? "No version is kept that workers could take."
-          : pinEffect({ step, newest: run.policy_step, most: run.max_staleness })}
+        {step === null ? "No stored version can be loaded." : pinEffect({ step, newest: run.policy_step, most: run.max_staleness })}
       </p>
-      <p className="small faint">It outlasts a restart of workers, manager and platform, and ends with this epoch.</p>
+      <p className="small faint">The pin survives restarts of workers, manager and server, and ends with this epoch.</p>
     </OrderForm>
   );
 }
 
 type Props = { run: RunDetail; orders: WeightsOrders; onClose: () => void };
 
-/** Let workers follow the newest version again. */
+/** Unpin: workers follow the newest version again. */
 export function UnpinDialog({ run, orders, onClose }: Props) {
   return (
-    <OrderForm run={run.name} title="Follow the newest version again" order={{ verb: "unpin" }} verb="Follow again" onClose={onClose}>
+    <OrderForm run={run.name} title="Follow the newest version" order={{ verb: "unpin" }} verb="Follow newest" onClose={onClose}>
       <p className="soft">
-        Each worker takes version {policyStep(orders.newest_step)} beside its rollouts, and every later one when it is published.
+        Each worker loads version {policyStep(orders.newest_step)} during its rollouts, and each later one when published.
       </p>
     </OrderForm>
   );
 }
 
-/** Have workers take the version that holds anew. */
+/** Reload the current version on all workers. */
 export function SyncDialog({ run, orders, onClose }: Props) {
   return (
-    <OrderForm run={run.name} title="Take the weights anew" order={{ verb: "sync" }} verb="Take anew" onClose={onClose}>
+    <OrderForm run={run.name} title="Reload weights" order={{ verb: "sync" }} verb="Reload" onClose={onClose}>
       <p className="soft">
-        The fleet fetches version {policyStep(orders.acting_step)} again, checks it against its manifest, and every worker takes it once
-        more beside its rollouts. Nothing is lost and nobody waits; for those that lag it is another try.
+        The fleet downloads version {policyStep(orders.acting_step)} again and verifies it against its manifest. Every worker then reloads
+        it during its rollouts, without data loss or interruption. Workers that lag behind retry.
       </p>
     </OrderForm>
   );

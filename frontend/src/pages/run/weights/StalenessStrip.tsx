@@ -4,35 +4,33 @@ import { BESIDE_MS, batchesQuery } from "@/api/queue";
 import type { LedgerCounts, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, percent } from "@/format";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { stalenessBars } from "@/pages/run/queue/batches";
 import { staleShare } from "@/pages/run/weights/waterfall";
 
 const SHOWN = 50;
 
-/** How old the data of the last batches was, a column for each, and what was dropped for its age. */
+/** Staleness of the last batches, one column each, and the share dropped as stale. */
 export function StalenessStrip({ run, counts }: { run: RunDetail; counts: LedgerCounts | undefined }) {
-  const refetchInterval = usePartNews(`run:${run.name}`, "queue", BESIDE_MS, ["batches", run.name]);
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", BESIDE_MS, ["batches", run.name]);
   const { data } = useInfiniteQuery({ ...batchesQuery(run.name, undefined), refetchInterval });
   const batches = (data?.pages[0] ?? []).slice(0, SHOWN).toReversed();
   const share = counts ? staleShare(counts) : null;
   const limit =
-    run.max_staleness === null
-      ? "no limit is set"
-      : `the limit is ${number(run.max_staleness)} ${run.max_staleness === 1 ? "version" : "versions"}`;
+    run.max_staleness === null ? "no limit" : `limit ${number(run.max_staleness)} ${run.max_staleness === 1 ? "version" : "versions"}`;
   return (
     <Panel
-      title="Staleness of what was served"
-      note={`versions behind, batch by batch; ${limit}`}
+      title="Staleness of leased batches"
+      note={`versions behind per batch; ${limit}`}
       className="span-12"
       aside={
         <span className="small soft" data-stale-share>
-          {share === null ? "" : `${percent(share)} dropped as too old`}
+          {share === null ? "" : `${percent(share)} dropped as stale`}
         </span>
       }
     >
       {batches.length === 0 ? (
-        <p className="faint small">No batch was served yet.</p>
+        <p className="faint small">No batches leased yet.</p>
       ) : (
         <ol className="strip" aria-label="Staleness of the last batches, oldest first">
           {batches.map((batch) => {

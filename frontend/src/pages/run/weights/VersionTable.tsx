@@ -51,10 +51,10 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
             <span className="chip-sign" aria-hidden="true">
               ⊢
             </span>
-            kept
+            pinned
           </span>
         )}
-        {isBack && <span className="small"> held back</span>}
+        {isBack && <span className="small"> not distributed</span>}
       </td>
       <td className="num">
         <Age at={version.published_at} suffix=" ago" />
@@ -76,17 +76,17 @@ type Props = {
   pages: ComponentProps<typeof ShowMore>["pages"];
 };
 
-/** What was published, newest first, and how far each version got. */
+/** Published versions, newest first, with their distribution to workers. */
 export function VersionTable({ run, orders, versions, deliveries, open, pages }: Props) {
   return (
     <Panel title="Versions" note="newest first" className="span-6">
       {versions.length === 0 ? (
         <EmptyState
-          title="No weights were published yet"
+          title="No weights published yet"
           command={trainerCommand(run, location.origin)}
           needs={{ scope: "trainer", run: run.name }}
         >
-          A trainer publishes the weights it starts with as version 0; until then nothing is generated.
+          A trainer publishes its initial weights as version 0; until then no data is generated.
         </EmptyState>
       ) : (
         <div className="table-scroll versions">
@@ -112,7 +112,7 @@ export function VersionTable({ run, orders, versions, deliveries, open, pages }:
           </table>
         </div>
       )}
-      <ShowMore pages={pages} words="Older versions" />
+      <ShowMore pages={pages} words="Show older versions" />
     </Panel>
   );
 }

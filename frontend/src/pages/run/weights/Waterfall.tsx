@@ -4,7 +4,7 @@ import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";
 import { type Bar, STAGES, type Stage, waterfallOf } from "@/pages/run/weights/waterfall";
 
-const WORDS: Record<Stage, string> = { announced: "told of", staged: "received", active: "acts with" };
+const WORDS: Record<Stage, string> = { announced: "announced", staged: "received", active: "active" };
 
 function place(from: number | null, to: number | null, seconds: number): { left: string; width: string } | null {
   if (to === null) return null;
@@ -37,40 +37,42 @@ type Props = {
   version: PolicyVersionRow;
   deliveries: DeliveryRow[];
   workers: WorkerRow[];
-  /** The version that workers keep, where that holds this one back. */
+  /** The pinned version that prevents the distribution of this one. */
   keptInstead: number | null;
 };
 
-/** From the publication of one version to each worker that acts with it. */
+/** The distribution of one version, from publication to each worker. */
 export function Waterfall({ version, deliveries, workers, keptInstead }: Props) {
   const { bars, seconds, slowest, last, missing } = waterfallOf(version, deliveries);
-  const title = `Version ${policyStep(version.step)} on its way`;
+  const title = `Distribution of version ${policyStep(version.step)}`;
   if (bars.length === 0) {
     return (
       <Panel title={title} className="span-6">
         <EmptyState
           title={
-            keptInstead === null ? "No worker has reported this version" : `Held back: workers keep version ${policyStep(keptInstead)}`
+            keptInstead === null
+              ? "No worker has reported this version"
+              : `Not distributed: workers are pinned to version ${policyStep(keptInstead)}`
           }
         >
           {keptInstead !== null
-            ? "It reaches them once they follow the newest version again, unless a later one comes first."
+            ? "Workers load it once they follow the newest version again, unless a newer one is published first."
             : workers.length === 0
-              ? "This run has no workers of ours; a fleet reports when it knows of a version, has it, and acts with it."
-              : "Only the versions of the last reports are kept, and one that a later one overtook may never arrive."}
+              ? "Outside runs have no workers here; a fleet reports when each worker has announced, received and activated a version."
+              : "Only recent versions are kept per worker, and superseded versions may never be loaded."}
         </EmptyState>
       </Panel>
     );
   }
   return (
-    <Panel title={title} note="since it was published; as reported, to about a second" className="span-6">
+    <Panel title={title} note="time since publication, as reported, to about 1 s" className="span-6">
       <p className="small soft" data-slowest={slowest?.worker}>
         {slowest
           ? `Slowest: worker ${slowest.worker}, after ${duration(slowest.active)}.`
           : last
-            ? `All that have it took ${duration(last.active)} or less.`
-            : "No worker acts with it yet."}{" "}
-        {missing > 0 && `${number(missing)} of ${number(bars.length)} never acted with it.`}
+            ? `All workers that loaded it took at most ${duration(last.active)}.`
+            : "No worker uses it yet."}{" "}
+        {missing > 0 && `${number(missing)} of ${number(bars.length)} never loaded it.`}
       </p>
       <ul className="falls">
         {bars.map((bar) => (

@@ -5,7 +5,7 @@ import { useSearch } from "@tanstack/react-router";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/api/weights";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { usePartNews } from "@/live/news";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import { useRun } from "@/pages/run/RunContext";
 import { Held } from "@/pages/run/weights/Held";
 import { isHeldBack } from "@/pages/run/weights/orders";
@@ -13,13 +13,13 @@ import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
 
-const NOBODY: never[] = [];
+const NO_WORKERS: never[] = [];
 
-/** Which weights there are, how they reached workers, and how old the data was that they trained on. */
+/** Published weights, their distribution to workers, and the staleness of leased data. */
 export function WeightsTab() {
   const { run, fleet, ledger } = useRun();
   const search = useSearch({ from: "/shell/runs/$name/weights" });
-  const refetchInterval = usePartNews(
+  const refetchInterval = usePartChangeFeed(
     `run:${run.name}`,
     "weights",
     EVERY_MS,
@@ -33,15 +33,15 @@ export function WeightsTab() {
   const orders = useQuery({ ...ordersQuery(run.name), refetchInterval, enabled: run.kind !== "outside" }).data;
   const listed = data?.pages.flat().find(({ id }) => id === search.version);
   const older = useQuery(versionQuery(run.name, search.version ?? 0, data !== undefined && search.version !== undefined && !listed)).data;
-  if (error) return <ErrorState title="The versions cannot be read" error={error} />;
+  if (error) return <ErrorState title="Versions unavailable" error={error} />;
   if (!data) return <Skeletons heights={[320, 140]} />;
   const versions = data.pages.flat();
-  // Unless one is chosen: the newest that any worker has spoken of.
+  // By default the newest version that any worker has reported.
   const reported = versions.find(({ epoch, step }) => deliveries.some((row) => row.epoch === epoch && row.step === step));
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
     <div className="charts">
-      <Held run={run} versions={versions} workers={fleet?.workers ?? NOBODY} />
+      <Held run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
       <VersionTable run={run} orders={orders} versions={versions} deliveries={deliveries} open={shown?.id} pages={pages} />
       {shown && (
         <Waterfall

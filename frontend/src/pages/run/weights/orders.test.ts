@@ -8,47 +8,47 @@ const worker = (index: number, active: number, order: number, state = "running")
 const version = (step: number, fields: Partial<PolicyVersionRow> = {}) =>
   ({ step, epoch: 1, has_file: true, ...fields }) as PolicyVersionRow;
 
-test("an order is applied by a worker that acts under it, with the version that holds", () => {
+test("an order is applied by workers with its number and version", () => {
   const { there, done, waiting } = appliedOf(orders, [worker(0, 5, 3), worker(1, 8, 2), worker(2, 5, 2), worker(3, 5, 1, "stopped")]);
   expect([there, done, waiting.map(({ index }) => index)]).toEqual([3, 1, [1, 2]]);
 });
 
-test("what holds is said in a sentence", () => {
-  expect(heldWords(orders)).toBe("Workers keep version 5. The newest is 8, 3 further on.");
-  expect(heldWords({ ...orders, pinned_step: 8 })).toBe("Workers keep version 8. It is the newest still.");
+test("describes the requested version", () => {
+  expect(heldWords(orders)).toBe("Workers are pinned to version 5. The newest is 8, 3 ahead.");
+  expect(heldWords({ ...orders, pinned_step: 8 })).toBe("Workers are pinned to version 8. It is the newest.");
   expect(heldWords({ ...orders, pinned_step: null })).toBe("Workers follow the newest version, 8.");
-  expect(heldWords({ pinned_step: null, newest_step: -2 })).toBe("No weights are published yet.");
+  expect(heldWords({ pinned_step: null, newest_step: -2 })).toBe("No weights published yet.");
 });
 
-test("what a pin does to staleness is said before it is confirmed", () => {
+test("describes a pin's effect on staleness", () => {
   expect(pinEffect({ step: 8, newest: 8, most: 2 })).toMatch(
-    /^The trainer goes on publishing.*at most 2 versions behind: it is taken up to version 10;/,
+    /^As the trainer keeps publishing.*at most 2 versions behind: it is accepted up to version 10\./,
   );
   expect(pinEffect({ step: 5, newest: 8, most: 1 })).toMatch(
-    /^Version 5 is 3 behind already, and data may be at most 1 version behind: all that workers make would be dropped/,
+    /^Version 5 is already 3 behind, and data may be at most 1 version behind: all new data would be dropped/,
   );
-  expect(pinEffect({ step: 5, newest: 8, most: null })).toMatch(/sets no limit of staleness/);
+  expect(pinEffect({ step: 5, newest: 8, most: null })).toMatch(/has no staleness limit/);
 });
 
-test("a pin holds back the later versions of its epoch, and nothing when there is none", () => {
+test("a pin holds back later versions of its epoch", () => {
   expect([4, 5, 6].map((step) => isHeldBack(version(step), orders, 1))).toEqual([false, false, true]);
   expect(isHeldBack(version(6, { epoch: 0 }), orders, 1)).toBe(false);
   expect(isHeldBack(version(6), { ...orders, pinned_step: null }, 1)).toBe(false);
   expect(isHeldBack(version(6), undefined, 1)).toBe(false);
 });
 
-test("only versions that workers can fetch may be pinned, and a language run never goes back", () => {
+test("only stored versions can be pinned; language runs never go back", () => {
   const all = [version(8), version(5), version(4), version(3, { has_file: false }), version(9, { epoch: 0 })];
   const steps = (kind: "fleet" | "language") => pinnable(all, { run: { kind, epoch: 1 }, orders }).map(({ step }) => step);
   expect(steps("fleet")).toEqual([8, 5, 4]);
   expect(steps("language")).toEqual([8, 5]);
 });
 
-test("without workers, weights or the right there is a reason", () => {
+test("explains why orders are disabled", () => {
   const run = { status: "running", kind: "fleet", policy_step: 1 } as const;
   expect(whyNotOrder(run, true)).toBe("");
-  expect(whyNotOrder({ ...run, status: "stopped" }, true)).toBe("The run is stopped: it has no workers any more.");
-  expect(whyNotOrder({ ...run, kind: "outside" }, true)).toBe("Its environments fetch weights on their own.");
-  expect(whyNotOrder({ ...run, policy_step: -2 }, true)).toBe("No weights are published yet.");
-  expect(whyNotOrder(run, false)).toBe("You may look; this takes an operator.");
+  expect(whyNotOrder({ ...run, status: "stopped" }, true)).toBe("The run is stopped: it has no workers.");
+  expect(whyNotOrder({ ...run, kind: "outside" }, true)).toBe("External environments fetch weights themselves.");
+  expect(whyNotOrder({ ...run, policy_step: -2 }, true)).toBe("No weights published yet.");
+  expect(whyNotOrder(run, false)).toBe("Requires the operator role.");
 });

@@ -7,7 +7,7 @@ const row = (worker: number, announced: number | null, staged: number | null, ac
   return { epoch: 1, step, worker, announced_at: at(announced), staged_at: at(staged), active_at: at(active) };
 };
 
-it("counts from when a version was published, and names the slowest worker", () => {
+it("counts from publication and names the slowest worker", () => {
   const { bars, seconds, slowest, missing } = waterfallOf(version, [row(0, 1, 2, 3), row(1, 1, 4, 9), row(0, 0, 0, 0, 2)]);
   expect(bars.map((bar) => [bar.worker, bar.announced, bar.staged, bar.active])).toEqual([
     [0, 1, 2, 3],
@@ -15,19 +15,19 @@ it("counts from when a version was published, and names the slowest worker", () 
   ]);
   expect([seconds, slowest?.worker, missing]).toEqual([9, 1, 0]);
 });
-it("counts those who never acted with it", () => {
+it("counts workers that never loaded it", () => {
   const { slowest, last, missing } = waterfallOf(version, [row(0, 1, null, null), row(1, 1, 2, 2)]);
   expect([slowest, last?.worker, missing]).toEqual([null, 1, 1]);
 });
-it("has room for nothing", () => {
+it("handles no workers", () => {
   expect(waterfallOf(version, [])).toEqual({ bars: [], seconds: 1, slowest: null, last: null, missing: 0 });
 });
-it("says what part was too old", () => {
+it("computes the stale share", () => {
   expect(staleShare({ accepted: 10, dropped: { stale_version: 1, stale_epoch: 1, poison: 4 } })).toBe(0.2);
   expect(staleShare({ accepted: 0, dropped: {} })).toBeNull();
 });
 
-it("names no slowest worker where reports of about a second cannot tell", () => {
+it("names no slowest worker within the report interval", () => {
   const { slowest, last } = waterfallOf(version, [row(0, 0, 0, 0), row(1, 0, 0, 0)]);
   expect([slowest, last?.worker]).toEqual([null, 0]);
   expect(waterfallOf(version, [row(0, 0, 0, 2), row(1, 0, 0, 2.9)]).slowest).toBeNull();

@@ -1,4 +1,4 @@
-/** Turn reports of deliveries into the waterfall of one version. Pure. */
+/** Convert weight reports to the distribution waterfall of one version. Pure. */
 
 import type { DeliveryRow, PolicyVersionRow } from "@/api/types";
 
@@ -6,13 +6,13 @@ export type Stage = "announced" | "staged" | "active";
 const REPORT_SECONDS = 1;
 export const STAGES: Stage[] = ["announced", "staged", "active"];
 
-/** Seconds after the version was published; null for what never was reported. */
+/** Seconds from publication to each stage; null if not reported. */
 export type Bar = { worker: number } & Record<Stage, number | null>;
 export type Waterfall = {
   bars: Bar[];
-  seconds: number /** The worker that was last by more than a report's second. */;
+  seconds: number /** The slowest worker, if last by more than the report interval of about 1 s. */;
   slowest: Bar | null;
-  /** The worker that was last at all. */
+  /** The last worker. */
   last: Bar | null;
   missing: number;
 };
@@ -21,7 +21,7 @@ function secondsAfter(at: string | null, published: number): number | null {
   return at === null ? null : Math.max(0, (Date.parse(at) - published) / 1000);
 }
 
-/** How a version reached each worker, slowest named; `seconds` is the whole width. */
+/** The distribution of a version to each worker; `seconds` is the extent of the x axis. */
 export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "published_at">, deliveries: DeliveryRow[]): Waterfall {
   const published = Date.parse(version.published_at);
   const bars = deliveries
@@ -32,7 +32,7 @@ export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "
       staged: secondsAfter(row.staged_at, published),
       active: secondsAfter(row.active_at, published),
     }));
-  // Reports come about once a second: what differs by less has no order.
+  // Reports arrive about once a second: smaller differences are not ordered.
   const there = bars.filter(({ active }) => active !== null);
   const slowest = there.reduce<Bar | null>((worst, bar) => (worst === null || (bar.active ?? 0) > (worst.active ?? 0) ? bar : worst), null);
   const fastest = Math.min(...there.map(({ active }) => active ?? 0));
@@ -41,7 +41,7 @@ export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "
   return { bars, seconds: Math.max(1, ...times), slowest: isApart ? slowest : null, last: slowest, missing: bars.length - there.length };
 }
 
-/** Part of all items that were dropped because their version was too old; null before the first. */
+/** Share of accepted items that was dropped as stale; null before the first. */
 export function staleShare(counts: { accepted: number; dropped: Record<string, number> }): number | null {
   const stale = (counts.dropped.stale_version ?? 0) + (counts.dropped.stale_epoch ?? 0);
   return counts.accepted ? stale / counts.accepted : null;

@@ -1,4 +1,4 @@
-/** The eight curves that say how a run is, in the words of its kind. Pure. */
+/** The eight default charts of a run, by its kind. Pure. */
 
 import type { MetricLine } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
@@ -8,27 +8,27 @@ import { type Buckets, drawn } from "@/charts/lines";
 import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
 import { wordsOf } from "@/pages/run/words";
 
-/** Of the names that the deck itself measures under. */
+/** Prefix of the built-in metrics. */
 export const OWN = "rolldeck/";
 
 export type Curve = Pick<Line, "label" | "role" | "thin" | "dashed"> & {
   name: string;
-  /** Where a point stands for several samples, what it shows of them; the mean if absent. */
+  /** Aggregation of a point's samples; defaults to the mean. */
   of?: "max";
 };
 
-export type Curated = {
+export type DefaultChart = {
   key: string;
   title: string;
   note: string;
-  /** The first one's newest value stands at the head. */
+  /** The newest value of the first curve is shown in the title. */
   curves: Curve[];
   band?: { low: string; high: string; label: string };
-  /** What the values are multiplied by. */
+  /** Factor applied to the values. */
   scale?: number;
   unit?: string;
   floor?: number;
-  /** What the y axis shows at least, from its floor on. */
+  /** Minimum extent of the y axis above the floor. */
   least?: number;
   empty: string;
   isWide?: boolean;
@@ -38,71 +38,71 @@ export type Curated = {
 const PERCENT = { scale: 100, unit: "%", floor: 0 };
 const SLOWEST = 0.05;
 
-const reward = (kind: RunDetail["kind"]): Curated => ({
+const reward = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "reward",
   title: kind === "fleet" ? "Return" : "Reward",
-  note: kind === "fleet" ? "of training episodes, by when they ended" : "mean score of a group, by when it came in",
+  note: kind === "fleet" ? "of training episodes, by end time" : "mean score per group, by time received",
   curves: [
     { name: "reward/mean", label: "mean", role: 1 },
     { name: "reward/p50", label: "median", role: 2, thin: true, dashed: true },
   ],
   band: { low: "reward/p10", high: "reward/p90", label: "p10 – p90" },
-  empty: kind === "fleet" ? "No training episode has ended yet." : "No group has come in yet.",
+  empty: kind === "fleet" ? "No finished training episodes yet." : "No groups received yet.",
   isWide: true,
   isTall: true,
 });
 
-const queue = (kind: RunDetail["kind"]): Curated => ({
+const queue = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "queue",
   title: "Queue depth",
   note: `in ${kind === "fleet" ? "fragments" : "sequences"}`,
   curves: [
     { name: "queue/depth", label: "queued", role: 1, of: "max" },
-    { name: "queue/threshold", label: "producers pause above", role: 2, thin: true, dashed: true },
+    { name: "queue/threshold", label: "pause threshold", role: 2, thin: true, dashed: true },
   ],
   floor: 0,
-  empty: "Nothing was queued yet.",
+  empty: "The queue has been empty so far.",
   isTall: true,
 });
 
-const staleness: Curated = {
+const staleness: DefaultChart = {
   key: "staleness",
   title: "Staleness",
-  note: "versions behind when handed out",
+  note: "versions behind when leased",
   curves: [
     { name: "staleness/p50", label: "median", role: 1 },
     { name: "staleness/p95", label: "95th percentile", role: 4, thin: true, of: "max" },
   ],
   floor: 0,
-  empty: "No batch was handed out yet.",
+  empty: "No batches leased yet.",
 };
 
-const flow = (kind: RunDetail["kind"]): Curated => ({
+const flow = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "flow",
   title: kind === "fleet" ? "Fragments in and out" : "Groups in and out",
   note: "per second",
   curves: [
-    { name: "accepted_per_second", label: "came in", role: 1 },
-    { name: "served_per_second", label: "handed out", role: 2, dashed: true },
+    { name: "accepted_per_second", label: "received", role: 1 },
+    { name: "served_per_second", label: "leased", role: 2, dashed: true },
   ],
   floor: 0,
   least: SLOWEST,
-  empty: "Nothing came in yet.",
+  empty: "No data received yet.",
 });
 
-const waits = (kind: RunDetail["kind"]): Curated => ({
+const waits = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "waits",
-  title: "Who waits",
+  title: "Wait time",
   note: "% of the time",
   curves: [
-    { name: "trainer/waiting_share", label: "trainer, for data", role: 1 },
-    ...(kind === "outside" ? [] : [{ name: "fleet/waiting_share", label: "workers, for room", role: 2, dashed: true } as const]),
+    { name: "trainer/waiting_share", label: "trainer waiting for data", role: 1 },
+    ...(kind === "outside" ? [] : [{ name: "fleet/waiting_share", label: "workers held by limits", role: 2, dashed: true } as const]),
   ],
   ...PERCENT,
-  empty: "No trainer has asked for a batch yet.",
+  empty: "No trainer has requested a batch yet.",
 });
 
-const lost = (kind: RunDetail["kind"]): Curated =>
+const lost = (kind: RunDetail["kind"]): DefaultChart =>
   kind === "fleet"
     ? {
         key: "truncated",
@@ -110,7 +110,7 @@ const lost = (kind: RunDetail["kind"]): Curated =>
         note: "% of training episodes",
         curves: [{ name: "truncated_share", label: "truncated", role: 4 }],
         ...PERCENT,
-        empty: "No training episode has ended yet.",
+        empty: "No finished training episodes yet.",
       }
     : {
         key: "variance",
@@ -121,31 +121,31 @@ const lost = (kind: RunDetail["kind"]): Curated =>
           { name: "truncated_share", label: "sequences truncated", role: 4, thin: true, dashed: true },
         ],
         ...PERCENT,
-        empty: "No group has come in yet.",
+        empty: "No groups received yet.",
       };
 
 const LENGTHS: Record<RunDetail["kind"], [string, string, string]> = {
-  fleet: ["Episode length", "env steps", "No training episode has ended yet."],
-  language: ["Answer length", "tokens", "No episode has ended yet."],
-  outside: ["Sequence length", "tokens, prompt included", "No group has come in yet."],
+  fleet: ["Episode length", "env steps", "No finished training episodes yet."],
+  language: ["Answer length", "tokens", "No finished episodes yet."],
+  outside: ["Sequence length", "tokens, including the prompt", "No groups received yet."],
 };
 
-const length = (kind: RunDetail["kind"]): Curated => ({
+const length = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "length",
   title: LENGTHS[kind][0],
   note: LENGTHS[kind][1],
   curves: [
     { name: "length/mean", label: "mean", role: 1 },
-    { name: "length/max", label: "longest", role: 4, thin: true, of: "max" },
+    { name: "length/max", label: "max", role: 4, thin: true, of: "max" },
   ],
   floor: 0,
   empty: LENGTHS[kind][2],
 });
 
-const throughput = (kind: RunDetail["kind"]): Curated => ({
+const throughput = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "throughput",
   title: "Throughput",
-  note: kind === "fleet" ? `${wordsOf(kind).works} per second` : "tokens handed out per second",
+  note: kind === "fleet" ? `${wordsOf(kind).works} per second` : "tokens leased per second",
   curves: [
     {
       name: kind === "fleet" ? "env_steps_per_second" : "tokens_per_second",
@@ -155,10 +155,10 @@ const throughput = (kind: RunDetail["kind"]): Curated => ({
   ],
   floor: 0,
   least: SLOWEST,
-  empty: kind === "fleet" ? "No env step was made yet." : "No batch was handed out yet.",
+  empty: kind === "fleet" ? "No env steps yet." : "No batches leased yet.",
 });
 
-const all = (kind: RunDetail["kind"]): readonly Curated[] => [
+const all = (kind: RunDetail["kind"]): readonly DefaultChart[] => [
   reward(kind),
   queue(kind),
   staleness,
@@ -168,21 +168,21 @@ const all = (kind: RunDetail["kind"]): readonly Curated[] => [
   length(kind),
   throughput(kind),
 ];
-const CURATED = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
+const DEFAULT_CHARTS = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
 
-/** The curves of runs of a kind; the same ones each time. */
-export const curatedOf = (kind: RunDetail["kind"]): readonly Curated[] => CURATED[kind];
+/** The charts of a kind of run; a stable reference. */
+export const defaultChartsOf = (kind: RunDetail["kind"]): readonly DefaultChart[] => DEFAULT_CHARTS[kind];
 
-/** All names that a chart is drawn from, the deck's prefix before each. */
-export function namesOf({ curves, band }: Curated): string[] {
+/** All metric names of a chart, with the built-in prefix. */
+export function namesOf({ curves, band }: DefaultChart): string[] {
   const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : [])];
   return names.map((name) => OWN + name);
 }
 
-/** Of the curves of every kind of run: who asks need not know the kind first. A run has none of the others'. */
-export const namesOfAll: readonly string[] = [...new Set(Object.values(CURATED).flat().flatMap(namesOf))];
+/** The names for all kinds of runs, so that the request needs no kind; a run lacks those of other kinds. */
+export const namesOfAll: readonly string[] = [...new Set(Object.values(DEFAULT_CHARTS).flat().flatMap(namesOf))];
 
-/** A line as one column: the mean, or the greatest, of the samples of each point. */
+/** A line as one column: the mean or maximum of each point's samples. */
 function condensed(line: Buckets, of: Curve["of"]): Buckets {
   const values = of === "max" ? line.max : line.mean;
   return line.is_exact || values.length !== line.x.length ? line : { ...line, last: values };
@@ -195,14 +195,14 @@ export type Drawing = Pick<ChartProps, "x" | "lines" | "band"> & {
   newest: number | null;
 };
 
-/** The last sample itself, whatever its point stands for. */
+/** The last sample itself, regardless of bucketing. */
 function newestOf(line: MetricLine | undefined, scale: number): number | null {
   const value = line?.last.findLast((one) => typeof one === "number");
   return typeof value === "number" ? value * scale : null;
 }
 
-/** Put the lines of a chart into columns, and the band between the two that bound it. */
-export function drawing(chart: Curated, found: MetricLine[]): Drawing {
+/** Convert the lines of a chart to columns, with the band between its two bounds. */
+export function drawing(chart: DefaultChart, found: MetricLine[]): Drawing {
   const { curves, band, scale = 1 } = chart;
   const byName = new Map(found.map((line) => [line.name, line]));
   const wanted: [string, Curve["of"]][] = [...curves.map(({ name, of }): [string, Curve["of"]] => [name, of])];
@@ -219,8 +219,8 @@ export function drawing(chart: Curated, found: MetricLine[]): Drawing {
   };
 }
 
-/** The metrics behind the curves of a chart, each with its value where the cursor was, as it is measured; the newest before. */
-export function watchablesOf(chart: Curated, run: string, { lines }: Pick<Drawing, "lines">): Watchable[] {
+/** The metrics of a chart's curves for alert rules, each with its unscaled value at the cursor, by default the newest. */
+export function watchablesOf(chart: DefaultChart, run: string, { lines }: Pick<Drawing, "lines">): Watchable[] {
   const { curves, scale = 1 } = chart;
   return curves.map(({ name, label }) => {
     const values = lines.find((line) => line.label === label)?.values ?? [];
@@ -235,7 +235,7 @@ export function watchablesOf(chart: Curated, run: string, { lines }: Pick<Drawin
 const SOON_MS = 10_000;
 const LATER_MS = 30_000;
 
-/** When to ask again: where a point stands for several samples, one more changes little. */
+/** Refetch interval: longer if points are buckets, which change little per sample. */
 export function askAgainMs(found: MetricLine[] | undefined): number {
   return found?.some((line) => !line.is_exact) ? LATER_MS : SOON_MS;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { parsed, withView } from "./keptViews";
+import { parsed, withView } from "./savedViews";
 
-it("keeps views by their name, the last one of a name", () => {
+it("saves views by name, replacing duplicates", () => {
   const views = withView(withView([], " mine ", { q: "owner:ada" }), "failed", { q: "is:failed", dense: true });
   expect(views.map(({ name }) => name)).toEqual(["mine", "failed"]);
   expect(withView(views, "mine", { q: "owner:bob" }).at(-1)).toEqual({ name: "mine", look: { q: "owner:bob" } });
@@ -9,7 +9,7 @@ it("keeps views by their name, the last one of a name", () => {
   expect(parsed(JSON.stringify(views))).toEqual(views);
 });
 
-it("takes nothing from a browser that makes no sense", () => {
+it("ignores invalid stored values", () => {
   for (const kept of [null, "", "{", "7", '[null, 1, {"name": ""}, {"name": "a"}, {"name": 3, "look": {}}]'])
     expect(parsed(kept)).toEqual([]);
   expect(parsed('[{"name": "a", "look": {"q": 3, "dense": "yes"}}]')).toEqual([{ name: "a", look: {} }]);

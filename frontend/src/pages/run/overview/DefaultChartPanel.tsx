@@ -9,25 +9,25 @@ import { number } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { curvesQuery, type Look } from "@/pages/run/overview/asking";
-import { askAgainMs, type Curated, drawing, OWN, watchablesOf } from "@/pages/run/overview/curated";
+import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import classes from "./overview.module.css";
 
 type Props = {
-  chart: Curated;
+  chart: DefaultChart;
   look: Look;
   onZoom: (span: Span | null) => void;
-  /** Absent where points are only looked at. */
+  /** Absent for charts whose points cannot be chosen. */
   onPick?: (point: Picked) => void;
-  /** The columns it takes; by the chart itself when not said. */
+  /** CSS class for the panel width; the chart has a default. */
   className?: string;
 };
 
 const HEIGHT = 156;
 const LARGE_HEIGHT = 268;
 
-/** The lines of all charts that are looked at together: one question, however many they are. */
+/** The lines of all visible charts, in one shared request. */
 function useLines(look: Look, isSeen: boolean) {
   return useQuery({
     ...curvesQuery(look),
@@ -36,15 +36,15 @@ function useLines(look: Look, isSeen: boolean) {
   });
 }
 
-/** One of the curves; asked for and drawn only while it is on the screen. */
-export function CuratedChart({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
+/** One of the default charts; loaded and drawn only while on screen. */
+export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
   const marks = useMarks(run, look.axis);
   const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   const { deeds, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
-  // Nothing is explained that is not there.
+  // An empty chart needs no explanatory text.
   const isEmpty = x.length === 0;
   const pick = (index: number) => {
     const metric = OWN + (chart.curves[0]?.name ?? "");
@@ -63,7 +63,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
     <Panel title={chart.title} note={chart.note} aside={isEmpty ? undefined : value} className={className}>
       <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
         {error && !data ? (
-          <ErrorState title="This curve cannot be read" error={error.message} />
+          <ErrorState title="Chart unavailable" error={error.message} />
         ) : (
           inViewport && (
             <Chart
@@ -82,7 +82,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
               onZoom={onZoom}
               onPick={onPick && pick}
               hasLegend
-              empty={data ? chart.empty : "Asking for the curve…"}
+              empty={data ? chart.empty : "Loading…"}
             />
           )
         )}

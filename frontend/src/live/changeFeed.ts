@@ -1,4 +1,4 @@
-/** Let what a page asked for follow the news of its topic. */
+/** Refetch queries when their live topic changes. */
 
 import { type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
@@ -6,8 +6,8 @@ import type { PartName, TopicName } from "@/live/frames";
 import { useLiveStatus, usePart } from "@/live/live";
 import { askEveryMs, Rereading } from "@/live/rereading";
 
-/** Read what is behind some keys anew when `news` changes, at most so often; return how often to ask besides. */
-export function useNews(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {
+/** Invalidate query keys when `news` changes, at a limited rate; return the fallback refetch interval. */
+export function useChangeFeed(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {
   const queries = useQueryClient();
   const { mode } = useLiveStatus();
   const words = JSON.stringify(keys);
@@ -23,11 +23,11 @@ export function useNews(news: unknown, atMostEveryMs: number, ...keys: QueryKey[
 }
 
 /** The same for a part of a topic. */
-export function usePartNews<T extends TopicName, N extends PartName<T>>(
+export function usePartChangeFeed<T extends TopicName, N extends PartName<T>>(
   topic: T,
   part: N,
   atMostEveryMs: number,
   ...keys: QueryKey[]
 ): number {
-  return useNews(usePart(topic, part), atMostEveryMs, ...keys);
+  return useChangeFeed(usePart(topic, part), atMostEveryMs, ...keys);
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/metrics";
-import { askAgainMs, type Curated, curatedOf, drawing, namesOf, watchablesOf } from "./curated";
+import { askAgainMs, type DefaultChart, defaultChartsOf, drawing, namesOf, watchablesOf } from "./defaultCharts";
 import { overviewSearch } from "./search";
 
 const line = (name: string, given: Partial<MetricLine>): MetricLine => ({
@@ -21,24 +21,25 @@ const line = (name: string, given: Partial<MetricLine>): MetricLine => ({
   gaps: [],
   ...given,
 });
-const chart = (kind: Parameters<typeof curatedOf>[0], key: string): Curated => curatedOf(kind).find((one) => one.key === key) as Curated;
+const chart = (kind: Parameters<typeof defaultChartsOf>[0], key: string): DefaultChart =>
+  defaultChartsOf(kind).find((one) => one.key === key) as DefaultChart;
 
-it("has eight curves for every kind of run, each with words for when it is empty", () => {
+it("has eight charts for every kind of run, each with an empty text", () => {
   for (const kind of ["fleet", "language", "outside"] as const) {
-    const charts = curatedOf(kind);
+    const charts = defaultChartsOf(kind);
     expect(charts).toHaveLength(8);
     expect(new Set(charts.map(({ title }) => title)).size).toBe(8);
     expect(charts.every(({ empty }) => empty.endsWith("."))).toBe(true);
   }
 });
 
-it("asks for the lines of a chart and of its band at once", () => {
+it("requests a chart's lines and band together", () => {
   expect(namesOf(chart("outside", "reward"))).toEqual(
     ["reward/mean", "reward/p50", "reward/p10", "reward/p90"].map((name) => `rolldeck/${name}`),
   );
 });
 
-it("draws a band between the percentiles and tells the newest value", () => {
+it("draws the percentile band and the newest value", () => {
   const found = ["reward/p90", "reward/mean", "reward/p10"].map((name, i) => line(name, { x: [1, 2], last: [i, i + 10] }));
   const drawn = drawing(chart("fleet", "reward"), found);
   expect(drawn.x).toEqual([1, 2]);
@@ -47,33 +48,33 @@ it("draws a band between the percentiles and tells the newest value", () => {
   expect(drawn.newest).toBe(11);
 });
 
-it("shows the mean of what a point stands for, and the greatest where a spike matters", () => {
+it("shows the mean of buckets, or the maximum where configured", () => {
   const wide = { is_exact: false, x: [9], last: [1], mean: [3], max: [8], min: [0] };
   const staleness = [line("staleness/p50", wide), line("staleness/p95", wide)];
   expect(drawing(chart("fleet", "staleness"), staleness).lines.map(({ values }) => values)).toEqual([[3], [8]]);
 });
 
-it("writes shares in percent, and leaves out a second line that was never measured", () => {
+it("scales shares to percent and omits unmeasured lines", () => {
   const drawn = drawing(chart("outside", "variance"), [line("zero_variance_share", { x: [5], last: [0.25] })]);
   expect(drawn.lines.map(({ label, values }) => [label, values])).toEqual([["zero variance", [25]]]);
   expect(drawing(chart("outside", "variance"), []).newest).toBeNull();
 });
 
-it("offers a rule for each curve, in the unit that is measured", () => {
+it("offers an alert rule per curve in the metric's unit", () => {
   const waits = chart("language", "waits");
   const drawn = drawing(waits, [line("trainer/waiting_share", { x: [1, 2], last: [0.5, 0.25] })]);
   const [trainer, workers] = watchablesOf(waits, "pole", drawn);
-  expect([trainer?.metric, trainer?.run, trainer?.label]).toEqual(["rolldeck/trainer/waiting_share", "pole", "trainer, for data"]);
+  expect([trainer?.metric, trainer?.run, trainer?.label]).toEqual(["rolldeck/trainer/waiting_share", "pole", "trainer waiting for data"]);
   expect([trainer?.valueAt(0), trainer?.valueAt(null), trainer?.valueAt(7)]).toEqual([0.5, 0.25, null]);
   expect([workers?.metric, workers?.valueAt(null)]).toEqual(["rolldeck/fleet/waiting_share", null]);
 });
 
-it("asks less often where one more sample changes little", () => {
+it("refetches bucketed charts less often", () => {
   expect(askAgainMs(undefined)).toBe(askAgainMs([line("a", {})]));
   expect(askAgainMs([line("a", { is_exact: false })])).toBeGreaterThan(askAgainMs([]));
 });
 
-it("keeps the axis and the range in the address, time being the one that needs no word", () => {
+it("keeps axis and range in the URL, time as the default", () => {
   const address = { x: "amount", from: 1, to: 5, pick: "rolldeck/reward/mean", at: 3 };
   expect(overviewSearch({ ...address, q: "loss" })).toEqual(address);
   expect(Object.values(overviewSearch({ x: "time", from: 5, to: 1 })).filter((v) => v !== undefined)).toEqual([]);

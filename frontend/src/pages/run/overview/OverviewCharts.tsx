@@ -5,8 +5,8 @@ import type { Span } from "@/api/metrics";
 import { live } from "@/live/live";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
 import { type Look, lookOf } from "@/pages/run/overview/asking";
-import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf } from "@/pages/run/overview/curated";
+import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
+import { defaultChartsOf } from "@/pages/run/overview/defaultCharts";
 import { nextRange, RANGE_WORDS, RANGES, type Range, rangeOf, spanSince } from "@/pages/run/overview/range";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import { useRun } from "@/pages/run/RunContext";
@@ -17,11 +17,11 @@ const route = getRouteApi("/shell/runs/$name/");
 const PointDrawer = lazy(() => import("@/pages/run/metrics/PointDrawer"));
 const UNPICKED = { pick: undefined, at: undefined, since: undefined };
 const UNZOOMED = { from: undefined, to: undefined };
-/** As often as there is something new to see. */
+/** The interval at which new data appears. */
 const STEP_MS = 10_000;
 const RANGE_CHOICES = RANGES.map((range) => ({ value: String(range), label: RANGE_WORDS[range] }));
 
-/** The last so many seconds, moving on while the page is open. */
+/** The last seconds of a range, moving while the page is open. */
 function useMovingSpan(range: Range): Span | undefined {
   const [now, setNow] = useState(() => live.serverNow());
   useEffect(() => {
@@ -35,7 +35,7 @@ function useMovingSpan(range: Range): Span | undefined {
 
 type BarProps = { search: OverviewSearch; work: string; change: (more: OverviewSearch) => void };
 
-/** Over what the curves are drawn, and how far back. */
+/** Controls of axis and range. */
 function Bar({ search, work, change }: BarProps) {
   const axis = search.x ?? "time";
   const range = search.last ?? 0;
@@ -49,11 +49,11 @@ function Bar({ search, work, change }: BarProps) {
   ];
   return (
     <div className={classes.bar}>
-      <span className="small soft">Measured every ten seconds. Drag to look closer, click a point for its batches and weights.</span>
+      <span className="small soft">Sampled every 10 s. Drag to zoom, click a point for its batches and weights.</span>
       <span className="spacer" />
       {isZoomed && (
         <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>
-          Whole range
+          Reset zoom
         </Button>
       )}
       {axis === "time" && !isZoomed && (
@@ -78,8 +78,8 @@ function Bar({ search, work, change }: BarProps) {
   );
 }
 
-/** What the deck measures of the run by itself, over one common axis. */
-export function CuratedCharts() {
+/** The built-in metrics of a run on a common axis. */
+export function OverviewCharts() {
   const { run } = useRun();
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -93,11 +93,11 @@ export function CuratedCharts() {
   const look: Look = { ...told, span: told.span ?? moving };
   const { axis, xLabel } = look;
   return (
-    <section aria-label="Curves">
+    <section aria-label="Charts">
       <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
       <div className="charts">
-        {curatedOf(run.kind).map((chart) => (
-          <CuratedChart key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />
+        {defaultChartsOf(run.kind).map((chart) => (
+          <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />
         ))}
       </div>
       {picked && (

@@ -1,8 +1,8 @@
-/** Keep ways to look at the list of runs under a name, on this browser. */
+/** Saved views of the list of runs, in this browser. */
 
 import type { Sort } from "@/api/runLists";
 
-/** What the address of the list says. */
+/** The URL parameters of the list. */
 export type Looked = { q?: string; sort?: Sort; cols?: string; dense?: boolean };
 export type View = { name: string; look: Looked };
 
@@ -12,7 +12,7 @@ const LETTERS_AT_MOST = 60;
 
 const isText = (value: unknown): value is string => typeof value === "string";
 
-/** What was kept, as far as it makes sense. */
+/** Parse the stored views; invalid ones are dropped. */
 export function parsed(kept: string | null): View[] {
   let found: unknown;
   try {
@@ -39,7 +39,7 @@ export function parsed(kept: string | null): View[] {
   });
 }
 
-/** The views with one more; one of the same name is replaced. */
+/** Add a view; replaces one with the same name. */
 export function withView(views: View[], name: string, look: Looked): View[] {
   const named = name.trim().slice(0, LETTERS_AT_MOST);
   if (!named) return views;
@@ -54,7 +54,7 @@ export function readViews(): View[] {
   }
 }
 
-export function keepViews(views: View[]): void {
+export function saveViews(views: View[]): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(views));
   } catch {

@@ -6,22 +6,22 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, count, percent } from "@/format";
-import { fullness, KEPT_NAMES, keptSettings, keptWords } from "@/pages/settings/kept";
+import { fullness, RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
 import css from "./settings.module.css";
 
 const BACKUP = "python manage.py backup /backups/today";
 
 function Row({ kept }: { kept: Kept }) {
   const share = fullness(kept);
-  const settings = keptSettings(kept);
+  const settings = retentionSettings(kept);
   return (
     <tr data-kept={kept.what}>
       <td className="anywhere">
-        {KEPT_NAMES[kept.what]}
+        {RETENTION_NAMES[kept.what]}
         <div className="faint small">
-          {keptWords(kept)}
+          {retentionText(kept)}
           {settings.length > 0 && (
-            <span className={css.setting} title="The server's environment sets these">
+            <span className={css.setting} title="Set in the server's environment">
               {" "}
               {settings.join(" ")}
             </span>
@@ -31,7 +31,7 @@ function Row({ kept }: { kept: Kept }) {
       <td className="num">
         {bytes(kept.size_bytes)}
         {share !== null && (
-          <div className="faint small" title="Of the tightest limit">
+          <div className="faint small" title="Usage of the tightest limit">
             {percent(share)}
           </div>
         )}
@@ -45,17 +45,17 @@ function Row({ kept }: { kept: Kept }) {
   );
 }
 
-/** What the deck keeps, until when, and how large it is now. */
-export function KeptPanel() {
+/** Retained data with its limits and current size. */
+export function RetentionPanel() {
   const { data, error } = useQuery(keptQuery);
   return (
-    <Panel title="What is kept" note="and how large it is">
-      {error && <ErrorState title="What is kept cannot be shown" error={error} />}
+    <Panel title="Data retention" note="limits and current size">
+      {error && <ErrorState title="Data retention unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[200]} />}
       {data && (
         <>
           <div className="table-scroll">
-            <table className="table" aria-label="What the deck keeps">
+            <table className="table" aria-label="Data retention">
               <thead>
                 <tr>
                   <th scope="col">Data</th>
@@ -63,7 +63,7 @@ export function KeptPanel() {
                     Size
                   </th>
                   <th scope="col" className="num">
-                    How many
+                    Count
                   </th>
                   <th scope="col" className="num">
                     Oldest
@@ -80,12 +80,12 @@ export function KeptPanel() {
           <p className="small soft">
             {data.backed_up_at ? (
               <>
-                The deck was last backed up <Age at={data.backed_up_at} suffix=" ago" />.
+                Last backup: <Age at={data.backed_up_at} suffix=" ago" />.
               </>
             ) : (
-              "The deck was never backed up."
+              "No backup has been made."
             )}{" "}
-            While it works, this does it:
+            To create a backup of the running server:
           </p>
           <Command text={BACKUP} />
         </>

@@ -1,0 +1,41 @@
+/** Backfill rows older than the socket's window, so that curves start at their beginning. */
+
+import { useEffect } from "react";
+import { api, body } from "@/api/client";
+import { live } from "@/live/live";
+
+/** The server's page size. Older rows are not fetched, which the charts state. */
+export const BACKFILL_ROWS = 2000;
+
+const EVENT_PAGES = 5;
+
+/** Fetch a few older pages of events: frequent events push rare ones out of the window. */
+async function backfillEvents(run: string, topic: string): Promise<void> {
+  for (let page = 0; page < EVENT_PAGES; page += 1) {
+    const before = live.read(topic).series.events?.[0]?.id;
+    if (before === undefined) return;
+    const query = { before, limit: 200 };
+    const { results } = await body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }));
+    if (results.length === 0) return;
+    live.addBackfill(topic, "events", [...results].reverse());
+  }
+}
+
+async function backfillEpisodes(run: string, topic: string): Promise<void> {
+  const params = { path: { run }, query: { limit: BACKFILL_ROWS } };
+  const episodes = await body(api.GET("/api/runs/{run}/episodes", { params }));
+  live.addBackfill(topic, "episodes", episodes.results);
+}
+
+/** Backfill the events of a run's topic after its first snapshot. */
+export function useEventBackfill(run: string, topic: string, isShown: boolean): void {
+  useEffect(() => {
+    // On failure the page shows less history, which is still correct.
+    if (isShown) void backfillEvents(run, topic).catch(() => undefined);
+  }, [run, topic, isShown]);
+}
+
+/** Backfill the episodes of a run's topic, for charts of single episodes; up to 360 kB. */
+export function useEpisodeBackfill(run: string, topic: string): void {
+  useEffect(() => void backfillEpisodes(run, topic).catch(() => undefined), [run, topic]);
+}
