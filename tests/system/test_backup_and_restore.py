@@ -154,7 +154,7 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
     assert "1 runs" in done(backed_up["said"])
-    assert "is whole" in done(manage(tmp_path, "backup", "--check", str(backed_up["folder"])))
+    assert "complete: " in done(manage(tmp_path, "backup", "--check", str(backed_up["folder"])))
 
     told = done(manage(tmp_path / "var", "restore_backup", str(backed_up["folder"])))
 
@@ -188,10 +188,10 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
 
 def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:
     folder = str(backed_up["folder"])
-    assert "a deck already runs" in refused(backed_up["running"])
+    assert "a server already runs" in refused(backed_up["running"])
 
     assert "holds 1 runs" in refused(manage(backed_up["var"], "restore_backup", folder))
-    assert "there already" in refused(manage(backed_up["var"], "backup", folder))
+    assert "already exists" in refused(manage(backed_up["var"], "backup", folder))
 
     stranger = tmp_path / "var" / "payloads" / "7" / "somebodys"
     stranger.parent.mkdir(parents=True)
@@ -222,9 +222,9 @@ def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
 
     var = tmp_path / "var"
     assert one.name in refused(manage(var, "restore_backup", str(damaged)))
-    assert "cut off" in refused(manage(var, "restore_backup", str(cut)))
+    assert "incomplete" in refused(manage(var, "restore_backup", str(cut)))
     assert "runs.9999_the_future" in refused(manage(var, "restore_backup", str(newer)))
-    assert "no backup" in refused(manage(var, "restore_backup", str(tmp_path)))
+    assert "not a backup" in refused(manage(var, "restore_backup", str(tmp_path)))
     assert not (var / "payloads").exists()
 
 
@@ -249,9 +249,9 @@ def test_a_backup_of_a_later_server_is_refused_before_anything_is_written(
 
     said = refused(manage(var, "restore_backup", later))
 
-    assert "made of PostgreSQL 99.3" in said
-    assert f"restore into is PostgreSQL {described['postgresql'] // 10_000}." in said
-    assert "is whole" not in said
+    assert "made with PostgreSQL 99.3" in said
+    assert f"target server is PostgreSQL {described['postgresql'] // 10_000}." in said
+    assert "is complete" not in said
     assert not (var / "payloads").exists()
 
 
@@ -272,7 +272,7 @@ def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_pat
         )
     )
 
-    assert "psql ended with 3: unknown setting" in said
+    assert "psql failed with exit code 3: unknown setting" in said
     left = [path for tree in ("payloads", "media", "archives") for path in (var / tree).rglob("*")]
     assert left == []
 
@@ -285,7 +285,7 @@ def test_older_servers_of_this_machine_are_refused_with_both_versions(
         var, major = tmp_path / f"var{number}", binaries.parent.name
         with server_of(binaries, tmp_path / f"server{number}") as url:
             told = manage(var, "restore_backup", str(backed_up["folder"]), DATABASE_URL=url)
-            assert f"restore into is PostgreSQL {major}." in refused(told)
+            assert f"target server is PostgreSQL {major}." in refused(told)
         assert not (var / "payloads").exists()
 
 

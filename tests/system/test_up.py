@@ -190,7 +190,7 @@ def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
                 what=f"{words} runs again",
             )
         wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
-        assert deck.log().count("starting it again") == 5
+        assert deck.log().count("; restarting ") == 5
         assert "Traceback" not in deck.log()
 
 

@@ -80,7 +80,7 @@ def test_a_dead_broker_hides_nothing_else(
 
     found = cluster(client)
 
-    assert (found["broker"]["state"], found["broker"]["problem"]) == ("down", "it does not answer")
+    assert (found["broker"]["state"], found["broker"]["problem"]) == ("down", "no answer")
     assert found["broker"]["version"] is None
     assert found["database"]["state"] == "up"
 
@@ -234,7 +234,7 @@ class TestRay:
         ray = cluster(client)["ray"]
 
         assert (ray["state"], ray["proven_at"], ray["nodes"]) == ("down", None, [])
-        assert ray["problem"] == "it does not answer"
+        assert ray["problem"] == "no answer"
 
 
 def test_the_deck_says_which_one_it_is(client: Client, settings: Settings) -> None:

@@ -48,7 +48,7 @@ class Kept:
             self.watching.look_after_all()
             time.sleep(0.01)
         self.watching.stop(order=["x"])
-        again = [line.partition("again ")[2].partition(";")[0] for line in self.lines]
+        again = [line.partition("restarting ")[2].partition(";")[0] for line in self.lines]
         return again[: starts - 1]
 
 
@@ -80,7 +80,7 @@ def test_a_part_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -
         )
     )
 
-    with pytest.raises(StartFailed, match=r"(?s)web ended at once \(exit code 3\).*no such file"):
+    with pytest.raises(StartFailed, match=r"(?s)web failed to start \(exit code 3\).*no such file"):
         watching.wait_until_ready(["web"])
 
 
