@@ -1,4 +1,4 @@
-"""`manage.py demo` shows a policy that learns, and leaves nothing behind."""
+"""`manage.py demo` shows a learning policy and cleans up completely."""
 
 import re
 import signal

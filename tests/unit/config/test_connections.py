@@ -1,4 +1,4 @@
-"""One URL names a server; each library gets its own spelling of it."""
+"""One URL per server is converted to each library's settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The demo says what is going on, in a box or in lines."""
+"""The demo shows its progress in a box or in lines."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Children are started, watched, started again, and ended with all that they started."""
+"""Children are started, watched, restarted, and stopped with all of their descendants."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def test_waiting_grows_and_then_stays() -> None:
 
 
 class Kept:
-    """A watched part, and when each of its children was started and by what it ended."""
+    """A watched part with the start times and the ends of its children."""
 
     def __init__(self, folder: Path, *, ready: bool, lives: float) -> None:
         self.starts: list[float] = []
@@ -43,7 +43,7 @@ class Kept:
         return Command(name="x", argv=("sleep", str(self._lives)), stop_seconds=0.3)
 
     def waits(self, *, starts: int) -> list[str]:
-        """Return how long the watch waited before each further start, in its own words."""
+        """Return the waits before each further start, as printed."""
         while len(self.starts) < starts:
             self.watching.look_after_all()
             time.sleep(0.01)
