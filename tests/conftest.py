@@ -114,7 +114,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedDecks | None:
-    """Let `--dist loadscope` keep tests together that share a server."""
+    """Return the scheduler that keeps tests of a shared server together."""
     return SharedDecks(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
