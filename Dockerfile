@@ -1,5 +1,5 @@
-# Two images from one file: `web` serves (no torch, no ray), `worker` launches and runs fleets.
-# To pin a base image, give its digest: --build-arg PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:…
+# Two images from one file: `web` for the server (without torch and ray), `worker` for fleets.
+# To pin a base image, pass its digest: --build-arg PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:…
 ARG NODE_IMAGE=node:22-bookworm-slim
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
@@ -32,11 +32,11 @@ COPY frontend/templates frontend/templates
 COPY --from=dashboard /app/frontend/dist frontend/dist
 
 FROM source AS web
-# Every package has a hash. Compiled here once, and not by every process at every start.
+# Every package has a hash. Compiled here once instead of at every start of a process.
 RUN pip install --require-hashes -r requirements/web.txt \
     && pip install --no-deps --no-build-isolation -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
-# As config/embedded/parts.py says of its web processes.
+# The same values as for web processes in config/embedded/parts.py.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
     MALLOC_TRIM_THRESHOLD_=67108864
 USER rolldeck
@@ -44,7 +44,7 @@ EXPOSE 8000
 CMD ["python", "-m", "config.web", "0.0.0.0:8000", "2"]
 
 FROM source AS worker
-# For another build of torch than the locked one, name its index and a lock with its hashes:
+# For another build of torch than the locked one, pass its index and a lock with its hashes:
 #   docker build --target worker --build-arg PIP_EXTRA_INDEX_URL=… \
 #     --build-arg WORKER_REQUIREMENTS=requirements/worker-mine.txt
 ARG PIP_EXTRA_INDEX_URL=""

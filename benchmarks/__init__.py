@@ -1,1 +1,1 @@
-"""Measure Rolldeck beside its peers, in one run on one machine."""
+"""Benchmarks of Rolldeck and its peers, measured in one run on one machine."""

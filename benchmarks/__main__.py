@@ -48,9 +48,9 @@ EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW)
 
 
 def main() -> int:
-    """Measure what was asked for, and return 1 if a row could not be measured."""
+    """Measure the requested rows; return 1 if a row could not be measured."""
     asked = _arguments()
-    # Ended politely, a run still stops its servers and removes their folders.
+    # After SIGTERM a run still stops its servers and removes their folders.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -67,7 +67,7 @@ def main() -> int:
     names = asked.rows or list(known)
     unknown = [name for name in names if name not in known]
     if unknown:
-        console.print(f"no row {', '.join(unknown)}; there are {', '.join(known)}")
+        console.print(f"unknown row {', '.join(unknown)}; choose from {', '.join(known)}")
         return 2
     missed = [name for name in names if not _measure(known[name], bench, console)]
     if not bench.is_alone:
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _measure(row: Row, bench: Bench, console: Console) -> bool:
-    """Measure one row, and write its figures or its profile down; return whether it could be."""
+    """Measure one row and save its figures or its profile; return whether it was measured."""
     console.print(f"[bold]{row.name}[/bold] {row.measure}")
     began, load_before = time.monotonic(), round(os.getloadavg()[0], 1)
     try:
@@ -111,17 +111,17 @@ def _write_profile(row: Row, taken: profiler.Profiler, console: Console) -> None
     path.parent.mkdir(exist_ok=True)
     path.write_text(profiler.as_text(taken.stacks, title=f"{row.name} {row.measure}"))
     taken.stacks.clear()
-    console.print(f"  where the web process spends its time: {path}")
+    console.print(f"  profile of the web process: {path}")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rows", type=_words, help="names, by default all: P1,P2")
-    parser.add_argument("--pairs", type=int, default=5, help="measurements of each side")
-    parser.add_argument("--workers", type=int, help="web processes of our deck")
-    parser.add_argument("--full", action="store_true", help="the sizes that take many minutes")
-    parser.add_argument("--alone", action="store_true", help="without the peer; keeps nothing")
-    parser.add_argument("--profile", action="store_true", help="profile our web process instead")
+    parser.add_argument("--rows", type=_words, help="names such as P1,P2; default: all")
+    parser.add_argument("--pairs", type=int, default=5, help="number of measurements of each side")
+    parser.add_argument("--workers", type=int, help="number of web processes of our server")
+    parser.add_argument("--full", action="store_true", help="include sizes that take many minutes")
+    parser.add_argument("--alone", action="store_true", help="skip the peer; saves nothing")
+    parser.add_argument("--profile", action="store_true", help="profile our web process")
     return parser.parse_args()
 
 

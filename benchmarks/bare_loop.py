@@ -1,7 +1,7 @@
-"""Step Gymnasium's vector environments with the fleet's policy and nothing else.
+"""Baseline: step Gymnasium's vector environments with the fleet's policy and nothing else.
 
-`python -m benchmarks.bare_loop ENVS MODE` with MODE one of Gymnasium's: `sync` steps environment
-after environment, `vector_entry_point` is CartPole's own in numpy. Nothing is kept or sent.
+`python -m benchmarks.bare_loop ENVS MODE` with one of Gymnasium's modes: `sync` steps environments
+one after the other, `vector_entry_point` is CartPole's own in numpy. Nothing is stored or sent.
 """
 
 import sys
@@ -20,11 +20,11 @@ ENVIRONMENT = "CartPole-v1"
 
 
 def main() -> None:
-    """Loop for as long as each line of standard input says."""
+    """Run the loop for the seconds given on each line of standard input."""
     count, mode = int(sys.argv[1]), sys.argv[2]
     spaces = environments.describe(gymnasium.make(ENVIRONMENT))
     policy = make_policy(PolicyConfig(), *spaces, seed=0, device="cpu")
-    # Any weights do; without some it does not act.
+    # Any weights will do; a policy without weights cannot act.
     weights = MlpPolicy(4, 2, PolicyConfig().hidden_sizes).state_dict()
     policy.load({name: value.numpy() for name, value in weights.items()})
     vector = gymnasium.make_vec(ENVIRONMENT, num_envs=count, vectorization_mode=mode)

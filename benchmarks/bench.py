@@ -1,4 +1,4 @@
-"""What every row is given: servers, load, pairs, and perhaps a profiler."""
+"""Test bench of the rows: servers, load, paired measurements, and an optional profiler."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -23,17 +23,17 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """The settings of one run of the benchmarks.
+    """Settings of one run of the benchmarks.
 
     Attributes:
-        pairs: Measurements of each side, in turn.
-        full: Take the sizes of the design even where they take many minutes.
-        tiny: Take sizes that only show that everything works.
-        web_workers: Web processes of our deck; None is what it takes by itself.
-        alone: Leave the peer out; nothing that is measured is kept.
-        profiler: Watches our web processes; the peer is left out too.
-        say: Shows one line of progress.
-        prepare: Makes the data folder of a deck's PostgreSQL; None lets each deck make its own.
+        pairs: Number of measurements of each side, in turn.
+        full: Use the full sizes even if they take many minutes.
+        tiny: Use minimal sizes, which only test the benchmarks.
+        web_workers: Web processes of our server; None for the default.
+        alone: Skip the peer; nothing is saved.
+        profiler: Profiler of our web processes; skips the peer too.
+        say: Writes one line of progress.
+        prepare: Creates the data folder of PostgreSQL; None lets each server create its own.
     """
 
     pairs: int = 5
@@ -49,7 +49,7 @@ class Bench:
 
     @contextlib.contextmanager
     def deck(self, *, settings: Mapping[str, str] | None = None) -> Iterator[Deck]:
-        """Give a fresh deck of ours, some of its settings changed."""
+        """Start a new server of ours, with some settings changed."""
         with running_deck(
             web_workers=self.web_workers, settings=settings, prepare=self.prepare
         ) as deck:
@@ -60,37 +60,37 @@ class Bench:
 
     @contextlib.contextmanager
     def beside_atropos(self) -> Iterator[tuple[Deck, AtroposApi, OtherProcess]]:
-        """Give our deck, the stock server, and a process that loads either."""
+        """Start our server, the stock server, and a process that loads either."""
         with contextlib.ExitStack() as parts:
             deck = parts.enter_context(self.deck())
             peer = deck if self.is_alone else parts.enter_context(running_atropos())
             yield deck, peer, parts.enter_context(other_process())
 
     def atropos(self) -> AbstractContextManager[AtroposApi]:
-        """Give a fresh stock server."""
+        """Start a new stock server."""
         return running_atropos()
 
     @property
     def is_alone(self) -> bool:
-        """Whether the peer is left out."""
+        """Whether the peer is skipped."""
         return self.alone or self.profiler is not None
 
     @property
     def is_short(self) -> bool:
-        """Whether the usual work is enough: nobody looks at how cost grows."""
+        """Whether the usual amount of work is enough: the growth of cost is not measured."""
         return self.tiny or self.profiler is not None
 
     @property
     def growth_pairs(self) -> int:
-        """Pairs where only the growth of a cost is shown: larger work takes the peer minutes."""
+        """Pairs for rows that show the growth of a cost: large sizes take the peer minutes."""
         return min(self.pairs, MOST_GROWTH_PAIRS)
 
     @contextlib.contextmanager
     def metered(self, server: AtroposApi, *, per: int) -> Iterator[None]:
-        """Note what processor time the block costs a server, in ms for each of `per` units.
+        """Record a server's processor time in the block, in ms for each of `per` units.
 
-        It says more than the clock does on a machine that others use too. A profiler samples
-        during these blocks only.
+        On a shared machine this is more stable than elapsed time. A profiler samples only during
+        these blocks.
         """
         watching = contextlib.nullcontext() if self.profiler is None else self.profiler.recording()
         before = server.cpu_seconds()
@@ -109,7 +109,7 @@ class Bench:
         better: Better,
         pairs: int | None = None,
     ) -> Figures:
-        """Return the paired figures of one measure, after one of each that does not count."""
+        """Return the paired figures of one measure, after one discarded warm-up of each."""
         self._used.clear()
         pairs = pairs or self.pairs
         if not self.tiny:
@@ -125,7 +125,7 @@ class Bench:
         return self._said(what, figures.alone([ours() for _ in range(pairs)]))
 
     def _said(self, what: str, result: Figures) -> Figures:
-        """Return figures with what they cost in processor time, and show them."""
+        """Add the processor time to the figures, and show them."""
         words = f"  {what}: ours {result['ours']:g}"
         if result["ratio"] is not None:
             words += f", peer {result['peer']:g}, {result['ratio']:.2f}×"
@@ -145,16 +145,16 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table.
+    """One row of the table.
 
     Attributes:
-        name: As in the design: P1 …
-        measure: What is measured.
-        peer: Of whom beside us.
-        unit: Of `ours` and `peer`.
+        name: Name in the design: P1 …
+        measure: Description of the measure.
+        peer: Name of the peer.
+        unit: Unit of `ours` and `peer`.
         better: Whether more or less is better.
-        mark: What it must reach.
-        goal: What it should reach.
+        mark: Required result.
+        goal: Desired result.
         take: Measures; returns figures with at least ours, peer, ratio, pairs and spread.
     """
 
@@ -168,7 +168,7 @@ class Row:
     take: Callable[[Bench], Figures]
 
     def result(self, bench: Bench) -> Figures:
-        """Return the figures of this row with what they mean."""
+        """Return the figures of this row with their interpretation."""
         taken = self.take(bench)
         judged = {
             "measure": self.measure,

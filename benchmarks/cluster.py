@@ -27,13 +27,13 @@ ENVIRONMENT: Final = {
 
 @contextlib.contextmanager
 def running_cluster(*, cpus: int) -> Iterator[None]:
-    """Start a cluster that nobody else reaches, and connect this process to it."""
+    """Start a cluster private to this process, and connect to it."""
     os.environ.update(ENVIRONMENT)
     import ray
 
     # Its sockets need a short path.
     folder = Path(tempfile.mkdtemp(prefix="rdbench", dir="/tmp"))
-    # The cluster's actors import what they are made of by name.
+    # The cluster's actors import their classes by name.
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
     address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
     command = ray_head.command(
@@ -56,7 +56,7 @@ def running_cluster(*, cpus: int) -> Iterator[None]:
 def _wait_until_up(head: Child, address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and head.exit_code is None:
-        # The head says this last, once every part of it answers.
+        # The head prints this last, once all its parts are up.
         if b"Ray runtime started" in head.log_path.read_bytes() and ray_head.answers(address):
             return
         time.sleep(0.1)

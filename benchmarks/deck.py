@@ -1,4 +1,4 @@
-"""Run our deck as `manage.py up` starts it: PostgreSQL, Valkey, web, jobs and beat."""
+"""Run our server with `manage.py up`: PostgreSQL, Valkey, web, jobs and beat."""
 
 import contextlib
 import json
@@ -16,10 +16,10 @@ from benchmarks import processes
 from benchmarks.http_client import Answer, Line, request_bytes
 from benchmarks.machine import file_system
 
-TOKEN: Final = "a-bootstrap-token-for-benchmarks"  # noqa: S105 of a deck that lives for minutes
+TOKEN: Final = "a-bootstrap-token-for-benchmarks"  # noqa: S105 of a temporary server
 RUN: Final = "default"
 OURS: Final = ("DATABASE_URL", "REDIS_URL", "RAY_", "ROLLDECK_", "DJANGO_SETTINGS_MODULE")
-# An address that is given is not started: rows of the buffer need no Ray, and it wants a core.
+# A given address keeps Ray from starting: rows of the buffer do not need it, and it uses a core.
 NO_RAY: Final = "127.0.0.1:9"
 DURABLE: Final = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
@@ -36,11 +36,11 @@ ENVIRONMENT: Final = {"max_token_length": 32_768, "desired_name": "benchmark", "
 
 
 class NotDurable(Exception):
-    """PostgreSQL would acknowledge what a power cut takes away."""
+    """PostgreSQL's settings permit the loss of acknowledged commits after a power failure."""
 
 
 class AtroposApi:
-    """What both servers understand: the stock routes, without credentials."""
+    """API shared by both servers: the stock routes, without credentials."""
 
     def __init__(self, url: str, pid: int) -> None:
         self.url = url
@@ -51,11 +51,11 @@ class AtroposApi:
         return {"server": processes.cpu_seconds([self.pid])}
 
     def memory_bytes(self) -> dict[str, int]:
-        """Return the memory held, by part."""
+        """Return the memory in use, by part."""
         return {"server": processes.memory_bytes(self.pid, "Rss")}
 
     def call(self, method: str, path: str, content: Any = None, *, is_admin: bool = False) -> Any:
-        """Return the decoded answer to one call on a line of its own."""
+        """Return the decoded response to one call on a new connection."""
         return json.loads(self.ask(method, path, content, is_admin=is_admin).body)
 
     def ask(self, method: str, path: str, content: Any = None, *, is_admin: bool = False) -> Answer:
@@ -67,20 +67,20 @@ class AtroposApi:
             return line.ok(request_bytes(method, path, body, headers=headers))
 
     def begin(self, *, batch_size: int, group_size: int) -> int:
-        """Start a fresh run with one environment, and return its `env_id`."""
+        """Start a new run with one environment, and return its `env_id`."""
         self.ask("GET", "/reset_data")
         self.call("POST", "/register", REGISTRATION | {"batch_size": batch_size})
-        self.call("GET", "/batch")  # environments are let in when a trainer has asked once
+        self.call("GET", "/batch")  # environments may join after a trainer's first request
         joined = self.call("POST", "/register-env", ENVIRONMENT | {"group_size": group_size})
         return int(joined["env_id"])
 
     def queue_size(self) -> int:
-        """Return how many groups are queued."""
+        """Return the number of queued groups."""
         return int(self.call("GET", "/status")["queue_size"])
 
 
 class Deck(AtroposApi):
-    """A running deck."""
+    """A running server of ours."""
 
     def __init__(self, url: str, var: Path, pid: int) -> None:
         super().__init__(url, pid)
@@ -88,12 +88,12 @@ class Deck(AtroposApi):
 
     @property
     def database_url(self) -> str:
-        """The deck's PostgreSQL, for libpq."""
+        """URL of the server's PostgreSQL, for libpq."""
         services = json.loads((self.var / "run" / "services.json").read_text(encoding="utf-8"))
         return str(services["DATABASE_URL"])
 
     def sql(self, *, autocommit: bool = True) -> "psycopg.Connection[Any]":
-        """Return a connection of one's own, beside the deck's."""
+        """Return a separate connection to the server's database."""
         return psycopg.connect(self.database_url, autocommit=autocommit)
 
     def postgres_version(self) -> str:
@@ -102,7 +102,7 @@ class Deck(AtroposApi):
         return str(row[0]) if row else "?"
 
     def web_pids(self) -> list[int]:
-        """Return the processes that serve requests: with several workers, not their parent."""
+        """Return the processes that serve requests; with several workers, without their parent."""
         lines = processes.descendants(self.pid)
         web = [pid for pid, line in lines.items() if "config.web" in line]
         spawned = [child for pid in web for child in processes.descendants(pid)]
@@ -116,7 +116,7 @@ class Deck(AtroposApi):
         }
 
     def memory_bytes(self) -> dict[str, int]:
-        """Return the resident memory of the web processes, and PostgreSQL's that is not shared."""
+        """Return the resident memory of the web processes and PostgreSQL's private memory."""
         return {
             "web": sum(processes.memory_bytes(pid, "Rss") for pid in self.web_pids()),
             "postgres": sum(
@@ -131,10 +131,10 @@ class Deck(AtroposApi):
         return sorted(pid for pid, line in lines.items() if "postgres" in line)
 
     def refuse_pretence(self) -> None:
-        """Do nothing if an acknowledged commit survives a power cut.
+        """Raise unless an acknowledged commit survives a power failure.
 
         Raises:
-            NotDurable: If a setting, or the file system, says otherwise.
+            NotDurable: If a setting or the file system is not durable.
         """
         with self.sql() as connection:
             for name, wanted in DURABLE.items():
@@ -143,7 +143,7 @@ class Deck(AtroposApi):
                     raise NotDurable(f"{name} is {row}, it must be {wanted}")
         kind = file_system(self.var)
         if kind in IN_MEMORY:
-            raise NotDurable(f"{self.var} lies on {kind}: set TMPDIR to a folder on a disk")
+            raise NotDurable(f"{self.var} is on {kind}: set TMPDIR to a folder on a disk")
 
 
 @contextlib.contextmanager
@@ -153,12 +153,12 @@ def running_deck(
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Path], None] | None = None,
 ) -> Iterator[Deck]:
-    """Start a deck on an empty folder, and stop it and remove the folder at the end.
+    """Start a server on an empty folder; stop it and remove the folder at the end.
 
     Args:
-        web_workers: Web processes; None is what a deck takes by itself.
-        settings: Environment variables that differ from a newcomer's.
-        prepare: Makes the data folder of PostgreSQL; None lets the deck itself make it.
+        web_workers: Number of web processes; None for the default.
+        settings: Environment variables that differ from the defaults.
+        prepare: Creates the data folder of PostgreSQL; None lets the server create it.
     """
     var = Path(tempfile.mkdtemp(prefix="rolldeck-bench-"))
     port = processes.free_port()
@@ -181,7 +181,7 @@ def running_deck(
 
 
 def _environment(var: Path, port: int, web_workers: int | None) -> dict[str, str]:
-    """Return a newcomer's environment: nothing of a deck that runs elsewhere."""
+    """Return a clean environment, without settings of another server."""
     kept = ("ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER")
     own = {
         name: value

@@ -1,4 +1,4 @@
-"""Turn timings into figures: medians, paired ratios, and whether a mark is met."""
+"""Compute figures from timings: medians, paired ratios, and whether a mark is met."""
 
 import math
 import statistics
@@ -10,22 +10,22 @@ Better = Literal["more", "less"]
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that at least `percent` of 100 of `values` do not exceed.
+    """Return the smallest value that is not exceeded by at least `percent` % of `values`.
 
     Raises:
         ValueError: If there are no values.
     """
     if not values:
-        raise ValueError("there is no percentile of nothing")
+        raise ValueError("a percentile needs at least one value")
     ordered = sorted(values)
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """The same measure taken of both, in turn: ours[i] and peer[i] belong to one moment.
+    """One measure of both sides, taken in turn: ours[i] and peer[i] are measured close in time.
 
-    The ratio says how many times better ours is: above 1 whether more or less is better.
+    The ratio is how many times better ours is: above 1 whether more or less is better.
     """
 
     ours: Sequence[float]
@@ -38,13 +38,13 @@ class Paired:
 
     @property
     def ratios(self) -> list[float]:
-        """How many times better ours is, pair by pair."""
+        """Ratio of each pair: how many times better ours is."""
         if self.better == "more":
             return [ours / peer for ours, peer in zip(self.ours, self.peer, strict=True)]
         return [peer / ours for ours, peer in zip(self.ours, self.peer, strict=True)]
 
     def as_json(self) -> dict[str, Any]:
-        """Return medians, the median of the paired ratios, and how far each spreads."""
+        """Return medians, the median of the paired ratios, and the range of each."""
         return {
             "ours": _rounded(statistics.median(self.ours)),
             "peer": _rounded(statistics.median(self.peer)),
@@ -59,7 +59,7 @@ class Paired:
 
 
 def alone(ours: Sequence[float]) -> dict[str, Any]:
-    """Return a figure that no peer has a counterpart of, in the shape of a paired one."""
+    """Return figures of a measure without a peer, in the shape of paired ones."""
     return {
         "ours": _rounded(statistics.median(ours)),
         "peer": None,
@@ -79,21 +79,21 @@ def in_turn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One bound on one figure of a row; a figure that is missing is out of bounds."""
+    """A range for one figure of a row; a missing figure is out of range."""
 
     figure: str
     at_least: float = -math.inf
     at_most: float = math.inf
 
     def holds(self, figures: Mapping[str, Any]) -> bool:
-        """Return whether the figure lies within the bounds, both included."""
+        """Return whether the figure is within the range, bounds included."""
         value = figures.get(self.figure)
         return value is not None and self.at_least <= value <= self.at_most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What a row must reach, in words and as limits that must all hold."""
+    """A target of a row, in words and as limits that must all hold."""
 
     words: str
     limits: tuple[Limit, ...]
@@ -108,5 +108,5 @@ def _range(values: Sequence[float]) -> list[float]:
 
 
 def _rounded(value: float) -> float:
-    """Return four significant digits: timings hold no more."""
+    """Round to four significant digits, the precision of timings."""
     return float(f"{value:.4g}")

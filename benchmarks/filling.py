@@ -1,4 +1,4 @@
-"""Fill a queue with a million groups in seconds: copies of one that came in, made by SQL."""
+"""Fill a queue with a million groups in seconds, by copying a pushed one in SQL."""
 
 from typing import Any, Final
 
@@ -11,16 +11,16 @@ from benchmarks.http_client import Line, request_bytes
 
 SMALL: Final = Size(sequences=8, tokens=4)
 GROUPS_A_PUSH: Final = 100
-# With this setting a payload is a file, and the copies of its row share it.
+# With this setting payloads are files, which the copied rows share.
 SHARED_PAYLOADS: Final = {"ROLLDECK_INLINE_PAYLOAD_BYTES": "0"}
 
 
 def fill_by_copying(deck: Deck, *, groups: int) -> None:
     """Queue small groups until there are `groups`, in the run that one was pushed to.
 
-    The rows go through every constraint and index; counts are raised in the same transaction.
-    Then the tables are vacuumed, as autovacuum would have done while they grew, and a checkpoint
-    is taken, so that nothing measured afterwards pays for the filling.
+    The rows pass every constraint and index; counts are updated in the same transaction. Then the
+    tables are vacuumed, as by autovacuum during normal growth, and a checkpoint is written, so that
+    later measurements do not include the cost of filling.
     """
     missing = groups - deck.queue_size()
     if missing > 0:
@@ -59,11 +59,11 @@ def _raise_counts(connection: "psycopg.Connection[Any]", count: int) -> None:
         {"count": count, "size": SMALL.sequences},
     )
     if raised.rowcount != 2:
-        raise ValueError(f"{raised.rowcount} counts were raised, not those of accepted and queued")
+        raise ValueError(f"{raised.rowcount} counts were updated, expected 2 (accepted and queued)")
 
 
 def push_small(server: AtroposApi, *, env_id: int, groups: int) -> None:
-    """Queue small groups over HTTP, a hundred a request."""
+    """Queue small groups over HTTP, a hundred per request."""
     body = json_group(SMALL, seed=0, env_id=env_id)
     with Line(server.url) as line:
         for start in range(0, groups, GROUPS_A_PUSH):

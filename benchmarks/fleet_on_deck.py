@@ -1,4 +1,4 @@
-"""Run a real fleet on a real deck with Ray, take what it delivers, and say what all of it costs."""
+"""Run a real fleet with Ray on a real server, consume its data, and measure the total cost."""
 
 import contextlib
 import time
@@ -14,7 +14,7 @@ from rolldeck.trainer import Trainer
 RUN: Final = "fleet"
 START_SECONDS: Final = 180.0
 SETTLE_SECONDS: Final = 2.0
-# What a process' command line tells of its part in the whole.
+# Substrings of command lines that identify the part of a process.
 PARTS: Final = (
     ("WorkerActor", "worker"),
     ("env_process", "env_process"),
@@ -28,16 +28,16 @@ PARTS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a fleet is laid out."""
+    """The layout of a fleet."""
 
     workers: int
     envs: int
-    """Of each worker."""
+    """Number of environments per worker."""
     fragment_length: int = 128
     envs_in_worker: bool = True
 
     def config(self) -> dict[str, Any]:
-        """Return the run's configuration: nothing is ever too old, and room never runs out."""
+        """Return a run configuration without staleness limits and with ample room."""
         return {
             "environment": {"spec": "gymnasium:CartPole-v1"},
             "fleet": {
@@ -51,7 +51,7 @@ class Shape:
                 "device": "cpu",
             },
             "buffer": {
-                # Room is batch size × (staleness + 1) fragments in all: minutes of a fast fleet.
+                # The room is batch size × (staleness + 1) fragments: minutes of a fast fleet.
                 "batch_size": 8 * self.workers * self.envs,
                 "max_staleness": 1024,
                 "off_policy_tolerance": 1024,
@@ -60,17 +60,17 @@ class Shape:
 
 
 class FleetOnDeck:
-    """A fleet that samples with one version while a trainer takes and confirms every batch."""
+    """A fleet that samples with one version while a trainer acknowledges every batch."""
 
     def __init__(self, deck: Deck, shape: Shape, trainer: OtherProcess) -> None:
         self._deck = deck
         self._shape = shape
         self._trainer = trainer
         self.cpu_microseconds: dict[str, float] = {}
-        """Processor time for each env step by part of the whole, when last measured."""
+        """Processor time per env step, by part, of the last measurement."""
 
     def start(self) -> None:
-        """Launch the run, and return once its data flows."""
+        """Launch the run, and return once data arrives."""
         self._call("POST", "", {"name": RUN, "config": self._shape.config(), "start": True})
         self._trainer.run(_publish, self._deck.url)
         self._trainer.start(_consume, self._deck.url)
@@ -78,20 +78,20 @@ class FleetOnDeck:
         _wait(lambda: self._accepted()[0] >= wanted, "the first fragments")
 
     def pause(self) -> None:
-        """Stop sampling, and return once nothing is left on its way."""
+        """Pause sampling, and return once nothing is in transit."""
         self._call("POST", f"/{RUN}/pause", {})
         _wait(lambda: self._observed() == "paused", "a pause")
         time.sleep(SETTLE_SECONDS)
 
     def resume(self) -> None:
-        """Go on, and return once data flows at its usual pace."""
+        """Resume sampling, and return once data arrives at its usual pace."""
         self._call("POST", f"/{RUN}/resume", {})
         before = self._accepted()[0]
         _wait(lambda: self._accepted()[0] > before, "data after a pause")
         time.sleep(SETTLE_SECONDS)
 
     def rate(self, seconds: float) -> float:
-        """Return the env steps a second that are durable on the platform, over so long."""
+        """Return the env steps per second made durable on the platform over `seconds`."""
         before, used = self._accepted(), self._cpu_seconds()
         time.sleep(seconds)
         after, used_then = self._accepted(), self._cpu_seconds()
@@ -103,11 +103,11 @@ class FleetOnDeck:
         return steps / (after[1] - before[1])
 
     def served(self) -> int:
-        """Return how many fragments trainers have confirmed."""
+        """Return the number of fragments acknowledged by trainers."""
         return int(self._call("GET", f"/{RUN}/ledger")["fragments"]["served"])
 
     def workers(self) -> list[dict[str, Any]]:
-        """Return the fleet's workers with their slots, as its last report had them."""
+        """Return the fleet's workers with their slots, from its last report."""
         found: list[dict[str, Any]] = self._call("GET", f"/{RUN}/fleet")["workers"]
         return found
 
@@ -133,7 +133,7 @@ class FleetOnDeck:
 
 @contextlib.contextmanager
 def fleet_on(deck: Deck, shape: Shape) -> Iterator[FleetOnDeck]:
-    """Run a fleet until the block ends; its run is killed then."""
+    """Run a fleet until the block ends, then kill its run."""
     with other_process() as trainer:
         fleet = FleetOnDeck(deck, shape, trainer)
         try:
@@ -144,7 +144,7 @@ def fleet_on(deck: Deck, shape: Shape) -> Iterator[FleetOnDeck]:
 
 
 def _publish(url: str) -> None:
-    """Publish version 0: whatever weights a fresh policy has."""
+    """Publish version 0 with the weights of a new policy."""
     from rollouts.fleet.policies.mlp import MlpPolicy
 
     with Trainer(url, RUN, TOKEN) as trainer:
@@ -154,7 +154,7 @@ def _publish(url: str) -> None:
 
 
 def _consume(url: str) -> int:
-    """Take and confirm batches until the run is over; return how many."""
+    """Lease and acknowledge batches until the run has ended; return their number."""
     with Trainer(url, RUN, TOKEN) as trainer:
         trainer.register(resume=True)
         return sum(1 for _ in trainer.batches(wait_seconds=10.0))
@@ -164,5 +164,5 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise processes.NotStarted(f"{what} did not come within {START_SECONDS:.0f} s")
+            raise processes.NotStarted(f"{what} did not arrive within {START_SECONDS:.0f} s")
         time.sleep(0.2)

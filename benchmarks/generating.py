@@ -1,8 +1,8 @@
-"""Generate groups of answers: with our engine, or with Hugging Face's `generate`.
+"""Generate groups of answers with our engine or with Hugging Face's `generate`.
 
-`python generating.py ours|hf CHECKPOINT`, each in an environment of its own. Each line of
-standard input is a JSON object (`Work`); the answer is a line with tokens and seconds of
-processor time. Both count an answer's tokens up to its stop token, with it; both use one thread.
+`python generating.py ours|hf CHECKPOINT`, each in a separate environment. Each line of standard
+input is a JSON object (`Work`); the response is a line with tokens and seconds of processor time.
+Both count an answer's tokens up to and including its stop token; both use one thread.
 """
 
 import json
@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 class Work(TypedDict):
-    """What is generated: `prompts` of `prompt_tokens`, `answers` to each."""
+    """One task: `prompts` of `prompt_tokens`, with `answers` to each."""
 
     prompts: int
     prompt_tokens: int
     answers: int
     most_tokens: int
     stop_tokens: list[int]
-    """Any of them ends an answer; none for answers of full length."""
+    """Tokens that end an answer; empty for answers of full length."""
     seed: int
 
 
@@ -38,7 +38,7 @@ def prompts_of(work: Work, vocabulary: int) -> list[list[int]]:
 
 
 class Ours:
-    """The engine that `rolldeck serve` and the workers of language runs have."""
+    """The engine of `rolldeck serve` and of the workers of language runs."""
 
     def __init__(self, folder: Path) -> None:
         from rollouts.fleet.engine import checkpoints
@@ -68,7 +68,7 @@ class Ours:
 
 
 class HuggingFace:
-    """`generate` of transformers with its defaults but for sampling, which is plain here too."""
+    """`generate` of transformers with its defaults, except for plain sampling."""
 
     def __init__(self, folder: Path) -> None:
         from transformers import AutoModelForCausalLM
@@ -90,7 +90,7 @@ class HuggingFace:
                 top_k=0,
                 top_p=1.0,
                 max_new_tokens=work["most_tokens"],
-                # Without stop tokens: one that no model draws.
+                # Without stop tokens: an id outside the vocabulary.
                 eos_token_id=stops or self.vocabulary,
                 pad_token_id=0,
             )
@@ -104,7 +104,7 @@ def _length(row: list[int], stops: list[int]) -> int:
 
 
 def main() -> None:
-    """Generate what each line asks for."""
+    """Generate the answers of each task."""
     torch.set_num_threads(1)
     kind, folder = sys.argv[1], Path(sys.argv[2])
     side = Ours(folder) if kind == "ours" else HuggingFace(folder)

@@ -1,10 +1,10 @@
-"""Run the computing parts of a fleet on this machine's GPU, or say plainly that it has none.
+"""Check the computing parts of a fleet on this machine's GPU; without a GPU, on its CPU.
 
-`make gpu-check`. Needs neither Ray nor Django, no deck and no network: NEEDED says what. On each
-device a worker like those of a fleet steps CartPole-v1 into a sink, with every kind of policy,
-beside the bare loop of the same policy; a `LocalFleet` does so over HTTP and moves on to a second
-version of the weights; and 100 MB of weights are prepared and adopted. Figures go to
-`benchmarks/results/gpu-<name>.json`.
+`make gpu-check`. It needs neither Ray, Django, a server nor a network; NEEDED lists the packages.
+On each device a worker like those of a fleet steps CartPole-v1 into a sink with every kind of
+policy, compared with the bare loop of the same policy. A `LocalFleet` does the same over HTTP and
+adopts a second version of the weights, and 100 MB of weights are prepared and adopted. Figures are
+written to `benchmarks/results/gpu-<name>.json`.
 """
 
 import argparse
@@ -21,13 +21,13 @@ RESULTS: Final = Path(__file__).with_name("results")
 NEEDED: Final = ("torch", "numpy", "gymnasium", "msgspec", "psutil", "httpx")
 KINDS: Final = ("mlp", "gru")
 TOLERANCE: Final = 1e-2
-"""Values of GPU and CPU may differ by this much: a GPU convolves in TF32 (10 bits of mantissa)."""
+"""Tolerated difference between values of GPU and CPU: TF32 has a mantissa of 10 bits."""
 
 
 def main() -> int:
-    """Measure every device, print, and write the figures down."""
+    """Measure every device, and print and save the figures."""
     parser = argparse.ArgumentParser(prog="make gpu-check", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     asked = parser.parse_args()
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -48,7 +48,7 @@ def _measure(seconds: float, folder: Path) -> int:
         "torch": str(torch.__version__),
         "python": platform.python_version(),
     }
-    print(name or "No GPU: torch sees no CUDA device here. What follows ran on the CPU only.")
+    print(name or "No GPU: torch sees no CUDA device here. The figures below are of the CPU only.")
     for device in ("cuda", "cpu") if name else ("cpu",):
         found[device] = {}
         for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Measure what a fleet's worker computes with, on one device. See :mod:`benchmarks.gpu_check`."""
+"""Measure the computing parts of a fleet's worker on a device. See :mod:`benchmarks.gpu_check`."""
 
 import tempfile
 import time
@@ -25,7 +25,7 @@ WEIGHTS_MB: Final = 100
 WORKERS: Final = 2
 WAIT_SECONDS: Final = 120.0
 WARM_UP: Final = 5
-"""Decisions before the measurement: the first ones load the libraries of the GPU."""
+"""Decisions before the measurement, which load the libraries of the GPU."""
 VECTOR: Final = OBSERVATION
 IMAGE: Final = observations(gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8))[0]
 NETWORKS: Final[dict[str, tuple[PolicyConfig, Space]]] = {
@@ -38,11 +38,11 @@ NETWORKS: Final[dict[str, tuple[PolicyConfig, Space]]] = {
         IMAGE,
     ),
 }
-"""Networks of rising cost; each decides for ``ENVS`` observations at once."""
+"""Networks of increasing cost; each decides for ``ENVS`` observations at once."""
 
 
 def throughput(device: str, kind: str, seconds: float) -> dict[str, float]:
-    """Return env steps a second of a worker into a sink, and of the bare loop."""
+    """Return the env steps per second of a worker with a sink, and of the bare loop."""
     with running(device=device, kind=kind, envs=ENVS) as worker:
         ours = worker.rate(seconds)
     bare = bare_rate(device, kind, seconds)
@@ -54,7 +54,7 @@ def throughput(device: str, kind: str, seconds: float) -> dict[str, float]:
 
 
 def bare_rate(device: str, kind: str, seconds: float) -> float:
-    """Return env steps a second of the policy stepping Gymnasium's vector environments."""
+    """Return the env steps per second of a policy that steps Gymnasium's vector environments."""
     spaces = environments.describe(gymnasium.make(ENVIRONMENT))
     config = msgspec.convert({"kind": kind}, PolicyConfig)
     policy = make_policy(config, *spaces, seed=0, device=device)
@@ -72,9 +72,9 @@ def bare_rate(device: str, kind: str, seconds: float) -> float:
 
 
 def fleet(device: str, seconds: float) -> dict[str, float]:
-    """Return env steps a second of a whole fleet in this process, and how long a version takes.
+    """Return the env steps per second of a fleet in this process, and the delay of a new version.
 
-    Its workers share Python's lock, so it says that everything fits together, and less of speed.
+    Its workers share the GIL, so this tests the whole rather than its speed.
     """
     platform = SinkPlatform()
     with tempfile.TemporaryDirectory() as folder, served(platform) as url:
@@ -109,12 +109,12 @@ def _await(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not come within {WAIT_SECONDS:.0f} s")
+            raise TimeoutError(f"{what} did not arrive within {WAIT_SECONDS:.0f} s")
         time.sleep(0.02)
 
 
 def weights(device: str) -> dict[str, float]:
-    """Return what it takes to prepare and to adopt a policy's weights of `WEIGHTS_MB`."""
+    """Return the time to prepare and to adopt a policy's weights of `WEIGHTS_MB`."""
     units = round((WEIGHTS_MB * 1e6 / 4 / 4) ** 0.5)
     config = PolicyConfig(hidden_sizes=[units, units, units])
     spaces = environments.describe(gymnasium.make(ENVIRONMENT))
@@ -153,7 +153,7 @@ def decisions(device: str, config: PolicyConfig, observation: Space, seconds: fl
 
 
 def value_difference(config: PolicyConfig, observation: Space) -> float:
-    """Return the largest difference of the values that GPU and CPU compute for 64 observations."""
+    """Return the largest difference between values of GPU and CPU for 64 observations."""
     obs, first = _observations(observation), np.ones(ENVS, dtype=np.bool_)
     tensors = _module_weights(config, observation)
     values = []

@@ -1,7 +1,7 @@
-"""Speak HTTP/1.1 over one socket with as little work as possible.
+"""Minimal HTTP/1.1 client on one socket.
 
-The same lines load the peer and us, so what they cost cancels out of a ratio; and they cost
-little: requests are bytes made beforehand, and an answer is read into one buffer.
+The same client loads the peer and us, so its cost cancels out of a ratio. Its cost is also low:
+requests are prepared bytes, and a response is read into one buffer.
 """
 
 import socket
@@ -15,12 +15,12 @@ DEADLINE_SECONDS: Final = 120.0
 
 
 class Refused(Exception):
-    """The server answered something else than yes."""
+    """The server responded with an error status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One response; `body` is as it came, still packed if the server packed it."""
+    """One response; `body` is unchanged, and compressed if the server compressed it."""
 
     status: int
     head: bytes
@@ -30,7 +30,7 @@ class Answer:
 def request_bytes(
     method: str, path: str, body: bytes = b"", *, headers: dict[str, str] | None = None
 ) -> bytes:
-    """Return a whole request, ready to send."""
+    """Return a complete request, ready to send."""
     fields = {"Host": "127.0.0.1", "Accept": "*/*", **(headers or {})}
     if body:
         fields = {"Content-Type": "application/json", **fields, "Content-Length": str(len(body))}
@@ -39,7 +39,7 @@ def request_bytes(
 
 
 class Line:
-    """A connection to one server that is kept open, and opened anew when it was closed."""
+    """A persistent connection to one server, reopened after a close."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -59,10 +59,10 @@ class Line:
             self._socket = None
 
     def ok(self, request: bytes | bytearray) -> Answer:
-        """Return the answer to a request.
+        """Send a request and return the response.
 
         Raises:
-            Refused: With the answer, unless its status is below 300.
+            Refused: With the response, if its status is not 2xx.
         """
         answer = self.ask(request)
         if not 200 <= answer.status < 300:
@@ -70,14 +70,14 @@ class Line:
         return answer
 
     def ask(self, request: bytes | bytearray) -> Answer:
-        """Send a request and return what comes back."""
+        """Send a request and return the response with any status."""
         fresh = self._socket is None
         connected = self._connected()
         try:
             connected.sendall(request)
             head, rest = self._head(connected)
         except OSError:
-            # A server may close a line that was idle; a fresh one has no excuse.
+            # A server may close an idle connection; on a new one an error is real.
             self.close()
             if fresh:
                 raise
@@ -95,7 +95,7 @@ class Line:
         while HEAD_END not in got:
             part = connected.recv(RECEIVE_BYTES)
             if not part:
-                raise ConnectionResetError("the server closed the line before it answered")
+                raise ConnectionResetError("the server closed the connection before responding")
             got += part
         head, _, rest = got.partition(HEAD_END)
         return head, rest
@@ -126,7 +126,7 @@ def _sized(connected: socket.socket, rest: bytes, length: int) -> bytes:
     while have < length:
         count = connected.recv_into(view[have:])
         if count == 0:
-            raise ConnectionResetError(f"cut after {have} of {length} bytes")
+            raise ConnectionResetError(f"connection closed after {have} of {length} bytes")
         have += count
     return bytes(body)
 
@@ -152,5 +152,5 @@ def _chunked(connected: socket.socket, rest: bytes) -> bytes:
 def _more(connected: socket.socket) -> bytes:
     part = connected.recv(256 * 1024)
     if not part:
-        raise ConnectionResetError("cut between two chunks")
+        raise ConnectionResetError("connection closed between two chunks")
     return part

@@ -1,7 +1,7 @@
-"""Sample one lesson and learn from it in lockstep: a language run without its clocks.
+"""Sample one lesson and train on it in lockstep: a language run without timing effects.
 
-Groups are sampled by the fleet's worker, travel as they do on the wire, and reach the trainer as
-a batch of a queue does; each is of the version before the train step that it is for.
+Groups are sampled by the fleet's worker, encoded as on the wire, and passed to the trainer as a
+batch; each is sampled by the version before its train step.
 """
 
 from collections.abc import Callable
@@ -25,23 +25,23 @@ from runs.core.run_config import RunConfig
 
 WORKER: Final = "w0"
 MOST_TRIES: Final = 50
-"""Times that a batch is filled up: a lesson that is learnt, or never succeeds, has no variance."""
+"""Maximum attempts to fill a batch: mastered and failed lessons have no variance."""
 
 
 class NothingToLearn(RuntimeError):
-    """Hardly any group of the lesson has answers that scored differently."""
+    """Too few groups of the lesson have answers with different scores."""
 
 
 class LockstepLesson:
-    """Answers the problems of one lesson with the weights that it was given last."""
+    """Sampler of one lesson's problems with the last loaded weights."""
 
     def __init__(self, config: RunConfig, lesson: str, *, seed: int) -> None:
-        """Build the model that the configuration describes.
+        """Build the model of the configuration.
 
         Args:
-            config: Of a language run.
+            config: Configuration of a language run.
             lesson: Name of one of its lessons.
-            seed: Of problems and draws.
+            seed: Seed of problems and samples.
         """
         language = config.language
         if language is None:
@@ -61,15 +61,15 @@ class LockstepLesson:
         self._step = 0
         self._first_example = 0
         self.rewards: list[float] = []
-        """Mean reward of all that was sampled for each batch, groups without variance included."""
+        """Mean reward of all samples for each batch, including groups without variance."""
 
     def load(self, weights: Weights, *, step: int) -> None:
-        """Draw with version `step` from now on."""
+        """Sample with version `step` from now on."""
         self._step = step
         self._worker.update_model(weights, (EPOCH, step))
 
     def batch(self) -> Batch:
-        """Return the next batch as a trainer gets it.
+        """Return the next batch in a trainer's format.
 
         Raises:
             NothingToLearn: If too few groups have variance.
@@ -88,7 +88,7 @@ class LockstepLesson:
         return batch_of(kept[: self._wanted], lesson=self._lesson, policy_step=self._step)
 
     def evaluate(self, problems: int) -> EvaluationFigures:
-        """Return how well it goes on problems of evaluation, always the same ones."""
+        """Return the figures on a fixed set of evaluation problems."""
         figures, _ = self._worker.evaluate_lesson(
             self._lesson,
             n_examples=problems,
@@ -98,11 +98,11 @@ class LockstepLesson:
             worker_id=WORKER,
         )
         if figures is None:
-            raise NothingToLearn("no evaluation came to an end")
+            raise NothingToLearn("no evaluation was completed")
         return figures
 
     def close(self) -> None:
-        """End the inference server."""
+        """Stop the inference server."""
         self._worker.shutdown()
 
     def __enter__(self) -> Self:
@@ -133,13 +133,13 @@ def train(
     learn: Callable[[Batch], object],
     train_steps: int,
 ) -> None:
-    """Learn from one batch after the other, each sampled with the weights before it.
+    """Train on one batch after the other, each sampled with the preceding weights.
 
     Args:
-        lesson: Makes the data.
-        weights: Returns the trainer's present weights, as it would publish them.
-        learn: Updates them.
-        train_steps: So many.
+        lesson: Source of the data.
+        weights: Returns the trainer's present weights in the published form.
+        learn: Updates the weights.
+        train_steps: Number of train steps.
     """
     lesson.load(weights(), step=0)
     for step in range(1, train_steps + 1):
@@ -148,7 +148,7 @@ def train(
 
 
 def batch_of(groups: list[RolloutGroup], *, lesson: str, policy_step: int) -> Batch:
-    """Return `groups` as a trainer gets them when version `policy_step` is the newest."""
+    """Return `groups` in a trainer's format, with version `policy_step` as the newest."""
     head = head_of("groups", count=len(groups), policy_step=policy_step)
     items = [encoded(group, lesson=lesson, worker=WORKER) for group in groups]
     answer = BatchAnswer(batch=head, items=items, codecs=["msgpack" for _ in items])

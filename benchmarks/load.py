@@ -1,4 +1,4 @@
-"""The load: what environments and trainers do, in processes of their own."""
+"""Load generators: environments and trainers in separate processes."""
 
 import contextlib
 import itertools
@@ -30,22 +30,22 @@ LONGEST_SECONDS: Final = 600.0
 
 
 class OtherProcess:
-    """One process that loads a server, started once and kept: nothing is imported while timing."""
+    """A persistent process that loads a server, so that nothing is imported while timing."""
 
     def __init__(self, pool: ProcessPoolExecutor) -> None:
         self._pool = pool
         self._pid = pool.submit(os.getpid).result()
 
     def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `work` returns over there."""
+        """Run `work` in the process and return its result."""
         return self.start(work, *args, **kwargs)()
 
     def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Underway[T]":
-        """Begin `work` over there."""
+        """Start `work` in the process."""
         return Underway(self._pool.submit(_told, work, args, kwargs))
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that it has used so far."""
+        """Return the processor time used so far."""
         return processes.cpu_seconds([self._pid])
 
 
@@ -54,15 +54,15 @@ class WorkFailed(Exception):
 
 
 def _told(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-    """Do the work; whatever is raised becomes text, because not every error can travel."""
+    """Do the work; convert exceptions to text, because some cannot be pickled."""
     try:
         return work(*args, **kwargs)
-    except Exception:  # noqa: BLE001 it is raised over here
+    except Exception:  # noqa: BLE001 raised again in the parent
         raise WorkFailed(traceback.format_exc()) from None
 
 
 class Underway(Generic[T]):
-    """Work that goes on in another process; call it to wait for its result."""
+    """Work in another process; call it to wait for the result."""
 
     def __init__(self, future: "Future[T]") -> None:
         self._future = future
@@ -71,27 +71,27 @@ class Underway(Generic[T]):
         return self._future.result(LONGEST_SECONDS)
 
     def done(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the work has ended."""
         return self._future.done()
 
 
 @contextlib.contextmanager
 def other_process() -> Iterator[OtherProcess]:
-    """Give a process that ends with the block."""
+    """Start a process that ends with the block."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         yield OtherProcess(pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """Groups to push.
+    """A number of groups to push.
 
     Attributes:
-        url: The server.
-        size: Of each group.
-        groups: How many over all clients.
-        clients: Connections that push at once.
-        env_id: Whose groups they are.
+        url: URL of the server.
+        size: Size of each group.
+        groups: Number of groups over all clients.
+        clients: Number of concurrent connections.
+        env_id: Environment of the groups.
     """
 
     url: str
@@ -105,9 +105,9 @@ _numbers = itertools.count()
 
 
 def push_json(push: Push) -> float:
-    """Push groups to `/scored_data`, and return the seconds from the first byte to the last ack.
+    """Push groups to `/scored_data`; return the seconds from the first byte to the last ack.
 
-    The bodies are made before the clock starts, and no two that are sent are alike.
+    The bodies are prepared before the clock starts, and all sent bodies differ.
     """
     requests = [
         request_bytes("POST", "/scored_data", json_group(push.size, seed=seed, env_id=push.env_id))
@@ -133,12 +133,12 @@ def push_json(push: Push) -> float:
 
 
 def push_binary(push: Push) -> float:
-    """Push groups with our client, 16 a request; return the seconds from arrays to the last ack.
+    """Push groups with our client, 16 per request; return the seconds from arrays to the last ack.
 
-    Packing the arrays is inside the clock: it is what the peer's clients do as JSON before it.
+    The time includes packing the arrays; the peer's JSON is encoded before its clock starts.
     """
     made = [arrays(push.size, seed=seed) for seed in range(SEEDS)]
-    # Twelve bytes a token; a body may have 32 MB.
+    # Twelve bytes per token; a body is limited to 32 MB.
     at_once = min(GROUPS_A_PUSH, PUSH_BYTES // (12 * push.size.sequences * push.size.tokens))
     left = iter(range(0, push.groups, at_once))
     lock = threading.Lock()
@@ -162,14 +162,14 @@ def push_binary(push: Push) -> float:
 
 
 def numbered(group: dict[str, NDArray[Any]], number: int, env_id: int | None) -> dict[str, Any]:
-    """Return a group with a number for its first token."""
+    """Return a group with a number as its first token."""
     tokens = group["tokens"].copy()
     tokens[0, 0] = number
     return {**group, "tokens": tokens, "env_id": env_id}
 
 
 def timed_threads(client: Callable[[int], None], count: int, gate: threading.Barrier) -> float:
-    """Run clients that begin together at `gate`; return the seconds until the last has ended."""
+    """Run clients that start together at `gate`; return the seconds until the last has ended."""
     failed: list[BaseException] = []
 
     def guarded(index: int) -> None:
@@ -195,10 +195,10 @@ def timed_threads(client: Callable[[int], None], count: int, gate: threading.Bar
 
 
 def get_batches(url: str, batches: int) -> float:
-    """Return the seconds that `batches` calls of `GET /batch` take, bodies read to the end.
+    """Return the seconds for `batches` calls of `GET /batch`, with bodies read to the end.
 
     Raises:
-        ValueError: If an answer holds no batch.
+        ValueError: If a response holds no batch.
     """
     request = request_bytes("GET", "/batch")
     with Line(url) as line:
@@ -213,7 +213,7 @@ def get_batches(url: str, batches: int) -> float:
 
 
 def read_again(url: str, seconds: float) -> int:
-    """Read one leased batch of ours, unconfirmed, again and again; return how often."""
+    """Read one leased, unacknowledged batch of ours repeatedly; return the number of reads."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
     register = request_bytes(
         "POST", "/api/runs/default/trainers", b'{"name":"load","resume":true}', headers=headers
@@ -231,7 +231,7 @@ def read_again(url: str, seconds: float) -> int:
 
 
 def latencies(url: str, request: bytes, *, count: int, every_seconds: float = 0.0) -> list[float]:
-    """Return the seconds that each of `count` equal requests took, one after the other."""
+    """Return the seconds of each of `count` equal requests, sent one after the other."""
     taken = []
     with Line(url) as line:
         line.ok(request)

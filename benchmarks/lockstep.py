@@ -1,8 +1,8 @@
-"""Roll out and train in lockstep: the fleet's policy, fragments and batches without its clocks.
+"""Roll out and train in lockstep: the fleet's policy, fragments and batches without timing effects.
 
-Train step n learns from the oldest batch that waits, as a trainer behind the queue does; the
-queue is refilled with the newest version before the next. So the age of the data is exact and
-the same in every repetition, which no run with processes and a network can promise.
+Train step n learns from the oldest waiting batch, like a trainer behind a queue; the queue is
+refilled with the newest version before the next step. So the age of the data is exact and
+reproducible, which a run with processes and a network cannot guarantee.
 """
 
 import math
@@ -28,14 +28,14 @@ EPOCH = 1
 
 
 class LockstepFleet:
-    """S slots, stepped side by side with one policy; the same seed gives the same steps."""
+    """S slots stepped together with one policy; the same seed yields the same steps."""
 
     def __init__(self, config: RunConfig, *, seed: int) -> None:
         """Reset every environment.
 
         Args:
-            config: Of the run; there are as many slots as a batch has fragments.
-            seed: Of environments and actions.
+            config: Configuration of the run; the batch size determines the number of slots.
+            seed: Seed of environments and actions.
         """
         spec, slots = config.environment.spec, config.buffer.batch_size
         self._environments = [
@@ -60,7 +60,7 @@ class LockstepFleet:
         self._first = np.ones(slots, dtype=np.bool_)
         self.env_steps = 0
         self.returns: list[tuple[int, float]] = []
-        """Env steps taken when an episode ended, and its return."""
+        """Env steps at the end of each episode, with its return."""
         begun = [
             np.asarray(one.reset(seed=derive_seed(seed, slot))[0])
             for slot, one in enumerate(self._environments)
@@ -77,12 +77,12 @@ class LockstepFleet:
         return cut
 
     def mean_return(self, episodes: int = 20) -> float:
-        """Return the mean of the last returns; minus infinity before there are so many."""
+        """Return the mean of the last returns; minus infinity for fewer episodes."""
         last = [one for _, one in self.returns[-episodes:]]
         return float(np.mean(last)) if len(last) == episodes else -math.inf
 
     def close(self) -> None:
-        """Let go of the environments."""
+        """Close the environments."""
         for one in self._environments:
             one.close()
 
@@ -100,7 +100,7 @@ class LockstepFleet:
         return self._carry_out(for_environment(decision.actions, self._actions))
 
     def _carry_out(self, actions: NDArray[Any]) -> list[Fragment]:
-        """Step every environment; return the fragments that this completes."""
+        """Step every environment; return the completed fragments."""
         came = [one.step(act) for one, act in zip(self._environments, actions, strict=True)]
         self.env_steps += len(came)
         obs = [np.asarray(row[0]) for row in came]
@@ -133,16 +133,16 @@ def train(
     versions_behind: int = 0,
     until: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Train on one fragment of every slot at a time; return the train steps taken.
+    """Train on one fragment of every slot at a time; return the number of train steps.
 
     Args:
-        fleet: Makes the data.
-        weights: Returns the trainer's present weights, as it would publish them.
-        learn: Updates them from stacked arrays; gets the train step, from 1.
-        train_steps: At most so many.
-        versions_behind: Age of the data in versions, once the first batches, which are all of
-            version 0, are used up.
-        until: Asked after every train step whether that was enough.
+        fleet: Source of the data.
+        weights: Returns the trainer's present weights in the published form.
+        learn: Updates the weights from stacked arrays and the train step, from 1.
+        train_steps: Maximum number of train steps.
+        versions_behind: Age of the data in versions, after the first batches, which are all of
+            version 0.
+        until: Called after every train step; returns whether to stop.
     """
     waiting: deque[list[Fragment]] = deque()
     fleet.policy.load(weights())
@@ -157,7 +157,7 @@ def train(
 
 
 def head_of(kind: Literal["groups", "fragments"], *, count: int, policy_step: int) -> BatchHead:
-    """Return the head of a batch of `count` items when version `policy_step` is the newest."""
+    """Return the head of a batch of `count` items, with version `policy_step` as the newest."""
     return BatchHead(
         id="b",
         ordinal=1,
@@ -171,7 +171,7 @@ def head_of(kind: Literal["groups", "fragments"], *, count: int, policy_step: in
 
 
 def batch_of(fragments: list[Fragment], *, policy_step: int) -> Batch:
-    """Return `fragments` as a trainer gets them when version `policy_step` is the newest."""
+    """Return `fragments` in a trainer's format, with version `policy_step` as the newest."""
     head = head_of("fragments", count=len(fragments), policy_step=policy_step)
     items = [encode(fragment) for fragment in fragments]
     return Batch.decode(encode(BatchAnswer(batch=head, items=items)))

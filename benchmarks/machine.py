@@ -1,4 +1,4 @@
-"""Describe the machine in one line, without names that belong to anybody."""
+"""Describe the machine in one line without personal names."""
 
 import os
 import platform
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def describe(*, postgres: str, data_folder: Path) -> str:
-    """Return processor, memory, kernel, versions and the file system that fsync is asked of."""
+    """Return processor, memory, kernel, versions and the file system of the data folder."""
     return ", ".join(
         (
             f"{_processor()}, {os.cpu_count()} cores",

@@ -1,8 +1,8 @@
-"""Run something in processes of its own for a given time, all of them at once.
+"""Run child processes for a given time, all at once.
 
 A child prints a line when it is ready, reads a number of seconds on each line of its standard
-input, and answers with a line of JSON: `steps`, `seconds` and `cpu_seconds` of its own.
-Only the standard library: children run in environments of peers, too.
+input, and responds with a line of JSON: its `steps`, `seconds` and `cpu_seconds`. It uses only the
+standard library, because children also run in environments of peers.
 """
 
 import json
@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 
 
 def serve(loop: Callable[[float], int]) -> None:
-    """Be a child: `loop` goes on for so many seconds and returns the env steps it made."""
+    """Run as a child; `loop` runs for the given seconds and returns its env steps."""
     print("ready", flush=True)
     for line in sys.stdin:
         wall, cpu = time.monotonic(), time.process_time()
@@ -29,17 +29,17 @@ def serve(loop: Callable[[float], int]) -> None:
 
 
 class Paced:
-    """Children that run when they are told to."""
+    """Children that run on request."""
 
     def __init__(self, children: "Sequence[subprocess.Popen[str]]") -> None:
         self._children = children
         self.cpu_microseconds = 0.0
-        """Processor time for each env step, when they were last asked."""
+        """Processor time per env step in the last measurement, in microseconds."""
         for child in children:
             _line(child)
 
     def rate(self, seconds: float) -> float:
-        """Return the env steps a second that all of them make together."""
+        """Return the total env steps per second of all children."""
         for child in self._children:
             assert child.stdin is not None  # noqa: S101 it was asked for
             child.stdin.write(f"{seconds}\n")
@@ -51,14 +51,14 @@ class Paced:
 
 
 class ChildEnded(Exception):
-    """A child ended before it answered."""
+    """A child ended before it responded."""
 
 
 @contextmanager
 def paced(
     command: Sequence[str], *, count: int, environment: Mapping[str, str] | None = None
 ) -> Iterator[Paced]:
-    """Start `count` children, and end them with the block."""
+    """Start `count` children, and kill them at the end of the block."""
     with ExitStack() as stop:
         children = []
         for _ in range(count):
@@ -77,7 +77,7 @@ def paced(
 
 
 def _line(child: "subprocess.Popen[str]") -> str:
-    """Return the next line of the protocol; what else is printed is passed over."""
+    """Return the next line of the protocol; other output is skipped."""
     assert child.stdout is not None  # noqa: S101 it was asked for
     for line in child.stdout:
         if line.startswith(("ready", "{")):

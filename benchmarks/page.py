@@ -1,4 +1,4 @@
-"""Write the measured figures into docs/explanation/performance.md, between their markers."""
+"""Write the measured figures into docs/explanation/performance.md, between its markers."""
 
 import re
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def written(results: Mapping[str, Any]) -> str:
 
 
 def _busy(rows: Mapping[str, Any]) -> str:
-    """Return which rows were measured while the machine had other work."""
+    """Name the rows that were measured while the machine had other work."""
     found = {name: row["load_before"] for name, row in rows.items() if row.get("load_before")}
     busy = [f"{name} {load}" for name, load in found.items() if load > QUIET_LOAD]
     if not busy:
@@ -79,7 +79,7 @@ def _table(rows: Mapping[str, Any]) -> str:
 
 
 def _growth(rows: Mapping[str, Any]) -> str:
-    """Return the same figures at four and sixteen times the work."""
+    """Return the same figures for 4 and 16 times the work."""
     lines = []
     for name, row in rows.items():
         lines += [
@@ -95,7 +95,7 @@ def _growth(rows: Mapping[str, Any]) -> str:
 
 
 def _depth(row: Mapping[str, Any]) -> str:
-    """Return what a batch and a poll cost, by the length of the queue."""
+    """Return the cost of a batch and of a poll, by the length of the queue."""
     if not row:
         return ""
     lines = [
@@ -145,5 +145,5 @@ def _words(key: str) -> str:
 
 
 def renew(results: Mapping[str, Any], path: Path = PAGE) -> None:
-    """Rewrite the page with these figures."""
+    """Update the page with these figures."""
     path.write_text(renewed(path.read_text(encoding="utf-8"), results), encoding="utf-8")

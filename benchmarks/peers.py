@@ -1,7 +1,7 @@
-"""Install the peers from PyPI, each in a virtual environment of its own, and run them.
+"""Install the peers from PyPI, each in a separate virtual environment, and run them.
 
-The environments lie in `benchmarks/.venv-peers`, are made when first needed and are kept. A peer
-that cannot be installed here is reported as absent: nothing is put in its place.
+The environments are in `benchmarks/.venv-peers`; they are created on demand and kept. A peer that
+cannot be installed here is reported as absent, without a substitute.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from benchmarks.deck import AtroposApi
 
 FOLDER: Final = Path(__file__).with_name(".venv-peers")
 INSTALL_SECONDS: Final = 900
-# As its own `run-api` starts it, but on the loopback and without a line for each request.
+# Like its own `run-api`, but on the loopback interface and without access logs.
 ATROPOS: Final = (
     "import uvicorn; from atroposlib.api import app; "
     "uvicorn.run(app, host='127.0.0.1', port={port}, log_level='error')"
@@ -28,17 +28,17 @@ ATROPOS: Final = (
 
 
 class PeerMissing(Exception):
-    """A peer could not be installed; the message says why."""
+    """A peer could not be installed; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """What to install.
+    """A peer's installation.
 
     Attributes:
-        name: Of its folder.
+        name: Name of its folder.
         steps: Arguments of `pip install`, step by step.
-        check: Python that fails if it cannot be used.
+        check: Python code that fails if the peer is unusable.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Peer:
     check: str
 
     def python(self) -> Path:
-        """Return the interpreter of its environment, made now if there is none.
+        """Return the interpreter of its environment; creates the environment if missing.
 
         Raises:
             PeerMissing: If it cannot be installed or used.
@@ -75,13 +75,13 @@ class Peer:
             raise PeerMissing(f"{self.name}: {' '.join(command[-2:])}: {' '.join(reason)}")
 
 
-# Its dependencies are half of the world (transformers, wandb, polars, …); its server needs these.
+# Its dependencies are large (transformers, wandb, polars, …); its server needs only these.
 ATROPOSLIB: Final = Peer(
     name="atropos",
     steps=(("--no-deps", "atroposlib==0.4.0"), ("fastapi", "uvicorn[standard]", "pydantic")),
     check="import atroposlib.api",
 )
-# Of the version that fleets run on.
+# The Ray version of the fleets.
 RLLIB: Final = Peer(
     name="rllib",
     steps=(("ray[rllib]==2.60.0", "torch==2.13.*"),),
@@ -101,7 +101,7 @@ HUGGING_FACE: Final = Peer(
 
 @contextlib.contextmanager
 def running_atropos() -> Iterator[AtroposApi]:
-    """Run the stock Atropos server: one process, everything in its memory.
+    """Run the stock Atropos server, a single process with all data in memory.
 
     Raises:
         PeerMissing: If it cannot be installed.
@@ -131,7 +131,7 @@ class Reverb:
         self._answer()
 
     def seconds(self, verb: str, count: int, clients: int) -> float:
-        """Return the seconds that `count` inserts or samples of `clients` threads take."""
+        """Return the seconds for `count` inserts or samples by `clients` threads."""
         if self._process.stdin is None:
             raise ValueError("the process was started without a pipe")
         self._process.stdin.write(f"{verb} {count} {clients}\n")

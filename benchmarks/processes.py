@@ -1,4 +1,4 @@
-"""Start servers that end with us, and look at what they weigh."""
+"""Start servers that end with this process, and measure their memory and processor time."""
 
 import contextlib
 import os
@@ -19,11 +19,11 @@ STOP_SECONDS: Final = 20.0
 
 
 class NotStarted(Exception):
-    """A server did not answer in time; the message ends with its log."""
+    """A server did not respond in time; the message ends with its log."""
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
+    """Return a free port on the loopback interface."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -39,7 +39,7 @@ def server(
     ready_path: str,
     start_seconds: float = 60.0,
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a server until the block ends; if we are killed, the kernel asks it to stop."""
+    """Run a server until the block ends; if this process is killed, the kernel stops it."""
     shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(int(signal.SIGINT))]
     with log.open("ab") as file:
         process = subprocess.Popen(
@@ -102,7 +102,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def memory_bytes(pid: int, field: str) -> int:
-    """Return one figure of a process' memory: `Rss`, `Pss`, `Private_Dirty`, …; 0 if it is gone."""
+    """Return a memory figure of a process: `Rss`, `Pss`, `Private_Dirty`, …; 0 if it has ended."""
     with contextlib.suppress(OSError):
         text = Path("/proc", str(pid), "smaps_rollup").read_text(encoding="utf-8")
         return sum(
@@ -114,7 +114,7 @@ def memory_bytes(pid: int, field: str) -> int:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the processor time that processes, and children they have outlived, have used."""
+    """Return the processor time of processes and of their ended children."""
     ticks = 0
     for pid in pids:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Say where our web processes spend their time, as text."""
+"""Profile our web processes, with a report as text."""
 
 import contextlib
 import subprocess
@@ -12,7 +12,7 @@ from typing import Final
 SAMPLES_PER_SECOND: Final = 400
 STOP_SECONDS: Final = 60.0
 SHOWN: Final = 45
-# Innermost functions of threads that only wait for work; py-spy cannot always tell.
+# Innermost functions of idle threads, which py-spy does not always recognize.
 IDLE: Final = (
     "wait (threading.py",
     "_worker (concurrent/futures/thread.py",
@@ -28,11 +28,11 @@ Stacks = Counter[tuple[str, ...]]
 
 
 class ProfilerMissing(Exception):
-    """py-spy is not installed beside this interpreter."""
+    """py-spy is not installed next to this interpreter."""
 
 
 class Profiler:
-    """Samples web processes with py-spy while something is measured."""
+    """Sampler of web processes with py-spy during a measurement."""
 
     def __init__(self) -> None:
         self._program = Path(sys.executable).with_name("py-spy")
@@ -42,12 +42,12 @@ class Profiler:
         self.stacks: Stacks = Counter()
 
     def watch(self, pids: Callable[[], list[int]]) -> None:
-        """Sample these processes from now on."""
+        """Set the processes to sample."""
         self._pids = pids
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Sample while the block runs; idle threads are not counted."""
+        """Sample while the block runs, without idle threads."""
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, f"{pid}.folded") for pid in self._pids()]
             running = [self._start(file) for file in files]
@@ -71,7 +71,7 @@ class Profiler:
             stderr=subprocess.STDOUT,
         )
         assert process.stdout is not None  # noqa: S101 it was asked for above
-        process.stdout.readline()  # it says so when it samples
+        process.stdout.readline()  # printed when sampling has begun
         return process
 
 
@@ -87,7 +87,7 @@ def folded(text: str) -> Stacks:
 
 
 def as_text(stacks: Stacks, *, title: str) -> str:
-    """Return the functions with the most samples, by themselves and with what they call."""
+    """Return the functions with the most samples, alone and with the functions they call."""
     total = sum(stacks.values()) or 1
     alone: Counter[str] = Counter()
     within: Counter[str] = Counter()
@@ -118,14 +118,14 @@ def _table(counts: Counter[str], total: int) -> list[str]:
 
 
 def _function(frame: str) -> str:
-    """Return `name (file)` without the line."""
+    """Return `name (file)` without the line number."""
     name, _, place = frame.partition(" (")
     file = place.rstrip(")").rpartition(":")[0]
     return f"{name} ({file})" if file else frame
 
 
 def _package(function: str) -> str:
-    """Return where a function lives; waits for PostgreSQL stand apart."""
+    """Return a function's package; waits for PostgreSQL are listed separately."""
     if function.startswith("Connection.wait (psycopg"):
         return "waiting for PostgreSQL"
     return function.rpartition("(")[2].partition("/")[0].rstrip(")") or "?"

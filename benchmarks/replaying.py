@@ -1,4 +1,4 @@
-"""Insert into and sample from our replay buffer, in a process of its own."""
+"""Insert into and sample from our replay buffer, in a separate process."""
 
 import itertools
 import threading
@@ -16,7 +16,7 @@ from rolldeck.wire import Fragment
 
 RUN: Final = "replay"
 STEPS: Final = 2048
-# With the columns a fragment must have, as many bytes as the peer's item: 8 × 2,048 × 9.
+# With a fragment's required columns, as many bytes as the peer's item: 8 × 2,048 × 9.
 OBSERVED: Final = 11
 FRAGMENTS_A_PUSH: Final = 16
 ITEMS_A_SAMPLE: Final = 32
@@ -31,7 +31,7 @@ _slots = itertools.count()
 
 
 def insert(url: str, *, items: int, clients: int) -> float:
-    """Return the seconds in which clients insert items that survive a crash."""
+    """Return the seconds in which clients insert items durably."""
     share = items // clients // FRAGMENTS_A_PUSH
 
     def client(index: int) -> None:
@@ -43,17 +43,17 @@ def insert(url: str, *, items: int, clients: int) -> float:
                 numbers = range(first, first + FRAGMENTS_A_PUSH)
                 receipt = buffer.add_fragments([_fragment(slot, number) for number in numbers])
                 if receipt.accepted != FRAGMENTS_A_PUSH:
-                    raise ValueError(f"not all were taken in: {receipt}")
+                    raise ValueError(f"not all fragments were accepted: {receipt}")
 
     gate = threading.Barrier(clients + 1)
     return timed_threads(client, clients, gate)
 
 
 def sample(url: str, *, items: int, tokens: Sequence[str]) -> float:
-    """Return the seconds in which trainers sample items, and confirm each batch.
+    """Return the seconds in which trainers sample items and acknowledge each batch.
 
-    There are as many trainers as tokens: each has a batch of its own on lease, as the peer's
-    clients each have a sampler of their own.
+    There is one trainer per token. Each leases its own batch, like the peer's clients, which have
+    a sampler each.
     """
     left = iter(range(items // ITEMS_A_SAMPLE))
     lock = threading.Lock()
@@ -76,7 +76,7 @@ def sample(url: str, *, items: int, tokens: Sequence[str]) -> float:
 
 
 def open_session(url: str) -> None:
-    """Publish version 0, by which everything is sampled."""
+    """Publish version 0, which counts as the sampling version of all fragments."""
     with ReplayBufferInterface(url, RUN, TOKEN) as buffer:
         buffer.update_training_session()
         buffer.update_model_version({"w": np.zeros(1, np.float32)}, step=0)

@@ -1,4 +1,4 @@
-"""Keep the newest figures of every row in one file, and show them."""
+"""Store the newest figures of every row in one file, and show them."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Results = dict[str, Any]
 
 
 def read(path: Path = LATEST) -> Results:
-    """Return what was measured before; nothing when there is no file."""
+    """Return the earlier figures; empty without a file."""
     if not path.is_file():
         return {"machine": "", "rows": {}, "extras": {}}
     found: Results = json.loads(path.read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def read(path: Path = LATEST) -> Results:
 def merge(
     before: Mapping[str, Any], *, machine: str, kind: str, name: str, figures: Mapping[str, Any]
 ) -> Results:
-    """Return the results with one row (kind `rows`) or other figure (kind `extras`) renewed."""
+    """Return the results with one row (kind `rows`) or extra (kind `extras`) replaced."""
     part = {**before.get(kind, {}), name: dict(figures)}
     ordered = {key: part[key] for key in sorted(part, key=_order)}
     return {
@@ -36,7 +36,7 @@ def merge(
 
 
 def write(results: Mapping[str, Any], path: Path = LATEST) -> None:
-    """Replace the file in one step."""
+    """Replace the file atomically."""
     path.parent.mkdir(exist_ok=True)
     part = path.with_suffix(".part")
     text = json.dumps(results, indent=2, ensure_ascii=False)
@@ -68,7 +68,7 @@ def show(results: Mapping[str, Any], console: Console) -> None:
 
 
 def number(value: float | None) -> str:
-    """Return a figure with thousands apart, or a dash."""
+    """Format a figure with thousands separators, or a dash."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:g}"
@@ -83,7 +83,7 @@ def ratio(row: Mapping[str, Any]) -> str:
 
 
 def met(row: Mapping[str, Any]) -> str:
-    """Return whether a row reaches its mark and its goal."""
+    """Return whether a row meets its mark or its goal."""
     if row.get("goal_met"):
         return "goal"
     return {True: "yes", False: "no", None: "–"}[row.get("mark_met")]

@@ -1,7 +1,7 @@
-"""Run Reverb's server, or load it; started by the interpreter that has Reverb.
+"""Run Reverb's server, or load it, with an interpreter that has Reverb.
 
-`serve PORT` serves one table: uniform sampling, the oldest leave first. `load PORT` reads lines
-of `insert COUNT THREADS` and `sample COUNT THREADS` and answers each with the seconds it took.
+`serve PORT` serves one table with uniform sampling and FIFO eviction. `load PORT` reads lines of
+`insert COUNT THREADS` and `sample COUNT THREADS`, and responds to each with the elapsed seconds.
 """
 
 import sys
@@ -28,7 +28,7 @@ def serve(port: int) -> None:
 
 
 def item() -> list[np.ndarray]:
-    """Return what our items hold: tokens int32, masks bool, log-probabilities float32."""
+    """Return an item like ours: tokens int32, masks bool, log-probabilities float32."""
     random = np.random.default_rng(0)
     shape = (SEQUENCES, TOKENS)
     return [
@@ -49,7 +49,7 @@ def sample(address: str, count: int) -> None:
     client = reverb.Client(address)
     taken = sum(1 for _ in client.sample(TABLE, num_samples=count, emit_timesteps=False))
     if taken != count:
-        raise ValueError(f"{taken} of {count} samples came")
+        raise ValueError(f"{taken} of {count} samples arrived")
 
 
 def load(port: int) -> None:

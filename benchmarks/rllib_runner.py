@@ -1,9 +1,9 @@
-"""Sample CartPole-v1 with RLlib's EnvRunner; runs in RLlib's own environment.
+"""Sample CartPole-v1 with RLlib's EnvRunner, in RLlib's own environment.
 
-`python rllib_runner.py ENVS`: a SingleAgentEnvRunner as PPO makes it, with the fleet's network
-(two tanh layers of 64 units for each of policy and value). It computes actions and their
-log-probabilities; values, which the fleet computes too, RLlib leaves to its learner. Episodes
-stay in this process: Ray would still have to carry them to one.
+`python rllib_runner.py ENVS`: a SingleAgentEnvRunner as created by PPO, with the fleet's network
+(two tanh layers of 64 units each for policy and value). It computes actions and log-probabilities;
+values, which the fleet computes too, are left to RLlib's learner. Episodes stay in this process,
+without Ray's cost of moving them.
 """
 
 import sys
@@ -22,7 +22,7 @@ STEPS_A_SAMPLE = 128
 
 
 def main() -> None:
-    """Sample for as long as each line of standard input says."""
+    """Sample for the seconds given on each line of standard input."""
     torch.set_num_threads(1)
     count = int(sys.argv[1])
     config = (

@@ -1,4 +1,4 @@
-"""Workers that sample while weights come, and actors that only get an object: both for P8."""
+"""Workers that sample during weight transfers, and actors that only get an object: for P8."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ ADOPT_SECONDS: Final = 60.0
 
 
 class BallastModule(MlpPolicy):
-    """A small network that acts, and tensors that only have to travel with it."""
+    """A small network that acts, with additional tensors that are only transferred."""
 
     def __init__(self, ballast_bytes: int) -> None:
         super().__init__(4, 2, HIDDEN_SIZES)
@@ -39,7 +39,7 @@ class BallastModule(MlpPolicy):
 
 
 def weights(ballast_bytes: int, *, fill: float) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a version, none of them seen by the cluster before."""
+    """Return the tensors of a version; each version has new content."""
     with torch.device("cpu"):
         state = BallastModule(8 * PARTS).state_dict()
     tensors = {name: value.numpy().copy() for name, value in state.items()}
@@ -50,7 +50,7 @@ def weights(ballast_bytes: int, *, fill: float) -> dict[str, NDArray[Any]]:
 
 
 class BallastPolicy(TorchMlp):
-    """The usual policy on a heavier module; remembers when it acted and adopted."""
+    """The usual policy with a heavier module; records its inferences and adoptions."""
 
     def __init__(self, observation: Space, action: Space, *, ballast_bytes: int) -> None:
         super().__init__(observation, action, hidden_sizes=HIDDEN_SIZES, seed=1, device="cpu")
@@ -61,12 +61,12 @@ class BallastPolicy(TorchMlp):
         self.adoptions = threading.Semaphore(0)
 
     def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
-        """Note the time, then act."""
+        """Record the time, then act."""
         self.acted_at.append(time.time())
         return super().act(obs, state, first)
 
     def adopt(self, prepared: nn.Module) -> None:
-        """Adopt, then note the time."""
+        """Adopt the weights, then record the time."""
         super().adopt(prepared)
         self.adopted_at = time.time()
         self.adoptions.release()
@@ -74,7 +74,7 @@ class BallastPolicy(TorchMlp):
 
 @ray.remote(num_cpus=0, max_concurrency=8)
 class SamplingWorker:
-    """A whole rollout worker, as in a fleet, whose fragments go nowhere."""
+    """A complete rollout worker of a fleet that discards its fragments."""
 
     def __init__(self, settings: bytes, ballast_bytes: int) -> None:
         self._ballast_bytes = ballast_bytes
@@ -88,31 +88,31 @@ class SamplingWorker:
         )
 
     def order(self, orders: Orders) -> int:
-        """Pass orders on; return the env steps so far."""
+        """Pass on a worker command; return the env steps so far."""
         return self._wrapper.exchange(orders).report.env_steps
 
     def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
-        """Do what the actor of a fleet does."""
+        """Forward an offer like the actor of a fleet."""
         return self._wrapper.update_weights(offer)
 
     def adopted(self) -> float:
-        """Return when the next version was adopted, once it is."""
+        """Wait for the next version and return the time of its adoption."""
         policy = self._made()
         if not policy.adoptions.acquire(timeout=ADOPT_SECONDS):
             raise TimeoutError("the version was not adopted")
         return policy.adopted_at
 
     def longest_gap(self, begin: float, end: float) -> float:
-        """Return the longest time between two inferences that began in a stretch of time."""
+        """Return the longest time between two inferences that began in an interval."""
         acts = [begin, *(at for at in tuple(self._made().acted_at) if begin < at < end), end]
         return max(after - before for before, after in pairwise(acts))
 
     def acts(self, begin: float, end: float) -> int:
-        """Return how many inferences began in a stretch of time."""
+        """Return the number of inferences that began in an interval."""
         return sum(begin < at < end for at in tuple(self._made().acted_at))
 
     def stop(self) -> None:
-        """End loops and environments."""
+        """Stop the loops and the environments."""
         self._wrapper.stop()
 
     def _make(self, observation: Space, action: Space) -> BallastPolicy:
@@ -122,16 +122,16 @@ class SamplingWorker:
 
     def _made(self) -> BallastPolicy:
         if not self._has_policy.wait(ADOPT_SECONDS) or self._policy is None:
-            raise TimeoutError("no environment came up")
+            raise TimeoutError("no environment has started")
         return self._policy
 
 
 @ray.remote(num_cpus=0)
 class BareGetter:
-    """What the peer's four readers are."""
+    """One of the peer's four readers."""
 
     def get(self, refs: list[Any]) -> float:
-        """Get the object; return when it was there."""
+        """Get the object; return the time of its arrival."""
         tensors: Mapping[str, Any] = ray.get(refs[0])
         return time.time() if tensors else 0.0
 

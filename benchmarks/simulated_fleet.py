@@ -1,8 +1,8 @@
-"""Show a deck a simulated fleet, and say what it costs: `python -m benchmarks.simulated_fleet`.
+"""Measure a server's cost of a simulated fleet: `python -m benchmarks.simulated_fleet`.
 
-A real manager in a process of its own reports every worker and slot each second, as over a
-cluster; the workers under it only reckon. Printed are the time that the fleet's page has to wait
-for its data, how old that is when it comes, and the processor time of every part.
+A real manager in a separate process reports every worker and slot each second, like a fleet on a
+cluster; the workers are only simulated. The output has the response time of the fleet page's data,
+the age of the data, and the processor time of every part.
 """
 
 import argparse
@@ -30,7 +30,7 @@ LIMIT_SECONDS: Final = 600.0
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the fleet and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=2000)
     parser.add_argument("--slots", type=int, default=8)
@@ -51,7 +51,7 @@ def main() -> None:
 def measured(
     deck: Deck, *, workers: int, slots: int, seconds: float, is_idle: bool = False
 ) -> dict[str, Any]:
-    """Return the figures of a fleet that rolls out, or waits in a pause, for so long."""
+    """Return the figures of a running or paused fleet over the given time."""
     wanted = "paused" if is_idle else "running"
     with _simulation(deck, workers=workers, slots=slots) as manager:
         _wait_for(deck, workers)
@@ -105,7 +105,7 @@ def _simulation(deck: Deck, *, workers: int, slots: int) -> Iterator["subprocess
 
 
 def _wait_for(deck: Deck, workers: int) -> None:
-    """Return once the fleet is there and rolls out."""
+    """Return once the fleet has registered and all its workers run."""
     deadline = time.monotonic() + START_SECONDS
     has_weights = False
     while time.monotonic() < deadline:
@@ -121,7 +121,7 @@ def _wait_for(deck: Deck, workers: int) -> None:
 
 
 def _pause(deck: Deck, workers: int) -> None:
-    """Return once every worker rests."""
+    """Return once every worker is paused."""
     deck.call("POST", f"/api/runs/{RUN}/pause", {}, is_admin=True)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:

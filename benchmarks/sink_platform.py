@@ -1,4 +1,4 @@
-"""Be the platform of one fleet that keeps nothing: weights out, fragments counted and let go of."""
+"""Platform for one fleet that publishes weights, and counts and discards fragments."""
 
 import contextlib
 import hashlib
@@ -23,25 +23,25 @@ from rolldeck.wire import (
 
 EPOCH: Final = 1
 ROOM: Final = 1 << 30
-"""More fragments than a fleet can make meanwhile."""
+"""More fragments than a fleet can produce during a measurement."""
 POLL_SECONDS: Final = 1.0
 
 
 class SinkPlatform:
-    """What the routes below answer from."""
+    """State behind the routes below."""
 
     def __init__(self) -> None:
         self.fragments = 0
-        """Taken so far."""
+        """Number of accepted fragments."""
         self.report: FleetReport | None = None
-        """The newest."""
+        """The newest report."""
         self._step = -2
         self._manifest: WeightsManifest | None = None
         self._content = b""
         self._changed = threading.Condition()
 
     def publish(self, tensors: Mapping[str, NDArray[Any]], *, step: int) -> None:
-        """Announce a version of the weights."""
+        """Publish a version of the weights."""
         content = safetensors.encode(tensors)
         manifest = WeightsManifest(
             epoch=EPOCH,
@@ -55,7 +55,7 @@ class SinkPlatform:
             self._changed.notify_all()
 
     def control(self, *, after: str = "", wait_seconds: float = 0.0) -> bytes:
-        """Return what is wanted of the fleet, as soon as it differs from what `after` names."""
+        """Return the pending commands once they differ from the fingerprint `after`."""
         with self._changed:
             self._changed.wait_for(lambda: str(self._step) != after, wait_seconds)
             control = FleetControl(
@@ -68,7 +68,7 @@ class SinkPlatform:
         return msgspec.json.encode(control)
 
     def get(self, path: str, asked: Mapping[str, list[str]]) -> bytes | None:
-        """Return what a path shows; None where there is nothing."""
+        """Return the content of a path; None if it does not exist."""
         if path.endswith("/fleet/control"):
             wait = min(POLL_SECONDS, float(asked.get("wait", ["0"])[0]))
             return self.control(after=asked.get("after", [""])[0], wait_seconds=wait)
@@ -77,7 +77,7 @@ class SinkPlatform:
         return self._content
 
     def post(self, path: str, body: bytes) -> bytes:
-        """Take what is sent, and return the answer."""
+        """Accept a body and return the response."""
         if path.endswith("/fleet/report"):
             self.report = msgspec.json.decode(body, type=FleetReport)
             return self.control()
@@ -111,19 +111,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report an error of a handler, unless the client closed its connection."""
+        """Report an error of a handler, unless the client has disconnected."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager
 def served(platform: SinkPlatform) -> Iterator[str]:
-    """Serve `platform` on the loopback until the block ends; give its URL."""
+    """Serve `platform` on the loopback interface until the block ends; yield its URL."""
     handler = type("Handler", (_Handler,), {"platform": platform})
     server = _Server(("127.0.0.1", 0), handler)
     server.daemon_threads = True

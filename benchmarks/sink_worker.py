@@ -1,4 +1,4 @@
-"""Run a rollout worker without a platform: its fragments go into a sink."""
+"""Run a rollout worker without a platform; its fragments are discarded."""
 
 import contextlib
 import tempfile
@@ -25,14 +25,14 @@ from runs.core import run_config
 from runs.core.policy_config import PolicyConfig
 
 ROOM = 1 << 40
-"""More fragments than anybody can make."""
+"""More fragments than a worker can produce."""
 OBSERVATION = Space(kind="box", shape=(4,), dtype="float32")
 ACTION = Space(kind="discrete", shape=(), dtype="int64", choices=2)
-"""CartPole-v1's."""
+"""Action space of CartPole-v1."""
 
 
 def fresh_weights(config: PolicyConfig) -> dict[str, NDArray[Any]]:
-    """Return weights to begin with, of CartPole-v1's policy."""
+    """Return initial weights of a policy for CartPole-v1."""
     module = (
         MlpPolicy(OBSERVATION.size, ACTION.size, config.hidden_sizes)
         if config.kind == "mlp"
@@ -42,7 +42,7 @@ def fresh_weights(config: PolicyConfig) -> dict[str, NDArray[Any]]:
 
 
 class SinkWorker:
-    """A worker's loop in a thread of its own; every fragment is encoded and let go of."""
+    """A worker's loop in a separate thread; every fragment is encoded and discarded."""
 
     def __init__(self, settings: WorkerSettings, weights: Mapping[str, NDArray[Any]]) -> None:
         events = EventLog()
@@ -73,7 +73,7 @@ class SinkWorker:
             thread.start()
 
     def rate(self, seconds: float) -> float:
-        """Return the env steps a second over so long, once there are any."""
+        """Return the env steps per second over the given time, after the first fragment."""
         while not self.collector.fragments_cut:
             time.sleep(0.05)
         steps, began = self.collector.env_steps, time.monotonic()
@@ -81,7 +81,7 @@ class SinkWorker:
         return (self.collector.env_steps - steps) / (time.monotonic() - began)
 
     def close(self) -> None:
-        """End the loop and every environment."""
+        """Stop the loop and every environment."""
         self._is_over.set()
         self._worker.wake()
         self._loader.close()
@@ -122,12 +122,12 @@ def settings_of(
     """Return the settings of a fleet of CartPoles.
 
     Args:
-        folder: For what is not sent yet, and for logs.
-        device: Where policies run.
-        kind: Of policy.
-        envs: Of each worker, all in one process.
-        workers: How many.
-        url: Of its platform; by default there is none.
+        folder: Folder for unsent data and logs.
+        device: Device of the policies.
+        kind: Kind of the policy.
+        envs: Environments per worker, all in one process.
+        workers: Number of workers.
+        url: URL of the platform; by default none is reachable.
     """
     config = run_config.parse(
         {

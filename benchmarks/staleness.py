@@ -1,10 +1,10 @@
-"""Measure what old data costs, and what correcting for it gives back: CartPole, in lockstep.
+"""Measure the cost of stale data and the benefit of correction: CartPole, in lockstep.
 
     python -m benchmarks.staleness
 
-Runs the example trainer on data that is exactly so many versions old, and writes
-`results/staleness.json`, the figure and the table of `docs/explanation/off-policy.md`. Counted in
-env steps and free of clocks, it finds the same on a busy machine.
+Runs the example trainer on data of an exact age in versions, and writes `results/staleness.json`,
+and the figure and the table of `docs/explanation/off-policy.md`. The results are counted in env
+steps, so they are the same on a busy machine.
 """
 
 import argparse
@@ -31,20 +31,20 @@ BEGIN: Final = "<!-- staleness: python -m benchmarks.staleness writes from here 
 END: Final = "<!-- staleness: to here -->"
 LAST_EPISODES: Final = 20
 MARK: Final = 450
-"""The mean return at which the demo is content."""
+"""Target mean return of the demo."""
 SETTLED_STEPS: Final = 20
-"""Train steps at the end over which the return that was reached is averaged."""
+"""Number of final train steps over which the reached return is averaged."""
 
 
 class Trial(NamedTuple):
-    """One way to train."""
+    """One variant of the training."""
 
     title: str
     colour: str
     versions_behind: int
     advantages: Literal["gae", "vtrace"] = "vtrace"
     uses_stored_logprobs: bool = True
-    """Else the trainer takes what its present policy says for what the fleet did."""
+    """Whether stored log probabilities are used; otherwise the present policy's replace them."""
 
 
 TRIALS: Final[dict[str, Trial]] = {
@@ -56,11 +56,11 @@ TRIALS: Final[dict[str, Trial]] = {
     ),
 }
 Curve = list[tuple[int, float]]
-"""Env steps and the mean return of the last episodes, after every train step."""
+"""Env steps with the mean return of the last episodes, after every train step."""
 
 
 def curve(name: str, seed: int, train_steps: int) -> Curve:
-    """Train once; return how the return went."""
+    """Train once and return the curve of the return."""
     import torch
 
     from examples.ppo_cartpole import Learner, PpoSettings, policy_for
@@ -90,7 +90,7 @@ def curve(name: str, seed: int, train_steps: int) -> Curve:
 
 
 def measure(*, seeds: int, train_steps: int) -> dict[str, Any]:
-    """Run every trial with so many seeds; return curves by trial and seed."""
+    """Run every trial with each seed; return curves by trial and seed."""
     pairs = list(product(TRIALS, range(seeds)))
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         curves = list(pool.map(_curve_of, [(*pair, train_steps) for pair in pairs]))
@@ -114,7 +114,7 @@ def reached(points: Curve) -> float:
 
 
 def steps_to(points: Curve, mark: float) -> int | None:
-    """Return the env steps after which the mean return was `mark` for the first time."""
+    """Return the env steps until the mean return first reached `mark`."""
     return next((env_steps for env_steps, value in points if value >= mark), None)
 
 
@@ -142,11 +142,11 @@ def renewed(page: str, results: Mapping[str, Any]) -> str:
 
 
 def draw(results: Mapping[str, Any], path: Path = FIGURE) -> None:
-    """Draw mean and range over the seeds of every trial."""
+    """Draw the mean and the range over the seeds of every trial."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    # Text stays text, and the same figures give the same file.
+    # Text stays text, and equal figures yield equal files.
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "rolldeck", "font.size": 10}
     from matplotlib import pyplot as plt
 
@@ -176,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train-steps", type=int, default=80)
-    parser.add_argument("--draw-only", action="store_true", help="from the results there are")
+    parser.add_argument("--draw-only", action="store_true", help="use the saved results")
     asked = parser.parse_args()
     if not asked.draw_only:
         found = measure(seeds=asked.seeds, train_steps=asked.train_steps)

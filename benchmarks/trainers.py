@@ -1,4 +1,4 @@
-"""What trainers do, in a process of their own: the stock example's way, and our client's."""
+"""Trainers in a separate process: the stock example's method, and our client's."""
 
 import math
 import random
@@ -26,8 +26,8 @@ LONGEST_SECONDS: Final = 120.0
 def stock_wait(url: str) -> float:
     """Return the seconds of one wait of Atropos' example trainer: GET, JSON, padding.
 
-    `example_trainer/api.py` calls `requests.get(…).json()`: a new connection for each batch,
-    and gzip, because `requests` accepts it.
+    `example_trainer/api.py` calls `requests.get(…).json()`: a new connection for each batch, with
+    gzip, which `requests` accepts by default.
     """
     began = time.perf_counter()
     batch = requests.get(f"{url}/batch", timeout=LONGEST_SECONDS).json()["batch"]
@@ -36,10 +36,10 @@ def stock_wait(url: str) -> float:
 
 
 def padded_as_the_example_does(batch: list[dict[str, Any]]) -> Arrays:
-    """Return what `pad_data_to_good_offset` of `example_trainer/data.py` makes of a batch.
+    """Pad a batch like `pad_data_to_good_offset` of `example_trainer/data.py`.
 
-    The same numpy calls, row by row; its copies into torch tensors at the end are left out, in
-    its favour, because our client ends in numpy arrays too.
+    The numpy calls are the same, row by row. The final copies into torch tensors are left out, in
+    its favour, because our client's result is numpy arrays too.
     """
     longest = max(len(row) for group in batch for row in group["tokens"])
     length = math.ceil((longest - 1) / GOOD_MULTIPLE) * GOOD_MULTIPLE + 1
@@ -71,14 +71,14 @@ def padded_as_the_example_does(batch: list[dict[str, Any]]) -> Arrays:
 
 
 class _Kept:
-    """Our trainer of this process, registered and with its line open, as between two steps."""
+    """Our trainer of this process, registered and with an open connection, as between two steps."""
 
     trainer: Trainer | None = None
     held: Batch | None = None
 
 
 def our_trainer(url: str) -> None:
-    """Register our trainer with the run that was just begun."""
+    """Register our trainer with the new run."""
     if _Kept.trainer is not None:
         _Kept.trainer.close()
     _Kept.trainer = Trainer(url, RUN, TOKEN)
@@ -87,7 +87,7 @@ def our_trainer(url: str) -> None:
 
 
 def our_wait() -> float:
-    """Return the seconds of one wait of our client: confirm the last batch, next, padded arrays."""
+    """Return the seconds of one wait of our client: ack the last batch, lease, pad to arrays."""
     trainer = _Kept.trainer
     if trainer is None:
         raise RuntimeError("call our_trainer first")
@@ -96,28 +96,28 @@ def our_wait() -> float:
         trainer.ack(_Kept.held)
     _Kept.held = trainer.next_batch(LONGEST_SECONDS)
     if _Kept.held is None:
-        raise ValueError("no batch came")
+        raise ValueError("no batch arrived")
     _Kept.held.padded(multiple_of=GOOD_MULTIPLE)
     return time.perf_counter() - began
 
 
-# --- From the last group's ack to the trainer's hands ---
+# --- Delay from the last group's ack to the batch's arrival ---
 
 
 def our_receiver(url: str, batches: int, tell_port: int) -> None:
-    """Take batches by long poll, and tell the pusher when each was in hand."""
+    """Lease batches by long poll, and send the pusher the time of each arrival."""
     with Trainer(url, RUN, TOKEN) as trainer, _teller(tell_port) as tell:
         trainer.register(resume=True)
         for _ in range(batches):
             batch = trainer.next_batch(LONGEST_SECONDS)
             tell.send(repr(time.monotonic()).encode())
             if batch is None:
-                raise ValueError("no batch came")
+                raise ValueError("no batch arrived")
             trainer.ack(batch)
 
 
 def stock_receiver(url: str, batches: int, tell_port: int) -> None:
-    """Take batches as `example_trainer/data.py` does: ask, and sleep a second if there is none."""
+    """Get batches like `example_trainer/data.py`: request, and sleep a second if none is ready."""
     with _teller(tell_port) as tell:
         for _ in range(batches):
             while requests.get(f"{url}/batch", timeout=LONGEST_SECONDS).json()["batch"] is None:
@@ -137,17 +137,17 @@ Start = Callable[[int], Callable[[], None]]
 def deliveries(
     start: Start, *, url: str, size: Size, env_id: int, groups: int, batches: int, rest: float
 ) -> list[float]:
-    """Return seconds from the ack of the last group of each batch until a trainer has the batch.
+    """Return the seconds from the ack of each batch's last group until a trainer has the batch.
 
     Args:
-        start: Starts the trainer in another process; it tells the given port of each arrival.
-        url: The server.
-        size: Of the groups.
-        env_id: Whose groups they are.
-        groups: Groups of one batch.
-        batches: How many deliveries to time.
-        rest: Longest pause, in seconds, before the last group; it is random, so that it falls
-            into any moment of a polling trainer's sleep.
+        start: Starts the trainer in another process; it sends each arrival to the given port.
+        url: URL of the server.
+        size: Size of the groups.
+        env_id: Environment of the groups.
+        groups: Groups per batch.
+        batches: Number of deliveries to time.
+        rest: Maximum pause, in seconds, before the last group; it is random, so that it falls
+            at a random time of a polling trainer's sleep.
     """
     bodies = Numbered(
         request_bytes("POST", "/scored_data", json_group(size, seed=1, env_id=env_id))

@@ -1,4 +1,4 @@
-"""Hold many long polls open, in a process of its own."""
+"""Hold many long polls open, in a separate process."""
 
 import contextlib
 import selectors
@@ -14,11 +14,11 @@ CONNECT_SECONDS: Final = 10.0
 
 
 def wait_for_batches(url: str, *, waiters: int, seconds: float) -> dict[str, Any]:
-    """Ask for a batch on `waiters` connections at once, again whenever one is answered.
+    """Request a batch on `waiters` connections at once, and again after each response.
 
     Returns:
-        How many asked, what they were answered before their time was over (nobody pushes, so
-        nothing should be), and how many connections were closed on them.
+        The number of waiters, the responses before the time was over (without pushes, there should
+        be none), and the number of closed connections.
     """
     parts = urlsplit(url)
     ask = request_bytes(

@@ -1,4 +1,4 @@
-"""Live pages: sockets that watch a run, in a process of their own."""
+"""Live pages: websockets that watch a run, in a separate process."""
 
 import asyncio
 import re
@@ -20,14 +20,14 @@ Seen = list[tuple[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What to watch.
+    """The run to watch.
 
     Attributes:
-        url: The deck, over HTTP.
-        token: Bearer token that may read the run.
-        run: Its name.
-        sockets: How many pages.
-        ready: File that is made when each page has its snapshot.
+        url: URL of the server, over HTTP.
+        token: Bearer token with read access to the run.
+        run: Name of the run.
+        sockets: Number of pages.
+        ready: File that is created once each page has its snapshot.
     """
 
     url: str
@@ -38,9 +38,9 @@ class Watch:
 
 
 def watch(asked: Watch) -> Seen:
-    """Return when, by the monotonic clock, each page was told of each environment that joined.
+    """Return the monotonic time at which each page received each registered environment.
 
-    Ends when all pages have heard of :data:`LAST`.
+    Ends when all pages have received :data:`LAST`.
     """
     return asyncio.run(_watch_all(asked))
 
@@ -75,7 +75,7 @@ async def _opened(asked: Watch) -> ClientConnection:
     headers = {"Authorization": f"Bearer {asked.token}"}
     socket = await connect(
         address,
-        origin=Origin(asked.url),  # pages of other sites are refused
+        origin=Origin(asked.url),  # pages of other sites are rejected
         additional_headers=headers,
         max_size=None,
     )
@@ -84,7 +84,7 @@ async def _opened(asked: Watch) -> ClientConnection:
 
 
 async def _heard(socket: ClientConnection) -> Seen:
-    """Return the first time each change was told, until the last one."""
+    """Return the first time of each change, until the last one arrives."""
     first: dict[str, float] = {}
     async for frame in socket:
         now = time.monotonic()

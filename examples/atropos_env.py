@@ -1,13 +1,13 @@
-r"""An Atropos environment, unmodified: it generates at `rolldeck serve` and pushes to the deck.
+r"""Unmodified Atropos environment that generates with `rolldeck serve` and pushes to Rolldeck.
 
-Nothing here knows of Rolldeck but two URLs. In a virtual environment of its own:
+Only two URLs refer to Rolldeck. Run it in a separate virtual environment:
 
     pip install atroposlib==0.4.0
     python examples/atropos_env.py serve --env.rollout_server_url http://127.0.0.1:8000 \
         --env.tokenizer_name checkpoints/tiny --openai.base_url http://127.0.0.1:8001/v1 \
         --openai.model_name tiny --openai.tokenizer_name checkpoints/tiny
 
-The task is to say digits: an answer's score is the share of its characters that are some.
+The task is to write digits: an answer's score is the share of digits among its characters.
 """
 
 import random
@@ -16,17 +16,17 @@ from typing import Any
 from atroposlib.envs.base import APIServerConfig, BaseEnv, BaseEnvConfig, ScoredDataGroup
 
 MOST_TOKENS = 12
-"""Of an answer."""
+"""Maximum tokens of an answer."""
 
 
 class DigitsEnv(BaseEnv):
-    """One prompt, `group_size` answers, a score each."""
+    """An environment with one prompt, `group_size` answers, and a score for each."""
 
     name = "digits"
 
     @classmethod
     def config_init(cls) -> tuple[BaseEnvConfig, list[APIServerConfig]]:
-        """Return what holds unless the command line says otherwise."""
+        """Return the defaults of the command line."""
         config = BaseEnvConfig(
             group_size=8,
             max_token_length=64,
@@ -37,7 +37,7 @@ class DigitsEnv(BaseEnv):
             wandb_name="digits",
             include_messages=True,
         )
-        # SGLang's route gives tokens with their log probabilities, which training needs.
+        # SGLang's route returns tokens with log probabilities, which training needs.
         server = APIServerConfig(
             server_type="sglang",
             base_url="http://127.0.0.1:8001/v1",
@@ -48,7 +48,7 @@ class DigitsEnv(BaseEnv):
         return config, [server]
 
     async def setup(self) -> None:
-        """Have nothing to load."""
+        """Load nothing; required by Atropos."""
 
     async def get_next_item(self) -> dict[str, str]:
         """Return a prompt."""
@@ -57,7 +57,7 @@ class DigitsEnv(BaseEnv):
     async def collect_trajectories(
         self, item: dict[str, str]
     ) -> tuple[ScoredDataGroup, list[dict[str, str]]]:
-        """Let the policy answer a prompt, and score each answer."""
+        """Generate answers to a prompt, and score each."""
         asked = [{"role": "user", "content": item["prompt"]}]
         async with self.server.managed_server(tokenizer=self.tokenizer) as managed:
             said = await managed.chat_completion(
@@ -80,7 +80,7 @@ class DigitsEnv(BaseEnv):
         return ScoredDataGroup(**group), []
 
     async def evaluate(self, *args: Any, **kwargs: Any) -> None:
-        """Have nothing to evaluate."""
+        """Evaluate nothing; required by Atropos."""
 
 
 def score(text: str) -> float:

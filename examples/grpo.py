@@ -1,16 +1,16 @@
-"""Teach a small language model tasks in text, with GRPO on the groups of a Rolldeck run.
+"""Train a small language model on text tasks, with GRPO on the groups of a Rolldeck run.
 
     python examples/grpo.py --url http://127.0.0.1:8000 --run my-run --token rd_…
 
-The run's configuration says which model, which lessons and how answers are drawn. The trainer
-builds the same model, lets it imitate a few demonstrations until it succeeds now and then, and
-publishes that as version 0. From then on the fleet answers prompts, and every batch of groups
-makes the next version. With --checkpoints the weights are saved too, as a folder that the
-inference server can open; --resume goes on where a trainer was killed.
+The run's configuration defines the model, the lessons and the sampling. The trainer builds the same
+model, clones a few demonstrations until it succeeds occasionally, and publishes that as version 0.
+From then on the fleet answers prompts, and every batch of groups yields the next version. With
+--checkpoints the weights are also saved, as a folder that the inference server can open; --resume
+continues where a trainer was killed.
 
-A run of environments that run elsewhere, such as Atropos', has no configuration: --checkpoint
-says which model its inference server began with, and how its answers are drawn follows from
---temperature and --batch-size.
+A run with outside environments, such as Atropos', has no configuration: --checkpoint names the
+initial model of its inference server, and --temperature and --batch-size replace the settings of
+the sampling.
 
 Sources: GRPO, Shao et al. 2024, arXiv:2402.03300, equation 3, without its KL penalty; the other
 rules of advantage as in `rolldeck.advantages`; --tis as in Yao et al. 2025, "Your efficient RL
@@ -56,22 +56,22 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Unusable(ValueError):
-    """The run or a batch is not one that this trainer can learn from; the text says why."""
+    """The run or a batch is unsuitable for this trainer; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What training can be tuned by."""
+    """Hyperparameters of the training."""
 
     rule: Rule = "grpo"
     learning_rate: float = 1e-3
     clip: float = 0.2
-    """The ratio's furthest useful distance from 1 (ε)."""
+    """Clipping range of the ratio around 1 (ε)."""
     tis: float | None = None
-    """Most that a token may count for having been likelier to the trainer than to the sampler;
-    None compares with the sampler's probabilities directly."""
+    """Upper bound of a token's importance weight between trainer and sampler; None compares with
+    the sampler's probabilities directly."""
     minibatches: int = 1
-    """Optimizer updates of a train step."""
+    """Optimizer updates per train step."""
     max_gradient_norm: float = 1.0
 
 
@@ -79,23 +79,23 @@ class Rows(NamedTuple):
     """B sequences, shifted: position t is the prediction of token t + 1."""
 
     tokens: Tensor
-    """``[B, T]`` what is read."""
+    """``[B, T]`` input tokens."""
     targets: Tensor
-    """``[B, T]`` what is to be predicted; 0 where untrained."""
+    """``[B, T]`` tokens to predict; 0 where untrained."""
     trained: Tensor
-    """``[B, T]`` bool: the policy wrote it."""
+    """``[B, T]`` bool: token written by the policy."""
     behavior: Tensor
-    """``[B, T]`` log probability under the weights that drew it."""
+    """``[B, T]`` log probability under the weights that sampled it."""
     advantages: Tensor
     """``[B, 1]``."""
 
     def at(self, places: Tensor) -> "Rows":
-        """Return some of the rows."""
+        """Return the rows at some positions."""
         return Rows(*(column[places] for column in self))
 
 
 class Learner:
-    """Updates a model from batches of groups."""
+    """Learner that updates a model from batches of groups."""
 
     def __init__(
         self, model: Transformer, settings: Settings, *, temperature: float, seed: int
@@ -107,10 +107,10 @@ class Learner:
         self._random = torch.Generator().manual_seed(seed)
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
-        """Update the model from arrays as `Batch.padded` gives them; return metrics.
+        """Update the model from the arrays of `Batch.padded`; return metrics.
 
         Raises:
-            Unusable: If tokens came without the probabilities that they were drawn with.
+            Unusable: If tokens lack the log probabilities of their sampling.
         """
         scores, groups = arrays["scores"], arrays["group_index"]
         teaches = with_variance(scores, groups)
@@ -137,11 +137,11 @@ class Learner:
 
     def _rows(self, arrays: Arrays) -> Rows:
         if "inference_logprobs" not in arrays or not arrays["has_inference_logprobs"].all():
-            raise Unusable("groups came without inference_logprobs: there is no ratio without them")
+            raise Unusable("groups lack inference_logprobs, which the ratio needs")
         tokens, labels = arrays["tokens"], arrays["masks"][:, 1:]
         vocabulary = self.model.config.vocab_size
         if tokens.max() >= vocabulary:
-            raise Unusable(f"token {tokens.max()} is none of the model's {vocabulary}")
+            raise Unusable(f"token {tokens.max()} is outside the model's {vocabulary} tokens")
         advantages = of_batch(arrays["scores"], arrays["group_index"], rule=self.settings.rule)
         return Rows(
             tokens=torch.from_numpy(tokens[:, :-1].astype(np.int64)),
@@ -153,7 +153,7 @@ class Learner:
 
     @torch.no_grad()
     def _anchor(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Return what the ratio compares with, and what each token counts besides, ``[B, T]``."""
+        """Return the ratio's reference and each token's correction factor, ``[B, T]``."""
         if self.settings.tis is None:
             return rows.behavior, torch.ones_like(rows.behavior)
         now, _ = self.logprobs(rows)
@@ -162,7 +162,7 @@ class Learner:
 
     @torch.no_grad()
     def _compare(self, rows: Rows) -> dict[str, float]:
-        """Return how far the model is from the one that drew the batch, before learning from it.
+        """Return the model's distance from the sampling one, before learning from the batch.
 
         KL by Schulman's estimator k3, which is never negative (joschu.net/blog/kl-approx).
         """
@@ -178,7 +178,7 @@ class Learner:
         ratio = torch.where(rows.trained, (now - anchor).exp(), 1.0)
         within = ratio.clamp(1 - s.clip, 1 + s.clip)
         gain = torch.min(ratio * rows.advantages, within * rows.advantages) * correction
-        # The same for all batches, else a token of a batch with long prompts would count less.
+        # The same for all batches, otherwise a token in a batch with long prompts counts less.
         longest = self.model.config.max_position_embeddings
         weights = torch.from_numpy(
             token_weights(rows.trained.numpy(), rule=s.rule, longest_tokens=longest)
@@ -197,13 +197,13 @@ class Learner:
 
 
 def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
-    """Return what makes a run's configuration a language run, and the temperature of its answers.
+    """Return the language part of a run's configuration, and the temperature of its answers.
 
     Raises:
-        Unusable: If it is none, or answers are not drawn from the distribution that is learnt.
+        Unusable: If it has none, or answers are not sampled from the trained distribution.
     """
     if not config.get("language"):
-        raise Unusable("this is no language run: without lessons it needs --checkpoint")
+        raise Unusable("not a language run: without lessons, --checkpoint is required")
     language = msgspec.convert(config["language"], LanguageConfig)
     temperatures = {lesson.sampling.temperature for lesson in language.lessons.values()}
     if len(temperatures) > 1 or 0 in temperatures:
@@ -212,14 +212,14 @@ def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
 
 
 class Shelf:
-    """A folder with the newest weights, as the inference server opens it, and the optimizer."""
+    """Folder of the newest weights, in the inference server's format, and the optimizer state."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Keep nothing if `folder` is None."""
+        """Store the folder; with None nothing is saved."""
         self._folder = folder
 
     def save(self, learner: Learner, tokenizer: Tokenizer, *, step: int) -> None:
-        """Write version `step`, each file whole or not at all."""
+        """Write version `step`, each file atomically."""
         if self._folder is None:
             return
         checkpoints.save(learner.model, self._folder)
@@ -230,7 +230,7 @@ class Shelf:
         part.replace(self._folder / "optimizer.pt")
 
     def restore(self, learner: Learner, *, step: int) -> bool:
-        """Give the optimizer what it had at version `step`; return whether that is here."""
+        """Load the optimizer's state of version `step`; return whether it exists."""
         path = self._folder / "optimizer.pt" if self._folder else None
         kept = torch.load(path, weights_only=True) if path and path.exists() else {}
         if kept.get("step") != step:
@@ -240,7 +240,7 @@ class Shelf:
 
 
 def parse_args() -> argparse.Namespace:
-    """Return the arguments, the environment filling in what was not given."""
+    """Return the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train the model of a language run with GRPO.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
@@ -250,39 +250,39 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--advantages", default="grpo", choices=[*RULES])
     parser.add_argument("--tis", type=float, metavar="C", help="truncate importance weights at C")
     parser.add_argument("--learning-rate", type=float, default=Settings().learning_rate)
-    parser.add_argument("--checkpoints", type=Path, help="folder to save the newest version in")
-    parser.add_argument("--models", type=Path, help="folder of the checkpoints that runs name")
-    outside = parser.add_argument_group("runs of environments that run elsewhere")
-    outside.add_argument("--checkpoint", type=Path, help="what their inference server began with")
-    outside.add_argument("--temperature", type=float, default=1.0, help="of their answers")
-    outside.add_argument("--batch-size", type=int, default=64, help="answers of a train step")
+    parser.add_argument("--checkpoints", type=Path, help="folder for the newest version")
+    parser.add_argument("--models", type=Path, help="folder of the checkpoints named by runs")
+    outside = parser.add_argument_group("runs with outside environments")
+    outside.add_argument("--checkpoint", type=Path, help="their inference server's initial model")
+    outside.add_argument("--temperature", type=float, default=1.0, help="their temperature")
+    outside.add_argument("--batch-size", type=int, default=64, help="answers per train step")
     outside.add_argument("--steps", type=int, default=1000, help="train steps")
-    parser.add_argument("--resume", action="store_true", help="go on from the published weights")
+    parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     args = parser.parse_args()
     if args.tis is not None and not args.tis > 0:
         parser.error("--tis: must be above 0")
     if not args.temperature > 0:
-        parser.error("--temperature: must be above 0: greedy answers are no sample")
+        parser.error("--temperature: must be above 0: greedy answers are not samples")
     if not 0 < args.learning_rate < 1:
         parser.error("--learning-rate: must be between 0 and 1")
     return args
 
 
 class Subject(NamedTuple):
-    """What is trained, and with how much."""
+    """The model to train, with its settings."""
 
     model: Transformer
     tokenizer: Tokenizer
     temperature: float
-    """Of the answers."""
+    """Temperature of the answers."""
     seed: int
     steps: int
     imitated: Mapping[str, Task]
-    """Lessons of a model that knows nothing yet, by name."""
+    """Lessons for behavior cloning of an untrained model, by name."""
 
 
 def subject_of(joined: TrainerRegistration, args: argparse.Namespace) -> Subject:
-    """Return the model that a run's configuration describes, or else that of --checkpoint."""
+    """Return the model of a run's configuration, or that of --checkpoint."""
     if args.checkpoint is not None and not joined.config:
         tokenizer = load_tokenizer(args.checkpoint)
         model = checkpoints.load(args.checkpoint, dtype=torch.float32)
@@ -291,7 +291,7 @@ def subject_of(joined: TrainerRegistration, args: argparse.Namespace) -> Subject
     seed = joined.config["seed"]
     torch.manual_seed(seed)
     built = build(language, checkpoints_folder=args.models)
-    # A checkpoint knows something already.
+    # A checkpoint is already trained.
     names = [] if language.model.checkpoint else language.lesson_order
     lessons = {name: language.lessons[name] for name in names}
     imitated = {name: make_task(one.spec, one.kwargs) for name, one in lessons.items()}
@@ -299,7 +299,7 @@ def subject_of(joined: TrainerRegistration, args: argparse.Namespace) -> Subject
 
 
 def begin(trainer: Trainer, subject: Subject, joined: TrainerRegistration, *, goes_on: bool) -> int:
-    """Bring the model to where training starts; return that version."""
+    """Prepare the initial model; return its version."""
     if goes_on:
         _, arrays = trainer.current_weights()
         tensors = {name: torch.tensor(x) for name, x in arrays.items()}
@@ -313,7 +313,7 @@ def begin(trainer: Trainer, subject: Subject, joined: TrainerRegistration, *, go
 
 
 def train(trainer: Trainer, args: argparse.Namespace) -> None:
-    """Join the run, publish what training starts with, then learn from batch after batch."""
+    """Join the run, publish the initial weights, then learn from each batch."""
     joined = trainer.register(resume=args.resume)
     subject, shelf = subject_of(joined, args), Shelf(args.checkpoints)
     goes_on = args.resume and joined.policy_step >= 0
@@ -321,7 +321,7 @@ def train(trainer: Trainer, args: argparse.Namespace) -> None:
     settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
     learner = Learner(subject.model, settings, temperature=subject.temperature, seed=subject.seed)
     if goes_on and not shelf.restore(learner, step=step):
-        print("the optimizer begins anew: its state at this version is not here", flush=True)
+        print("no optimizer state for this version; starting with a new optimizer", flush=True)
     print(f"epoch {joined.epoch}, from version {step}", flush=True)
     for batch in trainer.batches():
         step += 1
@@ -337,7 +337,7 @@ def train(trainer: Trainer, args: argparse.Namespace) -> None:
 
 
 def configure(connection: Connection, args: argparse.Namespace) -> None:
-    """Say how large batches are, as Atropos' own trainers do: such a run has no configuration."""
+    """Register as Atropos' trainers do, which sets the batch size: the run has no configuration."""
     config = checkpoints.read_config(args.checkpoint / "config.json")
     registration = {
         "wandb_group": "examples",
@@ -354,7 +354,7 @@ def configure(connection: Connection, args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Train as the command line says."""
+    """Train with the arguments of the command line."""
     args = parse_args()
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

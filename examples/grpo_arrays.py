@@ -1,15 +1,15 @@
-"""Learn to say one token with GRPO over a Rolldeck run, in numpy alone.
+"""Learn to emit one token with GRPO over a Rolldeck run, in numpy alone.
 
     python examples/grpo_arrays.py --url http://127.0.0.1:8000 --run demo --token rd_…
 
-One process plays both parts, in turns. The environment samples groups under the present policy,
-scores them and pushes them as arrays; the trainer pulls a batch, gets it as padded arrays, and
-takes one step. The run is an outside one, the token has the scopes `env` and `trainer`.
+One process plays both parts in turn. The environment samples groups under the present policy,
+scores them and pushes them as arrays; the trainer leases a batch, pads it to arrays, and takes one
+step. The run is an outside run; the token has the scopes `env` and `trainer`.
 
 The policy is one vector of logits, the same for every position; a score is the share of a
-sequence's tokens that are the target.
+sequence's tokens that equal the target.
 
-The advantage is GRPO's, as `rolldeck.advantages` has it.
+The advantage is GRPO's, from `rolldeck.advantages`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ VOCABULARY: Final = 16
 TARGET: Final = 7
 PROMPT: Final = 0
 SEQUENCES: Final = 8
-"""Of one group."""
+"""Sequences per group."""
 BATCH_SIZE: Final = 32
 LONGEST_TOKENS: Final = 12
 LEARNING_RATE: Final = 4.0
@@ -89,7 +89,7 @@ def train(connection: Connection, run: str, *, steps: int, seed: int = 0) -> lis
         sender.push_groups([sample_group(logits, rng) for _ in range(BATCH_SIZE // SEQUENCES)])
         batch = trainer.next_batch()
         if batch is None:
-            raise TimeoutError(f"no batch came in step {step}")
+            raise TimeoutError(f"no batch arrived in step {step}")
         arrays = batch.padded(multiple_of=4)
         logits += LEARNING_RATE * gradient(logits, arrays)
         trainer.ack(batch)
@@ -98,7 +98,7 @@ def train(connection: Connection, run: str, *, steps: int, seed: int = 0) -> lis
 
 
 def main() -> None:
-    """Train as the command line says."""
+    """Train with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="GRPO on arrays")
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--run", required=True)

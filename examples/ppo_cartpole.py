@@ -2,13 +2,13 @@
 
     python examples/ppo_cartpole.py --url http://127.0.0.1:8000 --run demo --token rd_…
 
-Everything that talks to the platform is the `rolldeck` client: register, publish version 0, then
-for every batch learn, publish the next version and log. Killed and started again with --resume,
-the trainer gets its unconfirmed batch once more and goes on from the weights published last.
+All communication uses the `rolldeck` client: register, publish version 0, then for every batch
+learn, publish the next version and log metrics. After a crash, restart it with --resume: it gets
+its unacknowledged batch again and continues from the last published weights.
 
-What it learns from was sampled by earlier versions of the policy. The loss compares with the
-probabilities that were stored when the fleet acted, and `--advantages vtrace` (the default) also
-corrects for them what is expected to follow; `--advantages gae` takes the steps as its own.
+The samples come from earlier versions of the policy. The loss uses the log probabilities stored
+when the fleet acted, and `--advantages vtrace` (the default) also corrects the advantages for
+them; `--advantages gae` treats the steps as on-policy.
 
 Source of the algorithm: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; GAE and
 V-trace as in `rolldeck.returns`.
@@ -36,7 +36,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PpoSettings:
-    """What the update step can be tuned by."""
+    """Hyperparameters of the update step."""
 
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-4
@@ -47,7 +47,7 @@ class PpoSettings:
     gamma: float = 0.98
     lam: float = 0.95
     advantages: Literal["gae", "vtrace"] = "vtrace"
-    """GAE is for data of the present policy, V-trace corrects for an older one's."""
+    """GAE assumes data of the present policy, V-trace corrects for an older one."""
     clip: float = 0.2
     entropy_coefficient: float = 0.0
     value_coefficient: float = 0.5
@@ -67,7 +67,7 @@ def tower(sizes: list[int], outputs: int, gain: float) -> nn.Sequential:
 
 
 class MlpPolicy(nn.Module):
-    """Separate policy and value towers: the same parameter names as the fleet's `mlp` policy."""
+    """Separate policy and value towers, with the parameter names of the fleet's `mlp` policy."""
 
     def __init__(self, observation_size: int, actions: int, hidden_sizes: list[int]) -> None:
         super().__init__()
@@ -75,13 +75,13 @@ class MlpPolicy(nn.Module):
         self.value_net = tower([observation_size, *hidden_sizes], 1, 1.0)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return normalised logits ``[…, actions]`` and values ``[…]`` for obs ``[…, size]``."""
+        """Return normalized logits ``[…, actions]`` and values ``[…]`` for obs ``[…, size]``."""
         logits = torch.log_softmax(self.policy_net(obs), dim=-1)
         return logits, self.value_net(obs).squeeze(-1)
 
 
 class Learner:
-    """Updates a policy from stacked fragments."""
+    """Learner that updates a policy from stacked fragments."""
 
     def __init__(self, policy: MlpPolicy, settings: PpoSettings, seed: int) -> None:
         self.policy = policy
@@ -90,7 +90,7 @@ class Learner:
         self._random = torch.Generator().manual_seed(seed)
 
     def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
-        """Update the policy from arrays as `Batch.stack` gives them; return metrics."""
+        """Update the policy from the arrays of `Batch.stack`; return metrics."""
         s = self.settings
         done = min(1.0, train_step / s.annealing_steps)
         rate = s.learning_rate + done * (s.final_learning_rate - s.learning_rate)
@@ -136,7 +136,7 @@ class Learner:
 
     @torch.no_grad()
     def logprobs(self, arrays: Arrays) -> Floats:
-        """Return what the present policy makes of the actions that were taken, ``[N, T]``."""
+        """Return the present policy's log probabilities of the taken actions, ``[N, T]``."""
         logits, _ = self.policy(torch.from_numpy(arrays["obs"]).float())
         actions = torch.from_numpy(arrays["action"]).long()
         chosen: Floats = logits.gather(-1, actions[..., None]).squeeze(-1).numpy()
@@ -172,12 +172,12 @@ class Learner:
 
 
 def explained_variance(values: Floats, targets: Floats) -> float:
-    """Return which part of the targets' variance the estimates knew: 1 is all, 0 nothing."""
+    """Return the share of the targets' variance explained by the estimates; at most 1."""
     return 1 - float((targets - values).var()) / (float(targets.var()) + 1e-8)
 
 
 def policy_for(config: Mapping[str, Any]) -> MlpPolicy:
-    """Return a fresh policy for the environment that a run's configuration names."""
+    """Return a new policy for the environment of a run's configuration."""
     spec = str(config["environment"]["spec"]).removeprefix("gymnasium:")
     env = gymnasium.make(spec, **config["environment"]["kwargs"])
     size = int(np.prod(env.observation_space.shape or (1,)))
@@ -187,7 +187,7 @@ def policy_for(config: Mapping[str, Any]) -> MlpPolicy:
 
 
 def train_on(batch: Batch, learner: Learner, step: int) -> dict[str, float]:
-    """Make version `step` out of `batch` and return what to log."""
+    """Train version `step` on `batch` and return its metrics."""
     arrays = batch.stack()
     metrics = learner.learn(arrays, step)
     staleness = batch.head.policy_step - arrays["policy_step"]
@@ -195,7 +195,7 @@ def train_on(batch: Batch, learner: Learner, step: int) -> dict[str, float]:
 
 
 def parse_args() -> argparse.Namespace:
-    """Return the arguments, the environment filling in what was not given."""
+    """Return the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train the policy of a Rolldeck run with PPO.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
@@ -204,12 +204,12 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
     parser.add_argument("--advantages", default="vtrace", choices=["gae", "vtrace"])
-    parser.add_argument("--resume", action="store_true", help="go on from the published weights")
+    parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Register, publish what training starts with, then learn from batch after batch."""
+    """Register, publish the initial weights, then learn from each batch."""
     args = parse_args()
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

@@ -2,15 +2,15 @@
 
     python examples/ppo_continuous.py --url http://127.0.0.1:8000 --run pendulum --token rd_…
 
-It differs from `ppo_cartpole.py` in two things:
+It differs from `ppo_cartpole.py` in two ways:
 
-Actions are drawn from a Gaussian. Fragments hold them as they were drawn, with their logprobs;
-the fleet clips only what the environment gets. So the ratio of the loss is that of the
-distribution that was sampled, whatever the bounds are.
+Actions are sampled from a Gaussian. Fragments hold the unclipped samples with their log
+probabilities; the fleet clips only the environment's input. So the ratio of the loss is that of
+the sampled distribution, independent of the bounds.
 
-Observations and values are normalised, which a network needs when angles lie in [−1, 1] and
-returns at −1,000. The fleet knows nothing of it: running means and spreads are folded into the
-first and the last layer of what is published, and unfolded when a trainer resumes.
+Observations and values are normalized, which a network needs when angles are in [−1, 1] and
+returns near −1,000. The fleet is not aware of it: running means and standard deviations are folded
+into the first and the last layer of the published weights, and unfolded when a trainer resumes.
 
 Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equation 7; V-trace as in
 `rolldeck.returns`; changing the scale of values without changing them, van Hasselt et al. 2016,
@@ -40,7 +40,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PpoSettings:
-    """What the update step can be tuned by."""
+    """Hyperparameters of the update step."""
 
     learning_rate: float = 1e-3
     epochs: int = 10
@@ -66,7 +66,7 @@ def tower(sizes: list[int], gain: float) -> nn.Sequential:
 
 
 class Scale:
-    """Running mean and spread of rows ``[…, size]`` (Chan et al. 1979, parallel variance)."""
+    """Running mean and deviation of rows ``[…, size]`` (Chan et al. 1979, parallel variance)."""
 
     def __init__(self, size: int) -> None:
         self.count = 0
@@ -75,11 +75,11 @@ class Scale:
 
     @property
     def spread(self) -> Tensor:
-        """Standard deviation, not less than what rounding leaves."""
+        """Standard deviation, with a lower bound against rounding errors."""
         return self.variance.sqrt().clamp(min=1e-4)
 
     def add(self, rows: Tensor) -> None:
-        """Take further ``rows [B, size]`` into account."""
+        """Update the statistics with ``rows [B, size]``."""
         total = self.count + len(rows)
         difference = rows.mean(0) - self.mean
         within = self.count * self.variance + len(rows) * rows.var(0, correction=0)
@@ -90,7 +90,7 @@ class Scale:
 
 
 class GaussianPolicy(nn.Module):
-    """Separate policy and value towers that see and give normalised numbers."""
+    """Separate policy and value towers with normalized inputs and values."""
 
     def __init__(self, observation_size: int, action_size: int, hidden_sizes: list[int]) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class GaussianPolicy(nn.Module):
         self.value_scale = Scale(1)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return means ``[…, actions]`` and normalised values ``[…]`` for raw obs ``[…, size]``."""
+        """Return means ``[…, actions]`` and normalized values ``[…]`` for raw obs ``[…, size]``."""
         seen = (obs - self.obs_scale.mean) / self.obs_scale.spread
         return self.policy_net(seen), self.value_net(seen).squeeze(-1)
 
@@ -128,7 +128,7 @@ class GaussianPolicy(nn.Module):
 
     @torch.no_grad()
     def unfold(self, weights: Mapping[str, Tensor]) -> None:
-        """Take weights for raw numbers, by the present scales: the inverse of `folded`."""
+        """Load weights for raw numbers, by the present scales: the inverse of `folded`."""
         inner = {name: value.clone() for name, value in weights.items()}
         for name in ("policy_net.0", "value_net.0"):
             inner[f"{name}.bias"] += inner[f"{name}.weight"] @ self.obs_scale.mean
@@ -141,7 +141,7 @@ class GaussianPolicy(nn.Module):
 
 
 class Learner:
-    """Updates a policy from stacked fragments."""
+    """Learner that updates a policy from stacked fragments."""
 
     def __init__(self, policy: GaussianPolicy, settings: PpoSettings, seed: int) -> None:
         self.policy = policy
@@ -150,7 +150,7 @@ class Learner:
         self._random = torch.Generator().manual_seed(seed)
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
-        """Update the policy from arrays as `Batch.stack` gives them; return metrics."""
+        """Update the policy from the arrays of `Batch.stack`; return metrics."""
         real = torch.from_numpy(arrays["mask"].ravel())
         obs = vectors(arrays["obs"], 2).flatten(0, 1)
         self._rescale(self.policy.obs_scale, obs[real])
@@ -174,7 +174,7 @@ class Learner:
         return metrics | {"kl": rows[-1]["kl"], "spread": spread, "importance_weight": weight}
 
     def _rescale(self, scale: Scale, rows: Tensor) -> None:
-        """Let a scale follow what was seen, without a change of any raw output."""
+        """Update a scale with new rows, without changing any raw output."""
         weights = self.policy.folded()
         scale.add(rows)
         self.policy.unfold(weights)
@@ -228,12 +228,12 @@ class Learner:
 
 
 def vectors(array: NDArray[Any], axes: int) -> Tensor:
-    """Return `array` as float32 with everything behind its first `axes` axes in one."""
+    """Convert `array` to float32, with all axes after the first `axes` flattened into one."""
     return torch.from_numpy(array).float().flatten(axes)
 
 
 def policy_for(config: Mapping[str, Any]) -> GaussianPolicy:
-    """Return a fresh policy for the environment that a run's configuration names."""
+    """Return a new policy for the environment of a run's configuration."""
     spec = str(config["environment"]["spec"]).removeprefix("gymnasium:")
     env = gymnasium.make(spec, **config["environment"]["kwargs"])
     observation_size, action_size = (
@@ -244,7 +244,7 @@ def policy_for(config: Mapping[str, Any]) -> GaussianPolicy:
 
 
 def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
-    """Make the next version out of `batch` and return what to log."""
+    """Train the next version on `batch` and return its metrics."""
     arrays = batch.stack()
     metrics = learner.learn(arrays)
     staleness = batch.head.policy_step - arrays["policy_step"]
@@ -252,7 +252,7 @@ def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
 
 
 def parse_args() -> argparse.Namespace:
-    """Return the arguments, the environment filling in what was not given."""
+    """Return the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train a Gaussian policy with PPO.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
@@ -260,12 +260,12 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
-    parser.add_argument("--resume", action="store_true", help="go on from the published weights")
+    parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Register, publish what training starts with, then learn from batch after batch."""
+    """Register, publish the initial weights, then learn from each batch."""
     args = parse_args()
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

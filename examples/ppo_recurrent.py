@@ -1,14 +1,14 @@
-"""Train a policy that remembers, with PPO on the batches of a Rolldeck run.
+"""Train a recurrent policy with PPO on the batches of a Rolldeck run.
 
     python examples/ppo_recurrent.py --url http://127.0.0.1:8000 --run recall --token rd_…
 
-It differs from `ppo_cartpole.py` in what a row is: not a step but a whole fragment, which the
-policy reads from its first step to its last. It begins with the state that the fleet had there
-(`in_state.hidden`), forgets where an episode begins (`first`), and gradients flow back through
-every step of the fragment. Padded steps (`mask`) count nothing.
+It differs from `ppo_cartpole.py` in its rows: a row is a whole fragment, which the policy reads
+from the first step to the last. It starts with the fleet's recurrent state at that point
+(`in_state.hidden`), resets the state at the start of an episode (`first`), and gradients flow back
+through every step of the fragment. Padded steps (`mask`) are ignored.
 
-A run whose policy is an `mlp` is trained in the same way and remembers nothing: what it does not
-reach is what the memory is for.
+A run with an `mlp` policy is trained in the same way, without memory; the difference between their
+returns is the benefit of the memory.
 
 Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; V-trace as in
 `rolldeck.returns`; starting from stored states, Kapturowski et al. 2019 (R2D2), section 3.
@@ -36,7 +36,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PpoSettings:
-    """What the update step can be tuned by."""
+    """Hyperparameters of the update step."""
 
     learning_rate: float = 3e-3
     epochs: int = 4
@@ -58,12 +58,12 @@ def linear(inputs: int, units: int, gain: float = 2**0.5) -> nn.Linear:
 
 
 def tanh_layers(sizes: list[int]) -> list[nn.Module]:
-    """Return dense layers, each with a tanh."""
+    """Return dense layers, each followed by a tanh."""
     return [part for pair in pairwise(sizes) for part in (linear(*pair), nn.Tanh())]
 
 
 class RecurrentPolicy(nn.Module):
-    """A gated recurrent unit: the same parameter names as the fleet's `gru` policy."""
+    """A gated recurrent unit, with the parameter names of the fleet's `gru` policy."""
 
     def __init__(self, inputs: int, actions: int, hidden_sizes: list[int], units: int) -> None:
         super().__init__()
@@ -78,10 +78,10 @@ class RecurrentPolicy(nn.Module):
         Args:
             obs: ``[N, T, inputs]``.
             hidden: ``[N, units]``, the state before step 0.
-            first: ``[N, T]``, the step begins an episode: nothing is remembered.
+            first: ``[N, T]``, the step begins an episode and resets the state.
 
         Returns:
-            Normalised logits ``[N, T, actions]``, values ``[N, T]`` and the states after each
+            Normalized logits ``[N, T, actions]``, values ``[N, T]`` and the states after each
             step ``[N, T, units]``.
         """
         encoded, keep = self.encoder(obs), (~first).float()
@@ -95,7 +95,7 @@ class RecurrentPolicy(nn.Module):
 
 
 class MlpPolicy(nn.Module):
-    """Two towers and no memory: the same parameter names as the fleet's `mlp` policy."""
+    """Two towers without memory, with the parameter names of the fleet's `mlp` policy."""
 
     def __init__(self, inputs: int, actions: int, hidden_sizes: list[int]) -> None:
         super().__init__()
@@ -104,13 +104,13 @@ class MlpPolicy(nn.Module):
         self.value_net = nn.Sequential(*tanh_layers(sizes), linear(sizes[-1], 1, 1.0))
 
     def forward(self, obs: Tensor, hidden: Tensor, first: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Do as :meth:`RecurrentPolicy.forward`, with states of no numbers ``[N, T, 0]``."""
+        """Do as :meth:`RecurrentPolicy.forward`, with empty states ``[N, T, 0]``."""
         logits = torch.log_softmax(self.policy_net(obs), dim=-1)
         return logits, self.value_net(obs).squeeze(-1), hidden[:, None].expand(*first.shape, 0)
 
 
 class Learner:
-    """Updates a policy from stacked fragments."""
+    """Learner that updates a policy from stacked fragments."""
 
     def __init__(self, policy: nn.Module, settings: PpoSettings, seed: int) -> None:
         self.policy = policy
@@ -119,7 +119,7 @@ class Learner:
         self._random = torch.Generator().manual_seed(seed)
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
-        """Update the policy from arrays as `Batch.stack` gives them; return metrics."""
+        """Update the policy from the arrays of `Batch.stack`; return metrics."""
         fragments = read(arrays)
         learned = self._learned(arrays, fragments)
         advantage = torch.from_numpy(learned.advantages)
@@ -184,7 +184,7 @@ class Learner:
 
 
 def read(arrays: Arrays) -> dict[str, Tensor]:
-    """Return the tensors of a batch that losses need, ``[N, T, …]``, and ``hidden [N, units]``."""
+    """Return a batch's tensors for the loss, ``[N, T, …]``, and ``hidden [N, units]``."""
     fragments, _ = arrays["reward"].shape
     hidden = arrays.get("in_state.hidden", np.zeros((fragments, 0), np.float32))
     return {
@@ -198,15 +198,15 @@ def read(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def chosen(logits: Tensor, actions: Tensor) -> Tensor:
-    """Return the logprobs ``[N, T]`` of the actions that were taken."""
+    """Return the logprobs ``[N, T]`` of the taken actions."""
     return logits.gather(-1, actions[..., None]).squeeze(-1)
 
 
 def policy_for(config: Mapping[str, Any]) -> RecurrentPolicy | MlpPolicy:
-    """Return a fresh policy of the kind, and for the environment, that a run's configuration names.
+    """Return a new policy for the policy kind and environment of a run's configuration.
 
     Raises:
-        ValueError: If this trainer has no policy of that kind.
+        ValueError: If this trainer does not support the policy kind.
     """
     environment = environments.make(config["environment"]["spec"], config["environment"]["kwargs"])
     observation, action = environments.describe(environment)
@@ -222,7 +222,7 @@ def policy_for(config: Mapping[str, Any]) -> RecurrentPolicy | MlpPolicy:
 
 
 def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
-    """Make the next version out of `batch` and return what to log."""
+    """Train the next version on `batch` and return its metrics."""
     arrays = batch.stack()
     metrics = learner.learn(arrays)
     staleness = batch.head.policy_step - arrays["policy_step"]
@@ -230,20 +230,20 @@ def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
 
 
 def parse_args() -> argparse.Namespace:
-    """Return the arguments, the environment filling in what was not given."""
-    parser = argparse.ArgumentParser(description="Train a policy that remembers with PPO.")
+    """Return the arguments, with defaults from environment variables."""
+    parser = argparse.ArgumentParser(description="Train a recurrent policy with PPO.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
     run = given("ROLLDECK_RUN")
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
-    parser.add_argument("--resume", action="store_true", help="go on from the published weights")
+    parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Register, publish what training starts with, then learn from batch after batch."""
+    """Register, publish the initial weights, then learn from each batch."""
     args = parse_args()
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

@@ -1,9 +1,9 @@
-"""Make a checkpoint small enough for any machine, as Hugging Face lays them out.
+"""Create a checkpoint small enough for any machine, in Hugging Face's layout.
 
     python examples/tiny_checkpoint.py checkpoints/tiny
 
-A Llama of half a million parameters that has learnt nothing, and a tokenizer with a token for
-each character. `rolldeck serve`, Hugging Face's transformers and Atropos environments all open it.
+An untrained Llama of half a million parameters, and a tokenizer with a token for each character.
+`rolldeck serve`, Hugging Face's transformers and Atropos environments can open it.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TEMPLATE: Final = (
 
 
 def write_tokenizer(folder: Path) -> int:
-    """Write the tokenizer's files; return how many tokens it has."""
+    """Write the tokenizer's files; return the size of its vocabulary."""
     characters = [*string.ascii_lowercase, *string.digits, " ", "\n", "=", "+", "?", ",", "."]
     vocabulary = {token: n for n, token in enumerate([END, UNKNOWN, *characters])}
     tokenizer = tokenizers.Tokenizer(
@@ -52,7 +52,7 @@ def write_tokenizer(folder: Path) -> int:
 
 
 def write(folder: Path, *, seed: int = 0) -> None:
-    """Write a whole checkpoint."""
+    """Write a complete checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     config = TransformerConfig(
         vocab_size=write_tokenizer(folder),
@@ -69,7 +69,7 @@ def write(folder: Path, *, seed: int = 0) -> None:
 
 
 def main() -> None:
-    """Write it where the command line says."""
+    """Write a checkpoint to the folder of the command line."""
     parser = argparse.ArgumentParser(description="Make a tiny checkpoint")
     parser.add_argument("folder", type=Path)
     write(parser.parse_args().folder)

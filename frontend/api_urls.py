@@ -1,4 +1,4 @@
-"""Route the API of what the dashboard gives to take along."""
+"""API routes of the dashboard's downloads."""
 
 from django.urls import path
 

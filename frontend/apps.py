@@ -1,4 +1,4 @@
-"""Tell Django about the dashboard."""
+"""Django app of the dashboard."""
 
 from django.apps import AppConfig
 

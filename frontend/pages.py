@@ -1,4 +1,4 @@
-"""Serve the built dashboard, one page for each of its addresses."""
+"""Serve the built dashboard, the same page for all of its URLs."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
-# The page loads nothing from anywhere else. Component styles are computed, hence the inline ones.
+# The page loads nothing from other hosts. Component styles are computed, hence 'unsafe-inline'.
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self' ws: wss:; object-src 'none'; base-uri 'self'; "
@@ -21,9 +21,9 @@ CONTENT_SECURITY_POLICY = (
 @never_cache
 @ensure_csrf_cookie
 def index(request: HttpRequest, **_place: str) -> HttpResponse:
-    """Return the dashboard; the place within it is the browser's business.
+    """Return the dashboard's page, which routes the URL in the browser.
 
-    Answers 503 with instructions when the dashboard was never built.
+    Responds 503 with instructions if the dashboard was not built.
     """
     page = Path(settings.FRONTEND_DIST) / "index.html"
     try:
@@ -35,9 +35,9 @@ def index(request: HttpRequest, **_place: str) -> HttpResponse:
 
 
 def _told_of_session(page: bytes, request: HttpRequest) -> bytes:
-    """Mark the page for a browser that has a session's cookie, which no script can see.
+    """Mark the page for a browser with a session cookie, which scripts cannot read.
 
-    Its scripts then ask for what the page shows without asking first who is there.
+    Its scripts then request the page's data without checking the session first.
     """
     has_session = settings.SESSION_COOKIE_NAME in request.COOKIES
     return page.replace(b"<html", b"<html data-session", 1) if has_session else page

@@ -1,4 +1,4 @@
-"""Route every address of the dashboard to its one page."""
+"""Route every URL of the dashboard to its single page."""
 
 from django.urls import path
 

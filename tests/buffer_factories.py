@@ -1,4 +1,4 @@
-"""Make the data that the buffer's tests push."""
+"""Factories of the data that the buffer's tests push."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from rolldeck import wire
 
 
 def group(*, sequences: int = 2, mark: int = 1, tokens: int = 3, **fields: Any) -> dict[str, Any]:
-    """Return a scored group; `mark` is its first token and tells it from others."""
+    """Return a scored group; `mark` is its first token and distinguishes it from others."""
     rows = [[mark, *range(1, tokens)] for _ in range(sequences)]
     return {"tokens": rows, "masks": rows, "scores": [0.5] * sequences, **fields}
 
@@ -33,7 +33,7 @@ ENVIRONMENT = {"max_token_length": 64, "desired_name": "math", "weight": 1.0, "g
 
 
 def arrays(steps: int, **changed: NDArray[Any] | None) -> dict[str, wire.Array]:
-    """Return the required arrays of a fragment, some changed or (None) left out."""
+    """Return the required arrays of a fragment, some replaced or (None) left out."""
     plain: dict[str, NDArray[Any] | None] = {
         "obs": np.zeros((steps, 4), np.float32),
         "action": np.zeros(steps, np.int64),
@@ -55,7 +55,7 @@ def arrays(steps: int, **changed: NDArray[Any] | None) -> dict[str, wire.Array]:
 
 
 def padded(steps: int, *, real: int, **changed: NDArray[Any] | None) -> dict[str, wire.Array]:
-    """Return the arrays of a fragment of which only the first `real` steps are real."""
+    """Return the arrays of a fragment with `real` real steps and padding."""
     mask = np.arange(steps) < real
     plain = {
         "reward": mask.astype(np.float32),
@@ -83,5 +83,5 @@ def fragment(
 
 
 def push(*fragments: wire.Fragment) -> bytes:
-    """Return the body that pushes `fragments`."""
+    """Return a push body with `fragments`."""
     return wire.encode(wire.FragmentPush(fragments=[wire.encode(one) for one in fragments]))

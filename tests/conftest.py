@@ -1,7 +1,7 @@
-"""Gives every test session a PostgreSQL and a Valkey of its own.
+"""Start a separate PostgreSQL and Valkey for every test session.
 
 They start while this file is imported: conftests and tests below may then import models. With
-xdist, every worker is a session of its own.
+xdist, every worker is a separate session.
 """
 
 import atexit
@@ -26,7 +26,7 @@ OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
 
 
 def start_services() -> contextlib.ExitStack:
-    """Start both servers and let the environment name them, and nothing else of a deck."""
+    """Start both servers and set their addresses, without other variables of a deployment."""
     undo = contextlib.ExitStack()
     var = Path(tempfile.mkdtemp(prefix="rolldeck-test-"))
     undo.callback(shutil.rmtree, var, ignore_errors=True)
@@ -55,7 +55,7 @@ def start_services() -> contextlib.ExitStack:
     return undo
 
 
-# How long one example takes says how busy the machine is.
+# The duration of an example depends on the load of the machine.
 settings.register_profile("without deadlines", deadline=None)
 settings.load_profile("without deadlines")
 
@@ -84,7 +84,7 @@ def django_db_keepdb() -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
-    """Let each worker find servers of its own: with this set, it would load ours too early."""
+    """Remove the settings module: with it, a worker would load ours before its own servers."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
@@ -95,26 +95,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
-    """Fail the first try of each test if that option is given."""
+    """Fail the first try of each test if the option is given."""
     return fail_first_try(item, (yield))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Sort the longest tests first."""
     check_ids(items)
     longest_first(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let no test run beside a browser or a cluster that it does not use."""
+    """Stop a browser or a cluster that this test does not use."""
     leave(item)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedDecks | None:
-    """Let `--dist loadscope` keep together what shares a deck."""
+    """Return the scheduler that keeps tests of a shared server together."""
     return SharedDecks(config, log) if config.getvalue("dist") == "loadscope" else None
 
 

@@ -1,4 +1,4 @@
-"""Starts the whole deck as a person does: `manage.py up` in a folder and on a port of its own."""
+"""Start a whole server with `manage.py up`, in a temporary folder and on a free port."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.processes import descendants
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
 ADMIN_TOKEN = "a-bootstrap-token-for-tests"
-# For decks that launch no fleet: Ray at an address that is given is not started.
+# For servers without fleets: with a given address, Ray is not started.
 NO_RAY = "127.0.0.1:9"
 FOREIGN = ("DATABASE_URL", "REDIS_URL", "RAY_", "ROLLDECK_", "DJANGO_SETTINGS_MODULE")
 
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def environment(var: Path, port: int, **more: str) -> dict[str, str]:
-    """Return a newcomer's environment: nothing of the test session's own servers."""
+    """Return a clean environment, without the test session's own servers."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     return own | {
         "ROLLDECK_VAR": str(var),
@@ -44,7 +44,7 @@ def environment(var: Path, port: int, **more: str) -> dict[str, str]:
 
 
 def in_a_shell(command: str, **more: str) -> str:
-    """Run a command as another terminal does, which knows nothing of the deck's settings."""
+    """Run a command as in another terminal, without the server's settings."""
     foreign = (*FOREIGN, "PYTHONPATH")
     own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     done = subprocess.run(
@@ -61,7 +61,7 @@ def in_a_shell(command: str, **more: str) -> str:
 
 
 def wait_until(ask: Callable[[], T], *, seconds: float, what: str, every: float = 0.2) -> T:
-    """Return the first true answer of `ask`; connection errors count as not yet."""
+    """Return the first true result of `ask`; connection errors count as not yet."""
     deadline = time.monotonic() + seconds
     last: object = None
     while time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def wait_until(ask: Callable[[], T], *, seconds: float, what: str, every: float 
 
 
 class Deck:
-    """A running deck and an administrator's view of it."""
+    """A running server with an administrator's client."""
 
     def __init__(self, var: Path, port: int, process: "subprocess.Popen[bytes]") -> None:
         self.var = var
@@ -100,13 +100,13 @@ class Deck:
         return answer.json()
 
     def new_run(self, name: str, **fields: Any) -> str:
-        """Start an outside run and return its name: other ones when a test is tried again."""
+        """Start an outside run and return its name, which differs when a test is rerun."""
         run = f"{name}-{uuid4().hex[:6]}"
         self.post("/api/runs", {"name": run, "kind": "outside", "start": True, **fields})
         return run
 
     def free_name(self, name: str) -> str:
-        """Kill and archive the run that an earlier try of a test has left; return its name."""
+        """Kill and archive the run left by an earlier try of a test; return its name."""
         found = self.http.get(f"/api/runs/{name}")
         if found.status_code == 200 and not found.json()["archived_at"]:
             self.http.post(f"/api/runs/{name}/kill", json={"reason": "the test is tried again"})
@@ -126,14 +126,14 @@ class Deck:
         return (self.var / "up.log").read_text(errors="replace")[-4000:]
 
     def children(self, *words: str) -> list[int]:
-        """Return the deck's processes, at any depth, whose command line has all `words`."""
+        """Return the server's processes, at any depth, whose command line has all `words`."""
         found = descendants(self.process.pid).items()
         return sorted(pid for pid, line in found if all(word in line for word in words))
 
     def child(self, *words: str) -> int:
-        """Return the process that the supervisor itself started and whose line has all `words`.
+        """Return the supervisor's direct child whose command line has all `words`.
 
-        Waits for it: the supervisor starts a killed process again after up to 30 s.
+        Waits for it: the supervisor may restart a killed process only after up to 30 s.
         """
         pid = self.process.pid
         found: set[int] = set()
@@ -166,7 +166,7 @@ class Deck:
 
 @contextmanager
 def running_deck(var: Path, **more: str) -> Iterator[Deck]:
-    """Start a deck whose database is made already, wait for it, and stop it as Ctrl-C does."""
+    """Start a server on a prepared database, wait for it, and stop it like Ctrl-C."""
     port = free_port()
     var.mkdir(parents=True, exist_ok=True)
     if not (var / "postgres").exists():

@@ -1,4 +1,4 @@
-"""Make the rows that tests start from: plain functions, keyword-only, few."""
+"""Factories of database rows for tests: plain functions with keyword arguments."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ def make_run(
     now: datetime = NOON,
     **fields: Any,
 ) -> Run:
-    """Make a run that has got to `status`; further fields are set as given."""
+    """Create a run with the given status; further fields are set directly."""
     run = services.create(name=name, kind=kind, config=config, actor="tests", now=now)
     Run.objects.filter(pk=run.pk).update(
         status=status,
@@ -39,7 +39,7 @@ def make_outside_run(
     trainers: tuple[str, ...] = ("alice",),
     **fields: Any,
 ) -> Run:
-    """Make an outside run whose trainers take batches of so many sequences, 64 tokens at most."""
+    """Create an outside run with a batch size in sequences, and at most 64 tokens each."""
     run = make_run(name=name, kind=RunKind.OUTSIDE, **fields)
     for identity in trainers:
         services.register_trainer(
@@ -52,7 +52,7 @@ def make_outside_run(
 
 
 def make_user(*, username: str = "alice", role: str = "viewer") -> User:
-    """Make a person: `viewer`, `operator` or `admin`; the password is the name."""
+    """Create a user: `viewer`, `operator` or `admin`; the password is the name."""
     user = User.objects.create_user(username, password=username, is_staff=role == "admin")
     if role == "operator":
         user.groups.add(Group.objects.get_or_create(name="operator")[0])
@@ -74,5 +74,5 @@ def make_token(
 
 
 def bearer(*scopes: str, run: Run | None = None) -> dict[str, str]:
-    """Return the headers of a machine with a fresh token."""
+    """Return the headers of a client with a new token."""
     return {"Authorization": f"Bearer {make_token(*scopes, run=run)[1]}"}

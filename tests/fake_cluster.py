@@ -1,4 +1,4 @@
-"""A cluster in memory, held to the real one by tests/contract/test_cluster.py."""
+"""In-memory cluster; tests/contract/test_cluster.py compares it with the real one."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def node_row(name: str, *, cpus: float, is_head: bool = False) -> dict[str, Any]
 
 
 class FakeCluster:
-    """Keeps managers in a dictionary; tests reach in and let them die or hang."""
+    """Cluster that stores managers in a dictionary; tests can end them or make them hang."""
 
     def __init__(self) -> None:
         self.actors: dict[str, ActorState] = {}
@@ -28,7 +28,7 @@ class FakeCluster:
         self.elsewhere: set[str] = set()
         """Managers that report to another platform."""
         self.rows = {"head": node_row("head", cpus=4.0, is_head=True)}
-        """Its nodes by name."""
+        """Nodes by name."""
         self.is_reachable = True
         self.refuses = ""
 
@@ -55,7 +55,7 @@ class FakeCluster:
             self.killed.append(name)
 
     def managers(self, *, platform_url: str) -> list[str]:
-        del platform_url  # everybody's but those in `elsewhere`
+        del platform_url  # all managers except those in `elsewhere`
         self.reach()
         answering = (name for name, state in self.actors.items() if state is ActorState.ALIVE)
         return [name for name in answering if name not in self.elsewhere]
@@ -65,18 +65,18 @@ class FakeCluster:
         return [dict(row) for row in self.rows.values()]
 
     def join(self, name: str, *, cpus: float) -> None:
-        """Let a node join."""
+        """Add a node."""
         self.rows[name] = node_row(name, cpus=cpus)
 
     def reserve(self, name: str, *, cpus: float) -> None:
-        """Let an actor have CPUs of a node: a worker, for a manager itself has none."""
+        """Reserve CPUs of a node for a worker; managers use none."""
         self.rows[name]["cpus_used"] += cpus
 
     def lose_node(self, name: str) -> None:
-        """Let a node die: Ray goes on naming it, and knows nothing of what it had."""
+        """Mark a node as dead: Ray still lists it, without its resources."""
         nothing = dict.fromkeys(_AMOUNTS, 0.0)
         self.rows[name] = self.rows[name] | nothing | {"alive": False}
 
     def lose(self, name: str) -> None:
-        """Let a manager die on its own."""
+        """Simulate the death of a manager."""
         del self.actors[name]

@@ -1,6 +1,6 @@
-"""Serve the platform behind a transport that holds answers to pushes back while a file exists.
+"""Serve the platform with a transport that delays responses to pushes while a file exists.
 
-Each answer that begins to wait adds a byte to the file.
+Each response that starts to wait appends a byte to the file.
 Run as ``python -m tests.held_answers FD FILE``.
 """
 

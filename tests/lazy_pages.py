@@ -1,4 +1,4 @@
-"""Serve sockets with little patience, to pages that do not read."""
+"""Serve websockets with short timeouts to pages that do not read."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ PATIENCE = 0.4
 async def served(
     app: Any, *, ws: Any = SharedFrames, ping: float = PING, patience: float = PATIENCE
 ) -> AsyncIterator[uvicorn.Server]:
-    """Serve an application as the deck does, but for its patience."""
+    """Serve an application like the real server, except for the timeouts."""
     config = uvicorn.Config(
         app,
         port=0,
@@ -48,7 +48,7 @@ async def served(
 async def lazy(
     server: uvicorn.Server, path: str = "/", headers: list[tuple[bytes, bytes]] | None = None
 ) -> AsyncIterator[ClientConnection]:
-    """Give a page that reads one message ahead, and nothing while nobody takes it."""
+    """Open a page that reads one message ahead, and nothing more until it is taken."""
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     narrow = socket.socket()
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -72,7 +72,7 @@ async def lazy(
 
 
 async def rest_of(page: ClientConnection) -> tuple[list[str], int | None]:
-    """Read to the end: what was said, and the code of the close frame, if there was one."""
+    """Read to the end; return the messages, and the code of the close frame if there is one."""
     said: list[str] = []
     try:
         while True:

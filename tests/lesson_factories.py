@@ -1,4 +1,4 @@
-"""Make language runs and speak as their workers."""
+"""Factories of language runs, and clients of their workers."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.factories import bearer, make_run
 
 
 def lesson(*requires: str, **fields: Any) -> dict[str, Any]:
-    """Return a lesson that requires others."""
+    """Return a lesson with prerequisites."""
     return {
         "spec": "task:reverse",
         "kwargs": {"length": 2},
@@ -33,7 +33,7 @@ def language(lessons: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 class Class:
-    """A language run that rolls out at version (1, 0), and how its workers speak to it."""
+    """A language run at version (1, 0), with the requests of its workers."""
 
     def __init__(self, lessons: dict[str, Any], *, name: str = "words", **fields: Any) -> None:
         self.run: Run = make_run(name=name, config=language(lessons, **fields))
@@ -43,17 +43,17 @@ class Class:
         self.publish(0)
 
     def publish(self, step: int, *, epoch: int = 1) -> None:
-        """Let the run stand at another version."""
+        """Set the run's current version."""
         Run.objects.filter(pk=self.run.pk).update(epoch=epoch, policy_step=step)
         self.epoch, self.step = epoch, step
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Return the answer to a worker's request."""
+        """Return the response to a worker's request."""
         url = f"/api/runs/{self.run.name}/{path}"
         return APIClient().post(url, body, format="json", headers=self.worker)
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return what a reader gets."""
+        """Return the decoded response to a reader."""
         url = f"/api/runs/{self.run.name}/{path}"
         answer = APIClient().get(url, query, headers=self.reader)
         assert answer.status_code == 200, answer.content
@@ -68,7 +68,7 @@ class Class:
         return given
 
     def outcome(self, rewards: list[float], **fields: Any) -> dict[str, Any]:
-        """Return an outcome whose successes are its rewards above 0."""
+        """Return an outcome with a success for each reward above 0."""
         self.keys += 1
         return {
             "key": f"outcome-{self.keys}",
@@ -83,11 +83,11 @@ class Class:
         }
 
     def tell(self, name: str, rewards: list[float], **fields: Any) -> Any:
-        """Return the answer to an outcome."""
+        """Push an outcome and return the response."""
         return self.post(f"lessons/{name}/outcomes", self.outcome(rewards, **fields))
 
     def finish(self, task: dict[str, Any], *, successes: int, **fields: Any) -> Any:
-        """Return the answer to the result of a leased evaluation."""
+        """Push the result of a leased evaluation and return the response."""
         total = task["examples"] * task["generations"]
         return self.tell(
             task["lesson"],
@@ -102,7 +102,7 @@ class Class:
         )
 
     def evaluate_all(self, *, successes: int) -> list[str]:
-        """Finish every evaluation that is due; return the lessons."""
+        """Finish every due evaluation; return the lessons."""
         done = []
         while (task := self.task())["kind"] == "evaluate":
             assert self.finish(task, successes=successes).status_code == 200
@@ -110,5 +110,5 @@ class Class:
         return done
 
     def lessons(self) -> dict[str, dict[str, Any]]:
-        """Return the run's lessons by name, as pages see them."""
+        """Return the run's lessons by name, from the API."""
         return {row["name"]: row for row in self.get("lessons")["results"]}

@@ -1,4 +1,4 @@
-"""Run the web side in a thread of the test, on the test's own database."""
+"""Run the web server in a thread of the test, on the test's database."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import uvicorn
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Serve the application on a free port and give its base URL."""
+    """Serve the application on a free port and yield its base URL."""
     from config.asgi import application, machines
 
     listener = socket.socket()

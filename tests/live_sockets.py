@@ -1,6 +1,6 @@
-"""Speak to the websocket application of the deck without a network in between.
+"""Connect to the websocket application without a network.
 
-Channels has a communicator of its own, which needs daphne; this is the part of it that tests use.
+Channels has its own communicator, which needs daphne; this is the part that the tests use.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Frame = PageFrame | ControlFrame
 
 
 class WebsocketCommunicator(ApplicationCommunicator):
-    """One websocket, from its handshake on."""
+    """One websocket, starting with its handshake."""
 
     def __init__(self, path: str, headers: list[tuple[bytes, bytes]]) -> None:
         scope = {
@@ -41,7 +41,7 @@ class WebsocketCommunicator(ApplicationCommunicator):
         super().__init__(application, scope)
 
     async def connect(self) -> bool:
-        """Shake hands; return whether the socket was accepted."""
+        """Send the handshake; return whether the socket was accepted."""
         await self.send_input({"type": "websocket.connect"})
         answer = await self.receive_output(20)
         return bool(answer["type"] == "websocket.accept")
@@ -63,7 +63,7 @@ class WebsocketCommunicator(ApplicationCommunicator):
 
 
 class Page:
-    """A browser tab: it says and hears JSON."""
+    """A browser tab that sends and receives JSON."""
 
     def __init__(self, socket: WebsocketCommunicator) -> None:
         self.socket = socket
@@ -72,28 +72,28 @@ class Page:
         await self.socket.say(json.dumps(message))
 
     async def hear(self, kind: str, *, within: float = 20.0) -> Any:
-        """Return the next frame of a kind, passing over beats."""
+        """Return the next frame of a kind, skipping heartbeats."""
         return await self.hear_any(kind, within=within)
 
     async def hear_any(self, *kinds: str, within: float = 20.0) -> Any:
-        """Return the next frame of one of some kinds, passing over beats."""
+        """Return the next frame of any of the kinds, skipping heartbeats."""
         async with asyncio.timeout(within):
             while True:
                 text = await self.socket.hear(within)
-                msgspec.json.decode(text, type=Frame)  # nothing else is ever said
+                msgspec.json.decode(text, type=Frame)  # every frame must match the schema
                 frame = json.loads(text)
                 if frame["type"] in kinds:
                     return frame
                 assert frame["type"] == "beat", frame
 
     async def hear_parts(self, *, within: float = 20.0) -> Any:
-        """Return the next delta with parts in it: one change may come as two frames."""
+        """Return the next delta with parts: one change may be sent as two frames."""
         while not (delta := await self.hear("delta", within=within))["parts"]:
             pass
         return delta
 
     async def watch(self, topic: str) -> Any:
-        """Return the topic's snapshot, with the part that comes right after it."""
+        """Return the topic's snapshot, merged with the part that follows it."""
         await self.say(type="subscribe", topic=topic)
         snapshot = await self.hear("snapshot")
         while topic.startswith("run:") and LATE not in snapshot["parts"]:

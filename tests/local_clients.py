@@ -1,6 +1,6 @@
-"""Make Django's test clients ask for 127.0.0.1, as the programs on a machine do.
+"""Make Django's test clients use the host 127.0.0.1, like programs on the same machine.
 
-Their own `testserver` is a foreign host, which open mode refuses.
+Their default host `testserver` is foreign, and open mode rejects it.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from django.test import RequestFactory
 
 
 def ask_for_loopback() -> None:
-    """Change the default of every test client's host."""
+    """Change the default host of every test client."""
     given = RequestFactory._base_environ  # type: ignore[attr-defined]
 
     def local(self: Any, **request: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Store runs with very many samples as they lie after they were packed, without sending them.
+"""Store runs with very many samples in packed form, without sending them.
 
-Each function is called where Django is: in a test, or in the shell of a running deck.
+The functions need Django: call them in a test, or in the shell of a running server.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -17,12 +17,12 @@ from tests.factories import make_run
 
 SAMPLES: Final = 1_000_000
 SPIKE: Final = 1e6
-"""The greatest of them, once."""
+"""The maximum sample, which occurs once."""
 MONTH_SECONDS, PERIOD_SECONDS, NAMES = 30 * 86_400, 10, 5_000
 MONTH_EVENTS: Final = 20_000
 OF_THE_MONTH: Final = MONTH_SECONDS // PERIOD_SECONDS // CHUNK_SAMPLES * CHUNK_SAMPLES
-"""Samples of each curve."""
-# What the eight charts of a run that is fed from outside are drawn from.
+"""Number of samples of each curve."""
+# Metrics of the eight charts of an outside run.
 CURVES: Final = [
     f"rolldeck/{name}"
     for name in (
@@ -39,9 +39,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def million_samples(names: list[str], *, began: datetime) -> list[Run]:
-    """Store runs that each have the same million samples of a `loss`; the first has all, unpacked.
+    """Store runs with the same million samples of a `loss`; the first has unpacked samples too.
 
-    Each began a minute after the one before, so that over the time since they lie apart.
+    Each run begins a minute after the one before, so that their times since the start differ.
     """
     steps = np.arange(SAMPLES)
     jitter, values = _randoms(SAMPLES)
@@ -67,7 +67,7 @@ def million_samples(names: list[str], *, began: datetime) -> list[Run]:
 
 
 def measured_month(name: str, *, began: datetime) -> Run:
-    """Store a run that the deck has measured for thirty days, with 5,000 names and many events."""
+    """Store a run measured for thirty days, with 5,000 metric names and many events."""
     run = make_run(name=name, kind="outside", now=began, trainer_started_at=began)
     places = np.arange(MONTH_SECONDS // PERIOD_SECONDS)
     times = _micros(began) + places * PERIOD_SECONDS * 1_000_000
@@ -107,7 +107,7 @@ def _randoms(many: int) -> tuple[Any, Any]:
 
 
 def _pack(series: MetricSeries, columns: list[Any]) -> None:
-    """Store the samples in these big-endian columns as the chunks of a series."""
+    """Store the samples of big-endian columns as the chunks of a series."""
     for number in range(series.chunks):
         part = slice(number * CHUNK_SAMPLES, (number + 1) * CHUNK_SAMPLES)
         fields = chunk_fields(*(column[part].tobytes() for column in columns))
@@ -125,7 +125,7 @@ def _copy_chunks(series: MetricSeries, other: MetricSeries) -> None:
 
 
 def _settle() -> None:
-    """Do what autovacuum has long done in a deck that got its samples one by one."""
+    """Vacuum and analyze, like autovacuum in a server that got its samples one by one."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE rollouts_metricchunk, rollouts_metricsample")
         cursor.execute("VACUUM ANALYZE rollouts_metricseries, runs_runevent")

@@ -1,8 +1,8 @@
-"""Keep the database that a new deck has, so that tests need not make it again each time.
+"""Cache the initial database of a server, so that tests need not migrate it each time.
 
-The migrations take seconds, and dozens of decks begin with them. What they lead to is kept beside
-pytest's own cache, under a name made of all that it comes from. One deck and one demo still begin
-with an empty folder, as people's do: the first tests of test_up.py and test_demo.py.
+The migrations take seconds, and dozens of test servers start with them. Their result is cached next
+to pytest's own cache, under a hash of all its sources. One server and one demo still start with an
+empty folder, like a new installation: the first tests of test_up.py and test_demo.py.
 """
 
 import fcntl
@@ -24,12 +24,12 @@ SOURCES: Final = ("*/migrations/*.py", "constraints.txt")
 
 
 def copy_database(folder: Path) -> None:
-    """Make `folder` the data folder of a PostgreSQL that has every migration."""
+    """Create a PostgreSQL data folder with every migration applied."""
     shutil.copytree(_kept(), folder)
 
 
 def _kept() -> Path:
-    """Return the folder that is copied; whoever comes first makes it."""
+    """Return the cached folder; the first caller creates it."""
     kept = KEPT / _name()
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / "lock").open("a") as lock:
@@ -41,7 +41,7 @@ def _kept() -> Path:
 
 
 def _name() -> str:
-    """Return a name that changes with everything that the database comes from."""
+    """Return a hash of all sources of the database."""
     found = hashlib.sha256(sys.version.encode())
     for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
         found.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())

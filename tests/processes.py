@@ -1,4 +1,4 @@
-"""Start processes that end with the test process, and look at processes by their ids."""
+"""Start processes that end with the test process, and inspect processes by id."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from config.embedded.children import DIE_WITH_PARENT
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """Start a process that gets SIGTERM when this process ends in any way.
 
-    It has a session of its own, so that Ctrl-C in a terminal reaches pytest alone.
+    It runs in a separate session, so that Ctrl-C in a terminal reaches only pytest.
 
     Args:
         command: Program and arguments.
@@ -27,7 +27,7 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
 def run(
     command: Sequence[str], *, check: bool = False, **options: Any
 ) -> "subprocess.CompletedProcess[Any]":
-    """Run a command to its end, under the terms of `start`."""
+    """Run a command to its end, with the guarantees of `start`."""
     return subprocess.run(_bound_to_us(command), start_new_session=True, check=check, **options)
 
 
@@ -37,9 +37,9 @@ def _bound_to_us(command: Sequence[str]) -> list[str]:
 
 
 def is_gone(pid: int) -> bool:
-    """Return whether a process has ended, or has only to be reaped by its parent.
+    """Return whether a process has ended or only needs to be reaped by its parent.
 
-    Its first thread may end before the others; until they have, its sockets are open.
+    The first thread may end before the others; until they have ended, the sockets are open.
     """
     process = Path("/proc", str(pid))
     try:
@@ -50,7 +50,7 @@ def is_gone(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int, *, seconds: float = 10) -> None:
-    """Return once a process has ended: a signal takes a moment to arrive."""
+    """Wait until a process has ended, because a signal is delivered asynchronously."""
     deadline = time.monotonic() + seconds
     while not is_gone(pid):
         assert time.monotonic() < deadline, f"process {pid} did not end within {seconds} s"
@@ -58,7 +58,7 @@ def wait_until_gone(pid: int, *, seconds: float = 10) -> None:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Return the command lines of all processes below one, at any depth, by process id."""
+    """Return the command lines of all descendants of a process, by process id."""
     parents: dict[int, int] = {}
     lines: dict[int, str] = {}
     for found, stat, line in _processes():

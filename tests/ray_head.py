@@ -1,4 +1,4 @@
-"""Start one real Ray cluster for the tests that need it, with the platform's own command."""
+"""Start a real Ray cluster for the tests, with the platform's own command."""
 
 import os
 import secrets
@@ -20,8 +20,8 @@ from tests.spreading import OF_THE_RAY_HEAD
 ROOT = Path(__file__).resolve().parents[1]
 
 
-# For the whole of a test process, and one token for all its clusters: Ray reads them when it is
-# imported, by whichever test does so first, and keeps them.
+# Variables of the whole test process, with one token for all its clusters: Ray reads them on import
+# and keeps them.
 RAY_ENVIRONMENT: Final = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -42,7 +42,7 @@ class RayHead:
 
 @pytest.fixture(scope="session")
 def ray_head() -> Iterator[RayHead]:
-    """A cluster that this process and its children may connect to by `address`."""
+    """Yield a cluster that this process and its children may connect to by `address`."""
     with OF_THE_RAY_HEAD:
         temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # sockets need short paths
         yield OF_THE_RAY_HEAD.enter_context(_head(temp_dir))
@@ -71,7 +71,7 @@ def _head(temp_dir: Path) -> Iterator[RayHead]:
 def _wait_until_up(head: Child, address: str) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and head.exit_code is None:
-        # The head says this last, once every part of it answers.
+        # The head prints this last, once all its parts are up.
         if b"Ray runtime started" in head.log_path.read_bytes() and embedded.answers(address):
             return
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Start a Ray cluster of several nodes on this machine, and let nodes die as machines do."""
+"""Start a Ray cluster of several nodes on this machine, with nodes that can be killed."""
 
 import json
 import os
@@ -20,19 +20,19 @@ from config.embedded.children import Child, Command
 ROOT = Path(__file__).resolve().parents[1]
 OUR_CODE = (ROOT, ROOT / "platform", ROOT / "client")
 _STARTED = b"Ray runtime started"
-# Every address of this machine's loopback but the first counts as that of a machine for Ray.
+# Ray treats every loopback address except the first as that of a machine.
 ADDRESS = "127.0.0.2"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One raylet with its workers, as good as a machine of its own."""
+    """One raylet with its workers, which stands for a machine."""
 
     name: str
     child: Child
 
     def kill_raylet(self) -> None:
-        """End the raylet with SIGKILL: for the cluster, the machine is gone."""
+        """Kill the raylet with SIGKILL: the cluster treats the machine as lost."""
         for process in psutil.Process(self.child.pid).children(recursive=True):
             if process.name() == "raylet":
                 os.kill(process.pid, signal.SIGKILL)
@@ -42,15 +42,15 @@ class Node:
 
 @dataclass(kw_only=True)
 class RayNodes:
-    """A head that takes no work, and nodes that do."""
+    """A head without CPUs, and nodes with CPUs."""
 
     address: str
     folder: Path
     environment: Mapping[str, str]
     nodes: dict[str, Node] = field(default_factory=dict)
-    """Those that take work, by name."""
+    """Nodes with CPUs, by name."""
     children: list[Child] = field(default_factory=list)
-    """The head, then each node's process."""
+    """Processes of the head, then of each node."""
 
     @property
     def head(self) -> Node:
@@ -60,7 +60,7 @@ class RayNodes:
     def add(
         self, name: str, *, cpus: float = 2, temp: Path | None = None, **resources: float
     ) -> Node:
-        """Start a node and wait until it has joined; `temp` is its folder of temporary files."""
+        """Start a node and wait until it has joined; `temp` is its temporary folder."""
         words = ["start", "--block", f"--address={self.address}", f"--num-cpus={cpus:g}"]
         words += [f"--resources={json.dumps(resources)}", "--num-gpus=0", "--disable-usage-stats"]
         words += [f"--node-ip-address={ADDRESS}", "--include-log-monitor=false"]
@@ -77,7 +77,7 @@ class RayNodes:
         return node
 
     def start(self, command: Command) -> Child:
-        """Start a child and wait until it says that Ray runs."""
+        """Start a child and wait until it reports that Ray runs."""
         child = Child(command, log_folder=self.folder)
         self.children.append(child)
         deadline = time.monotonic() + 90
@@ -90,16 +90,16 @@ class RayNodes:
 
 @contextmanager
 def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
-    """A cluster whose head offers no CPU; this process may connect to it by its address.
+    """Yield a cluster whose head offers no CPU; this process may connect to it by its address.
 
     Args:
-        code: What its workers find on their PYTHONPATH.
+        code: PYTHONPATH of its workers.
     """
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes", dir="/tmp"))  # sockets need short paths
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = os.pathsep.join(str(path) for path in code)
     address = f"{ADDRESS}:{ray_head.free_port()}"
-    # A cluster of several machines: the embedded one forbids that Ray adds any.
+    # A cluster of several machines, which the settings of the embedded one forbid.
     several = dict.fromkeys(ray_head.ON_LOOPBACK, "1")
     environment = {**inherited, **several, "PYTHONPATH": paths}
     head = ray_head.command(address=address, cpus=0, temp_folder=temp_dir, environment=environment)

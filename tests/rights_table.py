@@ -1,7 +1,7 @@
-"""Every route of the API with the callers that it lets in, and those callers.
+"""Every route of the API with the callers that it permits, and those callers.
 
-Rows name roles and scopes; `callers_of` expands them to people and tokens. The table is written
-by hand, without the permissions of the views: it is what they are compared with.
+Rows name roles and scopes; `callers_of` expands them to users and tokens. The table is written
+manually, independent of the views' permissions, which are compared with it.
 """
 
 from typing import Any, Final, NamedTuple
@@ -32,7 +32,7 @@ TRAIN: Final = ADMINISTER | {"trainer"}
 WORK: Final = ADMINISTER | {"worker"}
 PUSH: Final = WORK | {"env"}
 KNOW_RUN: Final = READ | TRAIN | PUSH
-# The Atropos routes know no sessions: a page of another site could use them.
+# The Atropos routes accept no sessions: a page of another site could use them.
 TOKEN_ONLY: Final[Rule] = frozenset({"no session"})
 TOKEN_ADMIN: Final = TOKEN_ONLY | ADMINISTER
 TOKEN_TRAIN: Final = TOKEN_ONLY | TRAIN
@@ -265,7 +265,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
 
 
 def callers_of(rule: Rule, address: str) -> set[str]:
-    """Return the callers that a row lets in; at the address of a run, they ask for alpha."""
+    """Return the callers that a row permits; on routes of a run they request alpha."""
     if rule == ANYONE:
         return set(EVERYBODY)
     if rule == KNOWN:
@@ -289,7 +289,7 @@ class Principal(NamedTuple):
 
 
 def make_principals() -> dict[str, Principal]:
-    """Make the runs alpha and beta, and every caller of the table."""
+    """Create the runs alpha and beta, and every caller of the table."""
     runs: dict[str, Run] = {name: make_run(name=name) for name in ("alpha", "beta")}
     found = {STRANGER: Principal(APIClient())}
     for role in PEOPLE:

@@ -1,4 +1,4 @@
-"""Every route of the server, as the URL resolver knows it."""
+"""All routes of the server, from the URL resolver."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from django.urls import URLPattern, get_resolver
 
 
 class Route(NamedTuple):
-    """One address, with its parameters as Django writes them."""
+    """One URL pattern, with parameters in Django's notation."""
 
     address: str
     callback: Any
@@ -19,14 +19,14 @@ class Route(NamedTuple):
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Methods that the view answers; GET and POST for one that does not name them."""
+        """Methods of the view; GET and POST for one that does not list them."""
         if self.view is None:
             return ("GET", "POST")
         return tuple(name for name in self.view().allowed_methods if name != "OPTIONS")
 
 
 def routes(patterns: Any = None, prefix: str = "/") -> Iterator[Route]:
-    """Yield every route, the included ones too."""
+    """Yield every route, including those of included patterns."""
     for entry in get_resolver().url_patterns if patterns is None else patterns:
         address = prefix + str(entry.pattern).removeprefix("^").removesuffix("$")
         if isinstance(entry, URLPattern):
@@ -36,7 +36,7 @@ def routes(patterns: Any = None, prefix: str = "/") -> Iterator[Route]:
 
 
 def filled(address: str, values: dict[str, Any]) -> str:
-    """Return an address with a value for each of its parameters."""
+    """Return a URL with a value for each of its parameters."""
     while "<" in address:
         before, _, rest = address.partition("<")
         parameter, _, after = rest.partition(">")

@@ -1,4 +1,4 @@
-"""One row of everything that belongs to a run, with the value that an address names it by."""
+"""One row of every model that belongs to a run, with its value in URLs."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -17,7 +17,7 @@ from rollouts.metrics.models.layouts import MetricLayout
 from runs.models import Environment, PolicyVersion, Run, RunNote, Trainer
 from tests.factories import NOON
 
-# Index of whatever is counted within a run; alpha has none of this index.
+# Index of the numbered objects of a run; alpha has none with this index.
 INDEX: Final = 7
 FILLED: "Final[dict[type[models.Field[Any, Any]], Any]]" = {
     models.CharField: "",
@@ -43,16 +43,16 @@ def _made(model: type[models.Model], **given: Any) -> Any:
 
 
 def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
-    """Return rows of `run` by the parameter of an address that names them.
+    """Return rows of `run` by the URL parameter that identifies them.
 
-    Texts are `mark`, so that an answer with one of them is noticed.
+    Texts are `mark`, so that a response that contains one of them is detected.
     """
     trainer = _made(Trainer, run=run, identity=mark, name=mark)
     batch = _made(Batch, run=run, trainer=trainer, state="leased", kind="groups", ordinal=INDEX)
     quarantined = _made(Batch, run=run, state="quarantined", kind="groups", ordinal=INDEX + 1)
     _made(Curriculum, run=run)
     fleet = _made(Fleet, run=run)
-    # What belongs to a worker or a lesson, but has no address of its own.
+    # Objects of a worker or a lesson without a URL of their own.
     _made(LogRequest, run=run, kind="stacks", worker=INDEX, note=mark)
     _made(LessonOutcome, run=run, lesson=mark, mode="micro_eval", worker=mark)
     worker = {"fleet": fleet, "index": INDEX, "incarnation": mark, "node": mark}
@@ -87,7 +87,7 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
 
 
 def named_by(parameter: str, row: Any) -> Any:
-    """Return the value of a parameter that names a row."""
+    """Return the value of a URL parameter for a row."""
     attributes = {
         "group_set": "name",
         "session": "name",
@@ -103,7 +103,7 @@ def named_by(parameter: str, row: Any) -> Any:
 
 
 def columns_of(rows: dict[str, list[models.Model]]) -> list[dict[str, Any]]:
-    """Return the present contents of rows; a row that was deleted is missing."""
+    """Return the present contents of rows; deleted rows are missing."""
     found = []
     for each in [row for some in rows.values() for row in some]:
         found.extend(type(each)._base_manager.filter(pk=each.pk).values())

@@ -1,8 +1,8 @@
-"""Assign tests to test processes, and put the longest files first.
+"""Assign tests to test processes, and sort the longest files first.
 
-`--dist loadscope` follows it. Tests of the dashboard share one deck and one browser, and therefore
-one process; so do the tests on the one Ray head of a process. All others go file by file, as the
-tests of a file share what they start. A file that takes minutes must not begin last.
+`--dist loadscope` uses it. Tests of the dashboard share one server and one browser, and therefore
+one process; so do the tests on the Ray head of a process. All others are assigned by file, as the
+tests of a file share fixtures. A file that takes minutes must not start last.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from xdist.workermanage import WorkerController
 BROWSER: Final = "tests/e2e/"
 OF_THE_DASHBOARD: Final = ExitStack()
 OF_THE_RAY_HEAD: Final = ExitStack()
-"""What a process shares among the tests of the dashboard, and of those on a Ray head."""
+"""Resources that a process shares among dashboard tests, and among tests on a Ray head."""
 RAY_HEAD: Final = "the tests on one Ray head"
 ON_THE_RAY_HEAD: Final = (
     "tests/ray/test_fleet.py",
@@ -45,12 +45,12 @@ LONGEST_FIRST: Final = (
     "tests/ray/test_existing_cluster.py",
     "tests/system/test_interrupted.py",
 )
-"""Files of half a minute and more, in this order; what is not named comes after them."""
+"""Files of at least half a minute, in this order; unlisted files follow."""
 HEAVY: Final = ("tests/ray/", "tests/system/", "tests/contract/test_cluster_nodes.py")
 
 
 class SharedDecks(LoadScopeScheduling):
-    """Gives tests that share a deck or a cluster to one process."""
+    """Scheduler that assigns tests with a common server or cluster to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = _path(nodeid)
@@ -59,9 +59,9 @@ class SharedDecks(LoadScopeScheduling):
         return BROWSER if path.startswith(BROWSER) else path
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Give others what a process that died had not done, and only that.
+        """Reassign only the unfinished tests of a crashed process.
 
-        xdist hands its finished files out as well, and who gets one waits for ever.
+        xdist also reassigns its finished files, and their new process waits without end.
         """
         given = self.assigned_work[node]
         for scope in [scope for scope, tests in given.items() if all(tests.values())]:
@@ -71,10 +71,10 @@ class SharedDecks(LoadScopeScheduling):
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Put those of the dashboard first, then files that take long, then other heavy ones.
+    """Sort dashboard tests first, then long files, then other heavy ones.
 
     Raises:
-        UsageError: If a test starts a deck or a cluster where this does not know of it.
+        UsageError: If a test outside of the known files starts a server or a cluster.
     """
     for item in items:
         marked = {mark.name for mark in item.iter_markers()} & {"ray", "system", "browser"}
@@ -95,7 +95,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 
 def check_ids(items: list[pytest.Item]) -> None:
-    """Check that every test has an id of its own; xdist runs one test of each id.
+    """Check that test ids are unique; xdist runs one test per id.
 
     Raises:
         UsageError: If two tests have the same id.
@@ -107,11 +107,10 @@ def check_ids(items: list[pytest.Item]) -> None:
 
 
 def leave(item: pytest.Item) -> None:
-    """End the deck and browser, or the Ray head, before a test of something else.
+    """Stop the server and browser, or the Ray head, before a test that does not use them.
 
-    Playwright's event loop runs in this thread as long as the browser does, so that Django and
-    asyncio would refuse to work; and all of it costs a tenth of a core while nobody asks it
-    anything.
+    Playwright's event loop runs in this thread while the browser is open, and Django and asyncio
+    then refuse to work. Idle, they also use a tenth of a core.
     """
     path = _path(item.nodeid)
     if not path.startswith(BROWSER):

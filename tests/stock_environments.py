@@ -1,6 +1,6 @@
-"""A model of atroposlib 0.4.0's environments and a trainer at one queue, in ticks of 0.1 s.
+"""Simulation of atroposlib 0.4.0's environments and a trainer at one queue, in ticks of 0.1 s.
 
-Of `envs/base.py` it keeps what starts and cancels rollouts: `env_manager` and
+It models the parts of `envs/base.py` that start and cancel rollouts: `env_manager` and
 `add_train_workers`, without evaluation and minimum allocations.
 """
 
@@ -15,7 +15,7 @@ from rolldeck.pacing import PauseRule
 
 @dataclass
 class StockEnvironment:
-    """One environment process; rollouts are the ticks they have run and still need."""
+    """One environment process; rollouts are pairs of elapsed and total ticks."""
 
     env_id: int
     rule: PauseRule
@@ -29,7 +29,7 @@ class StockEnvironment:
     finished: int = 0
 
     def work(self) -> int:
-        """Let every rollout run for a tick; return how many groups are done."""
+        """Advance every rollout by a tick; return the number of finished groups."""
         for rollout in self.running:
             rollout[0] += 1
         done = [rollout for rollout in self.running if rollout[0] >= rollout[1]]
@@ -38,7 +38,7 @@ class StockEnvironment:
         return len(done)
 
     def obey(self, queue_size: int) -> None:
-        """Do what `env_manager` does with the status it was told."""
+        """React to a status like `env_manager`."""
         if queue_size * self.group_size >= self.rule.pause_above:
             self._cancel(len(self.running))
         elif len(self.running) < self.max_workers:
@@ -56,12 +56,12 @@ class StockEnvironment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a simulation came to."""
+    """The result of a simulation."""
 
     finished: int
     cancelled: int
     wasted_share: float
-    """Of all ticks that rollouts ran, those of cancelled ones."""
+    """Share of ticks that belonged to cancelled rollouts."""
     longest_queue: int
     trained: int
 
@@ -74,7 +74,7 @@ def simulate(
     ticks: int,
     is_paced: bool,
 ) -> Outcome:
-    """Run environments and a trainer against the bare threshold of 0.4.0, or paced."""
+    """Run environments and a trainer with the plain threshold of 0.4.0, or paced."""
     shares = [
         EnvironmentShare(
             env_id=environment.env_id,
@@ -137,7 +137,7 @@ def _outcome(environments: list[StockEnvironment], *, longest: int, trained: int
 def cast(
     count: int, rule: PauseRule, *, workers: int = 16, seed: int = 1
 ) -> list[StockEnvironment]:
-    """Return `count` alike environments, with rollouts of 2 to 20 seconds."""
+    """Return `count` equal environments, with rollouts of 2 to 20 seconds."""
     return [
         StockEnvironment(
             env_id=env_id,

@@ -1,4 +1,4 @@
-"""Forty bodies that an outside or a fleet run takes, in every shape that clients may send.
+"""Forty valid bodies for an outside and a fleet run, in every form that clients may send.
 
 Fuzzers start from these; a test pushes each one. Groups name environment 0 or none.
 """
@@ -28,7 +28,7 @@ class ValidBody(NamedTuple):
     content: bytes
 
 
-# What a group may hold beside the least.
+# Optional fields of a group.
 EXTRAS: dict[str, dict[str, Any]] = {
     "nothing more": {},
     "environment": {"env_id": 0},

@@ -1,4 +1,4 @@
-"""Starts the real web server, a process of its own, on the test's own database."""
+"""Start the real web server in a separate process, on the test's own database."""
 
 import os
 import re
@@ -21,13 +21,13 @@ EMBEDDED = ("config.web", "{fd}", "1")
 
 
 def database_url() -> str:
-    """Return the address of the database that the test writes to."""
+    """Return the URL of the test's database."""
     name = connection.settings_dict["NAME"]
     return re.sub(r"^(postgresql://[^/]*/)[^?]*", rf"\g<1>{name}", os.environ["DATABASE_URL"])
 
 
 class WebProcess:
-    """A running web server, where it listens, and what it has written."""
+    """A running web server with its address and its log."""
 
     def __init__(self, port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self.port = port
@@ -54,7 +54,7 @@ class WebProcess:
 def web_process(
     log: Path, *, module: Sequence[str] = EMBEDDED, **environment: str
 ) -> Iterator[WebProcess]:
-    """Start a web server with `environment` on top of the session's, and stop it in the end."""
+    """Start a web server with `environment` added to the session's, and stop it at the end."""
     with socket.create_server(("127.0.0.1", 0)) as listener, log.open("wb") as output:
         fd, port = listener.fileno(), listener.getsockname()[1]
         process = processes.start(

@@ -1,4 +1,4 @@
-"""A machine of somebody else's that hears webhooks."""
+"""HTTP server that receives webhooks like an external machine."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Receiver:
-    """A real HTTP server that answers what it is told, one answer after the other."""
+    """A real HTTP server that responds with the given statuses, one after the other."""
 
     def __init__(self, answers: list[int]) -> None:
         self.heard: list[tuple[dict[str, str], bytes]] = []
         waiting = list(answers)
         self.answer: Callable[[bytes], int] = lambda _: waiting.pop(0) if waiting else 200
-        """The status for a body."""
+        """Returns the status for a body."""
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(handler) -> None:  # noqa: N805 the library's name; self is taken
@@ -26,7 +26,7 @@ class Receiver:
                 handler.end_headers()
 
             def log_message(handler, *_: Any) -> None:  # noqa: N805
-                """Say nothing."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/a-secret-path"

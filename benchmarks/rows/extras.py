@@ -1,4 +1,4 @@
-"""Figures beside the table: what else must not suffer while the buffer is busy."""
+"""Extras: other costs that must stay low while the buffer is busy."""
 
 import contextlib
 import time
@@ -40,7 +40,7 @@ def percentiles(seconds: list[float]) -> Figures:
     return {name: round(value, 3) for name, value in found.items()} | {"samples": len(taken)}
 
 
-# --- A large batch is on its way: does anybody else wait? ---
+# --- Latency of other calls while a large batch is being sent ---
 
 
 def status_env_under_load(bench: Bench) -> Figures:
@@ -55,7 +55,7 @@ def status_env_under_load(bench: Bench) -> Figures:
 
 
 def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool) -> Figures:
-    """Poll every 5 ms while a batch of 256 × 8,192 is read, ours again and again for 5 s."""
+    """Poll every 5 ms while a batch of 256 × 8,192 is read; ours is read repeatedly for 5 s."""
     fill(server, load, sequences=LARGE_SEQUENCES, size=LARGE, batches=1)
     poll = request_bytes("GET", "/status-env", b'{"env_id":0}')
     alone = percentiles(latencies(server.url, poll, count=200))
@@ -70,7 +70,7 @@ def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool)
     return {"alone": alone, "while_serving": percentiles(taken), "batches_served": batches}
 
 
-# --- Five hundred trainers wait ---
+# --- 500 waiting trainers ---
 
 
 def waiters(bench: Bench) -> Figures:
@@ -83,7 +83,7 @@ def waiters(bench: Bench) -> Figures:
         time.sleep(8.0)
         during = _lives(deck)
         outcome = finished()
-    bench.say(f"  nobody waits: {before}\n  {WAITERS} wait: {during}\n  {outcome}")
+    bench.say(f"  none wait: {before}\n  {WAITERS} wait: {during}\n  {outcome}")
     return {"nobody_waits": before, "all_wait": during, **outcome}
 
 
@@ -100,7 +100,7 @@ def _lives(deck: Deck) -> Figures:
     }
 
 
-# --- Somebody left a transaction open ---
+# --- A long open transaction ---
 
 
 def old_snapshot(bench: Bench) -> Figures:
@@ -124,7 +124,7 @@ def old_snapshot(bench: Bench) -> Figures:
 
 @contextlib.contextmanager
 def _held_snapshot(deck: Deck) -> Iterator[None]:
-    """Keep a transaction idle that still sees, and so keeps, every row version from now on."""
+    """Hold an idle transaction whose snapshot keeps every row version from now on."""
     with deck.sql(autocommit=False) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SELECT count(*) FROM buffer_tally")
@@ -152,7 +152,7 @@ def _costs(deck: Deck, load: OtherProcess, env_id: int) -> Figures:
 SMALL = Size(sequences=8, tokens=64)
 
 
-# --- Metadata is read; is it dearer next to large payloads? ---
+# --- Scans of metadata next to large payloads ---
 
 
 def payload_size(bench: Bench) -> Figures:

@@ -1,7 +1,7 @@
 """Kill −9 of each part of a fleet: the seconds until environments are stepped again.
 
-A deck of its own with Ray on it, a trainer that takes every batch, and a fleet that the platform
-looks at once a second: a figure is the moment at which the fleet's own report shows it.
+It uses a separate server with Ray, a trainer that leases every batch, and a fleet that reports
+every second: a figure is the time until the fleet's own report shows the recovery.
 """
 
 import os
@@ -20,7 +20,7 @@ from benchmarks.fleet_on_deck import FleetOnDeck, Shape, fleet_on
 from benchmarks.rows.p7_fleet import WITH_RAY
 
 MOST_KILLS: Final = 3
-"""Of one part; with more, the breaker of env processes would open."""
+"""Kills of one part; more would open the circuit breaker of env processes."""
 GIVE_UP_SECONDS: Final = 180.0
 LOOK_SECONDS: Final = 0.1
 SHAPE: Final = Shape(workers=2, envs=8, envs_in_worker=False)
@@ -31,17 +31,17 @@ Workers = list[Worker]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a fleet."""
+    """A part of a fleet that is killed."""
 
     name: str
     victim: Callable[[Deck, Workers], int]
-    """Returns the id of its process."""
+    """Returns the id of the process to kill."""
     steps_again: Callable[[Workers, Workers], bool]
-    """Judges by the workers before the kill and as they are now."""
+    """Compares the workers before the kill with the present ones."""
 
 
 def _env_process_steps(before: Workers, now: Workers) -> bool:
-    """Whether a new process has ended an episode in the slot whose process was killed."""
+    """Return whether a new process has ended an episode in the killed process's slot."""
     old, new = before[0]["slots"][0], now[0]["slots"][0]
     return bool(new["pid"]) and new["pid"] != old["pid"] and new["episodes"] > old["episodes"]
 
@@ -83,13 +83,13 @@ PARTS: Final = (
         victim=_process_called("ray::ManagerActor"),
         steps_again=_fleet_steps,
     ),
-    # The only node of the deck: its cluster begins anew, and the fleet is launched on it.
+    # The only node of the cluster: the cluster restarts, and the fleet is launched on it.
     Part(name="raylet", victim=_process_called("raylet/raylet "), steps_again=_fleet_steps),
 )
 
 
 def take(bench: Bench) -> Figures:
-    """Kill each part a few times, one after the other."""
+    """Kill each part a few times in turn."""
     kills = 1 if bench.tiny else min(bench.pairs, MOST_KILLS)
     figures: Figures = {"kills": kills}
     medians: Figures = {}
@@ -103,7 +103,7 @@ def take(bench: Bench) -> Figures:
 
 
 def _killed(deck: Deck, fleet: FleetOnDeck, part: Part) -> float:
-    """Kill a part of a fleet that steps; return the seconds until it steps again."""
+    """Kill a part of a working fleet; return the seconds until it steps again."""
     before = _await(fleet, lambda workers: all(map(_steps, workers)))
     os.kill(part.victim(deck, before), signal.SIGKILL)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""P10: live pages while groups come in: how late a change shows, and what the pages cost."""
+"""P10: live pages during pushes: delay of changes, and the cost of the pages."""
 
 import itertools
 import tempfile
@@ -15,7 +15,7 @@ from benchmarks.watching import LAST, Seen, Watch, watch
 
 SOCKETS = 200
 GROUPS = 600
-# Room for all groups below the threshold at which producers are told to wait.
+# Larger than all groups, so that producers are never paused.
 BATCH_SIZE = 1024
 CHANGE_SECONDS = 0.25
 READY_SECONDS = 60.0
@@ -50,7 +50,7 @@ def _rate(deck: Deck, pushing: OtherProcess, env_id: int, groups: int) -> float:
 
 
 def _rate_unwatched(deck: Deck, pushing: OtherProcess, groups: int) -> float:
-    """Return groups per second with the same changes, which nobody sees."""
+    """Return groups per second with the same changes but without pages."""
     env_id = _begin(deck)
     with _Changes(deck):
         return _rate(deck, pushing, env_id, groups)
@@ -64,7 +64,7 @@ def _rate_while_watched(
     groups: int,
     late: list[float],
 ) -> float:
-    """Return groups per second; add to `late` the milliseconds until each page had each change."""
+    """Return groups per second; append each page's delay of each change to `late`, in ms."""
     env_id = _begin(deck)
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder, "ready")
@@ -86,9 +86,9 @@ def _wait_for(path: Path, watching: Underway[Seen]) -> None:
 
 
 class _Changes:
-    """Change the run four times a second: an environment joins, which is an event.
+    """Changes of the run four times a second: an environment registers, which is an event.
 
-    `sent` holds when each was asked for: earlier than its commit, so lateness is never flattered.
+    `sent` holds the time of each request, which precedes its commit, so delays are not understated.
     """
 
     def __init__(self, deck: Deck) -> None:

@@ -1,4 +1,4 @@
-"""P11: what a queued group costs in memory, and what passing through leaves behind."""
+"""P11: memory of a queued group, and memory growth after gigabytes have passed through."""
 
 from statistics import median
 
@@ -13,7 +13,7 @@ QUEUED_GROUPS = 1_000
 PUSHING = 4
 BATCH_GROUPS = 8
 ROUND_GROUPS = 64
-# Until every thread of the servers has served the largest that comes, its memory grows.
+# Memory grows until every thread of the servers has processed the largest body.
 FILLING_BYTES = 2_000_000_000
 PASSING_BYTES = 2_000_000_000
 FULL_PASSING_BYTES = 20_000_000_000
@@ -23,7 +23,7 @@ MEGABYTE = 1e6
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
         queued = 64 if bench.tiny else QUEUED_GROUPS
-        # What passes first also fills caches and pools, so that the queue is all that is new.
+        # Data that passes first fills caches and pools, so that only the queue adds memory.
         passing = passed_through(bench, deck, load)
         ours = megabytes_of_a_group(deck, load, queued)
         bench.say(f"  {queued} queued: ours {ours:.4f} MB a group")
@@ -32,13 +32,13 @@ def take(bench: Bench) -> Figures:
         else:
             theirs = megabytes_of_a_group(peer, load, queued)
             bench.say(f"  {queued} queued: peer {theirs:.4f} MB a group")
-            # What does not grow at all still needs a number to be compared with.
+            # A ratio needs a value above zero.
             figures = Paired(ours=[max(ours, 1e-4)], peer=[theirs], better="less").as_json()
     return figures | passing | {"queued_groups": queued}
 
 
 def memory_bytes(server: AtroposApi) -> int:
-    """Return what a server holds: web processes' resident memory, PostgreSQL's private memory."""
+    """Return a server's memory: web processes' resident and PostgreSQL's private memory."""
     return sum(server.memory_bytes().values())
 
 
@@ -48,7 +48,7 @@ def _push(server: AtroposApi, load: OtherProcess, env_id: int, groups: int) -> N
 
 
 def megabytes_of_a_group(server: AtroposApi, load: OtherProcess, groups: int) -> float:
-    """Return by how much a server grows for each group that is queued, after some to warm up."""
+    """Return a server's growth per queued group, after some groups to warm up."""
     env_id = server.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
     _push(server, load, env_id, WARM_GROUPS)
     before = memory_bytes(server)
@@ -62,9 +62,9 @@ def _pass_once(deck: Deck, load: OtherProcess, env_id: int) -> None:
 
 
 def passed_through(bench: Bench, deck: Deck, load: OtherProcess) -> Figures:
-    """Return our memory while gigabytes are pushed and served, a tenth of them at a time.
+    """Return our memory while gigabytes are pushed and served, sampled ten times.
 
-    What passes before that fills caches and pools, and is not counted.
+    Earlier data fills caches and pools, and is not counted.
     """
     env_id = deck.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
     total = FULL_PASSING_BYTES if bench.full else PASSING_BYTES

@@ -1,8 +1,8 @@
-"""P12: tokens a second for groups of answers, beside Hugging Face's `generate`.
+"""P12: tokens per second for groups of answers, compared with Hugging Face's `generate`.
 
-The work is a step of GRPO: several prompts, several answers to each, that end when the policy
-says so. Both sides have the same weights, prompts, limits and one thread. Tokens are divided by
-processor time, as others use the machine too.
+The work is a step of GRPO: several prompts with several answers each, which end at a stop token.
+Both sides have the same weights, prompts, limits and one thread. Tokens are divided by processor
+time, because the machine may be shared.
 """
 
 import json
@@ -21,7 +21,7 @@ from benchmarks.generating import Work
 from benchmarks.peers import HUGGING_FACE, PeerMissing
 
 SCRIPT: Final = str(Path(__file__).parents[1] / "generating.py")
-# Of a vocabulary of 259, drawn almost evenly: answers end after 65 tokens in the mean.
+# From a vocabulary of 259, sampled almost uniformly: answers end after 65 tokens on average.
 STOPS: Final = [1, 2, 3, 4]
 SHAPES: Final = {
     "vocab_size": 259,
@@ -66,7 +66,7 @@ def take(bench: Bench) -> Figures:
 
 
 class Generator:
-    """A process that generates when it is told to."""
+    """A process that generates on request."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -74,7 +74,7 @@ class Generator:
         self._line()
 
     def rate(self, work: Work) -> float:
-        """Return tokens for each second of processor time."""
+        """Return tokens per second of processor time."""
         assert self._process.stdin is not None  # noqa: S101 it was asked for
         self._process.stdin.write(json.dumps(work) + "\n")
         self._process.stdin.flush()
@@ -91,7 +91,7 @@ class Generator:
 
 @contextmanager
 def generator(python: str, kind: str, folder: Path) -> Iterator[Generator]:
-    """Start one side; it ends with the block."""
+    """Start one side; it is killed at the end of the block."""
     hidden = {} if kind == "ours" else {"PYTHONPATH": ""}
     process = subprocess.Popen(
         [python, SCRIPT, kind, str(folder)],

@@ -1,4 +1,4 @@
-"""P1: groups taken in as JSON and acknowledged durably."""
+"""P1: groups pushed as JSON and acknowledged durably."""
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
@@ -46,7 +46,7 @@ def take(bench: Bench) -> Figures:
 def rate(
     bench: Bench, server: AtroposApi, load: OtherProcess, clients: int, size: Size, groups: int
 ) -> float:
-    """Return groups per second, pushed into a run that was empty."""
+    """Return groups per second, pushed into an empty run."""
     env_id = server.begin(batch_size=BATCH_SIZE, group_size=size.sequences)
     push = Push(url=server.url, size=size, groups=groups, clients=clients, env_id=env_id)
     with bench.metered(server, per=groups):

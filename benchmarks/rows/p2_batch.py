@@ -1,4 +1,4 @@
-"""P2: batches handed out as JSON."""
+"""P2: batches served as JSON."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def take(bench: Bench) -> Figures:
 def rate(
     bench: Bench, server: AtroposApi, load: OtherProcess, sequences: int, size: Size, batches: int
 ) -> float:
-    """Return batches per second, read to their last byte, from a queue that holds just these."""
+    """Return batches per second, read completely, from a queue that holds exactly these."""
     fill(server, load, sequences=sequences, size=size, batches=batches)
     with bench.metered(server, per=batches):
         seconds = load.run(get_batches, server.url, batches)
@@ -58,7 +58,7 @@ def fill(
     batches: int,
     push: Callable[[Push], float] = push_json,
 ) -> None:
-    """Queue what `batches` batches of `sequences` sequences need, in a fresh run."""
+    """Queue the groups for `batches` batches of `sequences` sequences, in a new run."""
     env_id = server.begin(batch_size=sequences, group_size=size.sequences)
     groups = batches * sequences // size.sequences
     wanted = Push(url=server.url, size=size, groups=groups, clients=PUSHING, env_id=env_id)

@@ -1,4 +1,4 @@
-"""P3: the trainer's whole wait, from asking for a batch to padded arrays."""
+"""P3: the trainer's whole wait, from its request for a batch to padded arrays."""
 
 from collections.abc import Callable
 from statistics import median
@@ -52,7 +52,7 @@ def take(bench: Bench) -> Figures:
 def our_milliseconds(
     bench: Bench, deck: Deck, load: OtherProcess, *, batches: int, **filled: Any
 ) -> float:
-    """Return the median wait of our client; the first batch fills pools and does not count."""
+    """Return the median wait of our client; the first batch is a warm-up."""
     fill(deck, load, batches=batches + 1, **filled)
     load.run(our_trainer, deck.url)
     load.run(our_wait)

@@ -1,4 +1,4 @@
-"""P4: groups taken in from our client in binary, and acknowledged durably."""
+"""P4: groups pushed by our client in binary form and acknowledged durably."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ def rate(
     size: Size,
     groups: int,
 ) -> float:
-    """Return groups per second, pushed into a run that was empty."""
+    """Return groups per second, pushed into an empty run."""
     env_id = server.begin(batch_size=BATCH_SIZE, group_size=size.sequences)
     push = Push(url=server.url, size=size, groups=groups, clients=clients, env_id=env_id)
     with bench.metered(server, per=groups):

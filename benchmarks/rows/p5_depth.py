@@ -1,4 +1,4 @@
-"""P5: what a batch and a poll cost, however long the queue is."""
+"""P5: cost of a batch and of a poll, by the length of the queue."""
 
 import contextlib
 import time
@@ -52,7 +52,7 @@ def _begin(deck: Deck) -> int:
 
 
 def _beside(bench: Bench, short: Deck, long: Deck, depth: int, env_ids: tuple[int, int]) -> Figures:
-    """Return both costs at `depth` beside those of the short queue, in turn."""
+    """Return both costs at `depth` and those of the short queue, measured in turn."""
     forming = in_turn(
         bench.pairs,
         ours=lambda: forming_milliseconds(long),
@@ -78,7 +78,7 @@ def _beside(bench: Bench, short: Deck, long: Deck, depth: int, env_ids: tuple[in
 
 
 def _grown(taken: Paired) -> Figures:
-    """Return the cost at depth, that of the short queue, and the median of how they compare."""
+    """Return the cost at depth, that of the short queue, and the median of their ratios."""
     figures = taken.as_json()
     return {
         "at_depth": figures["ours"],
@@ -88,7 +88,7 @@ def _grown(taken: Paired) -> Figures:
 
 
 def forming_milliseconds(deck: Deck) -> float:
-    """Return the median time in which a batch is formed, leased and answered."""
+    """Return the median time to form, lease and send a batch."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": BATCH_TYPE}
     ask = request_bytes(
         "POST", "/api/runs/default/batches/next", b'{"wait_seconds":0}', headers=headers
@@ -105,7 +105,7 @@ def forming_milliseconds(deck: Deck) -> float:
 
 
 def _forming_short(deck: Deck) -> float:
-    """Return the time of forming from the short queue, and make it as long as it was."""
+    """Return the time to form batches from the short queue, and refill the queue."""
     taken = forming_milliseconds(deck)
     fill_by_copying(deck, groups=SHORT)
     return taken
@@ -116,7 +116,7 @@ def _poll(env_id: int) -> bytes:
 
 
 def _of_peer(bench: Bench, ours: float) -> Figures:
-    """Return the peer's poll at its own depths, and ours at a million beside its deepest."""
+    """Return the peer's poll at its own depths, and ours at a million next to its deepest."""
     with bench.atropos() as peer:
         env_id = peer.begin(batch_size=BATCH_SEQUENCES, group_size=SMALL.sequences)
         growth = []

@@ -1,4 +1,4 @@
-"""P6: from the ack of the last group to the batch in the trainer's hands."""
+"""P6: delay from the ack of the last group to the batch's arrival at the trainer."""
 
 from statistics import fmean, median
 

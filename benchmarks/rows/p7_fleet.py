@@ -1,11 +1,10 @@
-"""P7: env steps a second of a whole fleet, durable on the platform, beside loops that keep nothing.
+"""P7: durable env steps per second of a whole fleet, compared with loops that keep nothing.
 
-Both sides get the same environments, as many of them, the same network and the two cores, and lay
-them out as suits them best. Ours is everything there is: a Ray actor with the policy and all the
-environments, which leaves room on the second core for fragments sent over HTTP and acknowledged
-durably, PostgreSQL, and a trainer that takes and confirms every batch. The bare loops step and
-forget, one process with its share of the environments on each core; while they run, the fleet is
-paused.
+Both sides have the same number and kind of environments, the same network and two cores, in their
+best layout. Ours is complete: one Ray actor with the policy and all environments, which leaves the
+second core for fragments sent over HTTP and acknowledged durably, PostgreSQL, and a trainer that
+acknowledges every batch. The bare loops discard their data, with one process and half of the
+environments on each core; the fleet is paused while they run.
 """
 
 import os
@@ -25,15 +24,15 @@ CORES: Final = 2
 USUAL_ENVS: Final = 64
 SECONDS: Final = 6.0
 NATIVE_PAIRS: Final = 3
-"""Beside CartPole's own vectors, which no mark is about."""
+"""Pairs with CartPole's own vectors, which have no mark."""
 TINY_SECONDS: Final = 2.0
 RUNNER: Final = str(Path(__file__).parents[1] / "rllib_runner.py")
 WITH_RAY: Final = {"RAY_ADDRESS": ""}
-"""An empty address: the deck starts a cluster of its own."""
+"""With an empty address the server starts its own cluster."""
 
 
 def take(bench: Bench) -> Figures:
-    """Measure the usual number of environments; in full, others too, and a worker for each core."""
+    """Measure the usual number of environments; in full, others and one worker per core too."""
     usual = at(bench, Shape(workers=1, envs=USUAL_ENVS))
     if not bench.full or bench.is_alone:
         return usual
@@ -44,7 +43,7 @@ def take(bench: Bench) -> Figures:
 
 
 def at(bench: Bench, shape: Shape, *, is_whole: bool = True) -> Figures:
-    """Return the figures of a fleet laid out like this; whole: beside every loop."""
+    """Return the figures of a fleet with this layout; whole: compared with every loop."""
     envs_a_core = shape.workers * shape.envs // CORES
     with ExitStack() as parts:
         deck = parts.enter_context(bench.deck(settings=WITH_RAY))
@@ -79,7 +78,7 @@ def _compared(
     seconds = TINY_SECONDS if bench.tiny else SECONDS
 
     def theirs() -> float:
-        assert peer is not None  # noqa: S101 it is asked for only beside one
+        assert peer is not None  # noqa: S101 called only with a peer
         fleet.pause()
         try:
             return peer.rate(seconds)
@@ -117,7 +116,7 @@ def _rllib(envs: int) -> Iterator[Paced]:
 
 
 def _rounded(parts: dict[str, float]) -> dict[str, float]:
-    """Return the parts that cost something."""
+    """Return the parts with a measurable cost."""
     return {part: value for part, value in parts.items() if value >= 0.01}
 
 

@@ -1,4 +1,4 @@
-"""P8: a version of the weights to four workers that sample, beside a bare put and four gets."""
+"""P8: a version of the weights to four sampling workers, compared with one put and four gets."""
 
 import contextlib
 import time
@@ -16,11 +16,11 @@ WORKERS: Final = 4
 USUAL_BYTES: Final = 100_000_000
 TINY_BYTES: Final = 4_000_000
 REST_SECONDS: Final = 0.5
-"""Between two versions: sampling finds its pace again, and the object store lets go."""
+"""Pause between versions, for sampling to recover and the object store to free memory."""
 
 
 def take(bench: Bench) -> Figures:
-    """Measure the usual size, then four times that; the peer gets beside the same sampling."""
+    """Measure the usual size, then four times that; the peer runs during the same sampling."""
     usual = TINY_BYTES if bench.tiny else USUAL_BYTES
     taken = _at(bench, usual)
     if bench.is_short:
@@ -58,7 +58,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def sampling(self) -> Iterator["Fleet"]:
-        """Give the fleet, with its first weights, at work."""
+        """Start the fleet with its first weights."""
         import ray
 
         from benchmarks.sampling import BareGetter, SamplingWorker
@@ -80,12 +80,12 @@ class Fleet:
             ray.get([worker.stop.remote() for worker in self._workers])
 
     def pause(self) -> None:
-        """Let no worker sample any more."""
+        """Pause sampling on all workers."""
         self._order("paused")
         time.sleep(REST_SECONDS)
 
     def fan_out(self) -> float:
-        """Pass a version on as a manager does; return MB/s until the last worker adopted it."""
+        """Send a version like a manager; return MB/s until the last worker has adopted it."""
         import ray
 
         from benchmarks import sampling
@@ -105,7 +105,7 @@ class Fleet:
         return float(self._size_bytes / 1e6 / seconds)
 
     def bare(self) -> float:
-        """Put the same bytes and get them four times; return MB/s until the last has them."""
+        """Put the same bytes and get them four times; return MB/s until the last get."""
         import ray
 
         from benchmarks import sampling
@@ -118,7 +118,7 @@ class Fleet:
         return float(self._size_bytes / 1e6 / seconds)
 
     def figures(self) -> Figures:
-        """Return how sampling went while versions came, against the moments before."""
+        """Return figures of sampling during the transfers, compared with the time before."""
         return {
             "longest_gap_ms": round(1000 * max(during for _, during in self._gaps), 1),
             "longest_gap_before_ms": round(1000 * max(before for before, _ in self._gaps), 1),
@@ -126,7 +126,7 @@ class Fleet:
         }
 
     def _look_at_sampling(self, began: float, seconds: float) -> None:
-        """Compare the time from the put to the adoption with as long a time just before."""
+        """Compare the time from the put to the adoption with an equal time before."""
         import ray
 
         time.sleep(REST_SECONDS)
@@ -161,7 +161,7 @@ def _settings(index: int) -> Any:
     }
     fleet = FleetSettings(
         platform_url="http://127.0.0.1:9",
-        token="none",  # noqa: S106 nobody is asked
+        token="none",  # noqa: S106 never used
         run="p8",
         run_config=run_config.to_builtins(run_config.parse(config)),
         incarnation="1-bench",

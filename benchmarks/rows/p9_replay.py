@@ -38,9 +38,9 @@ def take(bench: Bench) -> Figures:
 
 
 def _begin(deck: Deck, load: OtherProcess) -> list[str]:
-    """Start a run whose fleet is us: the platform has no Ray to launch one on.
+    """Start a run whose fleet is this benchmark: the platform has no Ray to launch one.
 
-    Returns a token for each trainer: it is by them that trainers are told apart.
+    Returns a token for each trainer, because trainers are identified by their tokens.
     """
     wanted = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
     deck.call("POST", "/api/runs", wanted, is_admin=True)

@@ -1,8 +1,8 @@
-"""Say how much better than its group each sequence scored, and how much its tokens count.
+"""Advantages and token weights of trajectory groups.
 
 All rules compare a sequence with the others that answered the same prompt, so no value network
-is needed. A group whose scores are all alike teaches nothing under any of them. A step on a batch
-as :meth:`rolldeck.batches.Batch.padded` gives it::
+is needed. A group with equal scores has zero advantages under every rule. A step on a batch from
+:meth:`rolldeck.batches.Batch.padded`::
 
     advantage = of_batch(arrays["scores"], arrays["group_index"], rule="grpo")  # [B]
     weight = token_weights(trained, rule="grpo")  # [B, T], trained where labels are ≥ 0
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 EPSILON: Final = 1e-6
-"""Added to the deviation by which GRPO divides, so that equal scores divide by something."""
+"""Added to the standard deviation in GRPO's division, to avoid a division by zero."""
 
 Rule = Literal["grpo", "rloo", "dr_grpo"]
 Scores = NDArray[np.floating[Any]]
@@ -25,7 +25,7 @@ Advantages = NDArray[np.float64]
 
 
 def rloo(scores: Scores) -> Advantages:
-    """Return each score less the mean of the others: REINFORCE, leave one out.
+    """Return each score less the mean of the others (REINFORCE leave-one-out).
 
     Kool, van Hoof & Welling 2019 ("Buy 4 REINFORCE samples, get a baseline for free!"); Ahmadian
     et al. 2024 ("Back to basics") for language models:
@@ -36,7 +36,7 @@ def rloo(scores: Scores) -> Advantages:
         scores: ``[S]`` r, finite.
 
     Returns:
-        ``[S]``; they sum to zero. Zeros when S < 2 or all scores are equal; not finite where the
+        ``[S]``; they sum to zero. Zeros if S < 2 or all scores are equal; not finite if the
         scores are too far apart for a float64.
     """
     if len(scores) < 2 or _alike(scores):
@@ -46,9 +46,9 @@ def rloo(scores: Scores) -> Advantages:
 
 
 def grpo(scores: Scores) -> Advantages:
-    """Return each score less the group's mean, in units of the group's deviation.
+    """Return each score less the group's mean, divided by the group's standard deviation.
 
-    Shao et al. 2024 ("DeepSeekMath", section 4.1.2), with the population's deviation:
+    Shao et al. 2024 ("DeepSeekMath", section 4.1.2), with the population's standard deviation:
 
         A_i = (r_i − mean(r)) / (std(r) + 10⁻⁶)
 
@@ -56,13 +56,13 @@ def grpo(scores: Scores) -> Advantages:
         scores: ``[S]`` r, finite.
 
     Returns:
-        ``[S]`` of mean 0 and, where std(r) ≫ 10⁻⁶, of deviation 1. Zeros when S < 2 or all scores
-        are equal; not finite where the scores are too far apart for a float64.
+        ``[S]`` of mean 0 and, where std(r) ≫ 10⁻⁶, of deviation 1. Zeros if S < 2 or all scores
+        are equal; not finite if the scores are too far apart for a float64.
     """
     if len(scores) < 2 or _alike(scores):
         return np.zeros(len(scores))
     centred = _centred(scores)
-    # Squared in units of the largest, so that no square is too large.
+    # Squared in units of the largest, which avoids an overflow.
     largest = float(np.abs(centred).max())
     with np.errstate(all="ignore"):
         deviation = largest * float(np.sqrt(np.mean((centred / largest) ** 2)))
@@ -74,8 +74,8 @@ def dr_grpo(scores: Scores) -> Advantages:
     """Return each score less the group's mean.
 
     Liu et al. 2025 ("Understanding R1-Zero-like training", arXiv:2503.20783, section 3.2): without
-    the division by the deviation, which makes groups that are almost all right or almost all
-    wrong count most:
+    the division by the deviation, which gives the largest weight to groups that are almost all
+    right or almost all wrong:
 
         A_i = r_i − mean(r)
 
@@ -83,7 +83,7 @@ def dr_grpo(scores: Scores) -> Advantages:
         scores: ``[S]`` r, finite.
 
     Returns:
-        ``[S]``; they sum to zero. Zeros when S < 2 or all scores are equal.
+        ``[S]``; they sum to zero. Zeros if S < 2 or all scores are equal.
     """
     if len(scores) < 2 or _alike(scores):
         return np.zeros(len(scores))
@@ -100,8 +100,8 @@ def of_batch(scores: Scores, group_index: NDArray[np.integer[Any]], *, rule: Rul
 
     Args:
         scores: ``[B]``, finite.
-        group_index: ``[B]``, equal where sequences answer the same prompt; in any order.
-        rule: Each group is judged by.
+        group_index: ``[B]``, equal for sequences of the same prompt; in any order.
+        rule: Name of the rule.
     """
     found = np.zeros(len(scores))
     for group in np.unique(group_index):
@@ -111,7 +111,7 @@ def of_batch(scores: Scores, group_index: NDArray[np.integer[Any]], *, rule: Rul
 
 
 def with_variance(scores: Scores, group_index: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Return which sequences belong to a group whose scores differ, ``[B]``; see `of_batch`."""
+    """Return the sequences whose group has different scores, ``[B]``; see `of_batch`."""
     found = np.zeros(len(scores), dtype=np.bool_)
     for group in np.unique(group_index):
         members = group_index == group
@@ -122,17 +122,17 @@ def with_variance(scores: Scores, group_index: NDArray[np.integer[Any]]) -> NDAr
 def token_weights(
     trained: NDArray[np.bool_], *, rule: Rule, longest_tokens: int = 0
 ) -> NDArray[np.float64]:
-    """Return how much each token counts in the loss, ``[B, T]``; 0 where nothing is trained.
+    """Return the weight of each token in the loss, ``[B, T]``; 0 for untrained tokens.
 
     GRPO takes the mean over a sequence's tokens, then over sequences (Shao et al. 2024, equation
-    3), so a token of a long sequence counts less: being wrong at length costs little. Dr. GRPO
+    3), so a token of a long sequence counts less, and long wrong answers cost little. Dr. GRPO
     (Liu et al. 2025, section 3.2) and RLOO (Ahmadian et al. 2024, whose action is the whole
     sequence) sum over tokens; the sum is divided by a constant, which only scales it.
 
     Args:
-        trained: ``[B, T]``, which tokens the policy wrote.
-        rule: As for the advantages.
-        longest_tokens: The constant: the longest that an answer may be. By default T.
+        trained: ``[B, T]``, true for tokens written by the policy.
+        rule: Rule of the advantages.
+        longest_tokens: The constant: maximum length of an answer. By default T.
     """
     sequences, width = trained.shape
     if rule == "grpo":
@@ -144,12 +144,12 @@ def token_weights(
 
 
 def has_zero_variance(scores: Scores) -> bool:
-    """Return whether there are two scores or more (``[S]``), and all are equal."""
+    """Return whether at least two scores exist (``[S]``) and all are equal."""
     return len(scores) >= 2 and _alike(scores)
 
 
 def _alike(scores: Scores) -> bool:
-    # Not by the deviation: the mean of equal numbers may differ from them by a rounding.
+    # Not by the deviation: the mean of equal numbers may differ from them by a rounding error.
     return bool(scores.min() == scores.max())
 
 

@@ -1,4 +1,4 @@
-"""Send any request to the platform's API: the command line does whatever the dashboard does."""
+"""Command `rolldeck api`: send any request to the platform's API."""
 
 import argparse
 import json
@@ -12,11 +12,11 @@ from rolldeck.http import Call, Connection
 
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ASKING: Final = frozenset({"GET", "DELETE"})
-"""Methods whose fields travel in the address; those of others are a JSON object."""
+"""Methods whose fields are sent in the query; other methods send a JSON object."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what describes a request."""
+    """Add the arguments of a request."""
     parser.add_argument("method", choices=METHODS, type=str.upper, metavar="METHOD")
     parser.add_argument("path", metavar="PATH", help="such as runs/demo/pause")
     parser.add_argument(
@@ -24,20 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=_field,
         metavar="FIELD=VALUE",
-        help="of the body, or of the query of a GET or DELETE; a VALUE that is JSON is taken as it",
+        help="body field, or query parameter of GET and DELETE; VALUE is JSON if valid",
     )
     parser.add_argument(
-        "--body", type=_body, metavar="JSON", help="the whole body; @FILE reads it, - from stdin"
+        "--body", type=_body, metavar="JSON", help="whole body; @FILE reads a file, - reads stdin"
     )
 
 
 def call(connection: Connection, args: argparse.Namespace) -> object:
-    """Send the request and return the decoded answer; None for an empty one."""
+    """Send the request and return the decoded response; None for an empty one."""
     return connection.json(_call_of(args.method, args.path, args.fields, args.body))
 
 
 def shown(answer: object) -> str:
-    """Return an answer as JSON, whether or not --json asked for it."""
+    """Format a response as JSON, with or without --json."""
     return json.dumps(answer, indent=2)
 
 
@@ -49,7 +49,7 @@ def _call_of(method: str, path: str, fields: Sequence[tuple[str, Any]], body: ob
     if body is None or isinstance(body, dict):
         return Call(method=method, path=place, json=(body or {}) | dict(fields))
     if fields:
-        detail = "fields go into a body that is an object, and this one is none"
+        detail = "fields need a JSON object as body"
         raise RolldeckError(status=0, code="misused", detail=detail)
     return Call(method=method, path=place, json=body)
 

@@ -1,4 +1,4 @@
-"""Read the batches that the platform hands to a trainer."""
+"""Batches that a trainer has leased."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,12 +14,12 @@ from rolldeck.json_groups import Bytes
 from rolldeck.padding import PAD_LOGPROB, padded
 from rolldeck.wire import BatchHead, Fragment, InvalidMessage, unpack_array
 
-# An episode may end in a fragment or not, so these differ in length from fragment to fragment.
+# The number of ended episodes varies, so these arrays differ in length between fragments.
 FINAL_OBS = "final_obs"
 
 
 class FragmentView:
-    """One fragment of a batch, its arrays as read-only numpy views of the received bytes."""
+    """One fragment of a batch, with arrays as read-only numpy views of the received bytes."""
 
     def __init__(self, fragment: Fragment) -> None:
         self.fragment = fragment
@@ -40,7 +40,7 @@ class FragmentView:
 
 
 class _Received(msgspec.Struct, frozen=True, kw_only=True):
-    """A :class:`rolldeck.wire.BatchAnswer` whose items stay where they arrived."""
+    """A :class:`rolldeck.wire.BatchAnswer` whose items are views of the received bytes."""
 
     batch: BatchHead
     codecs: list[Literal["json", "msgpack"]] = []
@@ -48,13 +48,13 @@ class _Received(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batch:
-    """A leased batch: its head, and items that are decoded when first looked at."""
+    """A leased batch: its head, and items that are decoded on first access."""
 
     def __init__(self, head: BatchHead, items: Sequence[Bytes], codecs: Sequence[str] = ()) -> None:
-        """Decode nothing yet.
+        """Store the items without decoding them.
 
         Args:
-            head: What the platform says of the batch.
+            head: The platform's description of the batch.
             items: The bytes of each item.
             codecs: ``json`` or ``msgpack`` for each item; by default groups are JSON.
         """
@@ -67,14 +67,15 @@ class Batch:
         """Return the batch in an encoded :class:`rolldeck.wire.BatchAnswer`.
 
         Raises:
-            InvalidMessage: If `body` is something else.
+            InvalidMessage: If `body` is not an encoded batch.
         """
         try:
             answer = msgspec.msgpack.decode(body, type=_Received)
         except msgspec.DecodeError as error:
             raise InvalidMessage(f"not a batch: {error}") from error
         if answer.codecs and len(answer.codecs) != len(answer.items):
-            raise InvalidMessage("not a batch: codecs are not one for each item")
+            counts = f"{len(answer.codecs)} codecs for {len(answer.items)} items"
+            raise InvalidMessage(f"not a batch: {counts}")
         return cls(answer.batch, answer.items, answer.codecs)
 
     def __len__(self) -> int:
@@ -82,7 +83,7 @@ class Batch:
 
     @property
     def importance_weights(self) -> NDArray[np.float32]:
-        """How much each item should count in the loss, ``[N]``, the largest 1.
+        """Weight of each item in the loss, ``[N]``, with a maximum of 1.
 
         All are 1 unless the run's sampler is ``prioritized``.
         """
@@ -97,7 +98,7 @@ class Batch:
         """The items of a fleet run's batch.
 
         Raises:
-            InvalidMessage: If the items are trajectory groups, or broken.
+            InvalidMessage: If the items are trajectory groups, or damaged.
         """
         if self.head.kind != "fragments":
             raise InvalidMessage("a batch of trajectory groups has no fragments; use groups")
@@ -109,7 +110,7 @@ class Batch:
 
     @cached_property
     def groups(self) -> tuple[dict[str, Any], ...]:
-        """The items of an outside run's batch, as Atropos' ``/batch`` answers them.
+        """The items of an outside run's batch, in the format of Atropos' ``/batch``.
 
         Raises:
             InvalidMessage: If the items are fragments.
@@ -123,10 +124,10 @@ class Batch:
 
     @cached_property
     def group_arrays(self) -> tuple[GroupArrays, ...]:
-        """The items of an outside run's batch as arrays, in whichever codec they came.
+        """The items of an outside run's batch as arrays, from either codec.
 
         Raises:
-            InvalidMessage: If the items are fragments, or broken.
+            InvalidMessage: If the items are fragments, or damaged.
         """
         self._check_groups()
         pairs = zip(self.items, self.codecs, strict=True)
@@ -147,25 +148,25 @@ class Batch:
         """Return a batch of groups as arrays of its B sequences, T tokens wide.
 
         Args:
-            pad_token_id: Token behind the end of a sequence.
+            pad_token_id: Padding token after the end of a sequence.
             length: T; by default the longest sequence's length.
             multiple_of: Without `length`, T is rounded up to a multiple of this.
-            pad_logprob: Log probability where there is no token; 1.0 as Atropos' own trainer
-                pads, a value that no token has.
+            pad_logprob: Log probability of padding; 1.0 as in Atropos' own trainer, a value that
+                no token has.
 
         Returns:
             ``tokens [B, T]`` int32; ``masks [B, T]`` int32, the labels: a token id, or -100 for
-            what is not trained on and behind the end; ``attention_mask [B, T]`` bool;
-            ``scores [B]`` float32; ``lengths [B]``, ``group_index [B]`` (position in the batch)
-            and ``env_ids [B]`` (-1 for none) int32. Where any group has them, ``ref_logprobs``
-            and ``inference_logprobs [B, T]`` and ``advantages`` (``[B]`` when every group has
-            one for each sequence, else ``[B, T]``, 0 behind the end) float32, each with a
+            untrained tokens and padding; ``attention_mask [B, T]`` bool; ``scores [B]`` float32;
+            ``lengths [B]``, ``group_index [B]`` (position in the batch) and ``env_ids [B]`` (-1
+            for none) int32. If any group has them, ``ref_logprobs`` and
+            ``inference_logprobs [B, T]`` and ``advantages`` (``[B]`` if every group has one for
+            each sequence, otherwise ``[B, T]``, 0 in the padding) float32, each with a
             ``has_… [B]`` bool: false for sequences whose group lacks it. Nothing is shifted:
-            column t of every array is token t. All are copies and may be written.
+            column t of every array is token t. All are writable copies.
 
         Raises:
             InvalidMessage: If the items are fragments, a sequence is longer than `length`, or
-                rows of one sequence differ in length, which only a lenient run lets through.
+                rows of one sequence differ in length, which only a lenient run accepts.
         """
         return padded(
             self.group_arrays,
@@ -186,9 +187,9 @@ class Batch:
             the last observation of the episode that ended in step ``final_step[k]`` of fragment
             ``final_fragment[k]``. Composed observations come as ``obs.<part>``,
             ``next_obs.<part>`` and ``final_obs.<part>``. ``mask [N, T]`` bool is true for real
-            steps; the rest is padding, on which nothing must be trained. The last real step of a
-            padded fragment ended its episode, so nothing follows it that an advantage could need.
-            Arrays that not every fragment has are left out. All are copies and may be written.
+            steps; the rest is padding and must not be trained on. The last real step of a padded
+            fragment ended its episode, so no advantage needs a later step. Arrays that some
+            fragments lack are left out. All are writable copies.
 
         Raises:
             InvalidMessage: If two fragments differ in length or in an array's shape.

@@ -1,4 +1,4 @@
-"""What a capturing proxy and the platform tell each other about the calls of a session."""
+"""Messages between a capturing proxy and the platform about the calls of a session."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -12,7 +12,7 @@ SessionName = Annotated[str, Meta(pattern=SESSION_PATTERN)]
 
 
 class Drawn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tokens in a row that one policy version drew."""
+    """Consecutive tokens sampled by one policy version."""
 
     epoch: Annotated[int, Meta(ge=0)]
     step: Annotated[int, Meta(ge=0)]
@@ -24,36 +24,36 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     tokens: list[Token]
     logprobs: list[Logprob]
-    """Of the tokens, ``[T]``."""
+    """Log probabilities of the tokens, ``[T]``."""
     versions: list[Drawn] = []
-    """In order; empty where the server does not say."""
+    """In order; empty if the server does not report versions."""
     finish: Annotated[str, Meta(max_length=40)] = ""
     message: dict[str, Any] | None = None
-    """What the agent read, for a chat."""
+    """The message returned to the agent, for a chat."""
     text: str = ""
-    """What the agent read, for a completion."""
+    """The text returned to the agent, for a completion."""
 
 
 class CallPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/runs/{run}/captures/{session}/calls``."""
 
     key: Annotated[str, Meta(min_length=1, max_length=64)]
-    """Of the call, unique in its session; a second time changes nothing."""
+    """Key of the call, unique in its session; a repeated key changes nothing."""
     kind: Literal["chat", "completion"]
     model: Annotated[str, Meta(max_length=200)] = ""
     messages: list[dict[str, Any]] = []
-    """Of a chat, as the agent sent them."""
+    """Messages of a chat, as sent by the agent."""
     prompt_tokens: list[Token] = []
     answers: Annotated[list[Answer], Meta(max_length=1024)] = []
     gap: Annotated[str, Meta(max_length=1000)] = ""
-    """What of the call could not be captured; empty if nothing is missing."""
+    """The part of the call that could not be captured; empty if complete."""
 
 
 class CallReceipt(Struct, frozen=True, kw_only=True):
-    """What became of a call."""
+    """Result of a pushed call."""
 
     number: int
-    """In its session, from 0."""
+    """Position in its session, from 0."""
     is_new: bool
 
 
@@ -61,19 +61,19 @@ class ScoreSessions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Body of ``POST /api/runs/{run}/capture-scores``: sessions that become one group."""
 
     scores: Annotated[dict[SessionName, Score], Meta(min_length=1, max_length=1024)]
-    """By session; each of its sequences gets the session's."""
+    """Scores by session; each sequence of a session gets its score."""
     env_id: Annotated[int, Meta(ge=0)] | None = None
-    """Registered environment that the group belongs to."""
+    """Registered environment of the group."""
 
 
 class ScoreReceipt(Struct, frozen=True, kw_only=True):
-    """What became of scored sessions."""
+    """Result of scored sessions."""
 
     sequences: int
-    """In the group."""
+    """Number of sequences in the group."""
     tokens: int
-    """That are trained on."""
+    """Number of trained tokens."""
     dropped: str = ""
-    """Why the group is not queued; empty if it is."""
+    """Reason why the group is not queued; empty if it is."""
     gaps: dict[str, list[str]] = {}
-    """By session, what could not be captured; sessions without gaps are not named."""
+    """Parts that could not be captured, by session; complete sessions are left out."""

@@ -1,4 +1,4 @@
-"""Run the `rolldeck` command: see, launch and steer runs from a terminal."""
+"""The `rolldeck` command: view, launch and control runs from a terminal."""
 
 import argparse
 import json
@@ -19,22 +19,22 @@ from rolldeck.http import Call, Connection
 NO_VERSION: Final = -2
 """`policy_step` of a run without a published version."""
 VERBS: Final = {
-    "start": "start it, or start it again after it was stopped or failed",
-    "pause": "stop rolling out; what is queued can still be trained on",
-    "resume": "go on rolling out",
-    "drain": "stop rolling out, serve what is queued, then complete",
+    "start": "start a run, or restart a stopped or failed one",
+    "pause": "pause rollouts; queued items can still be trained on",
+    "resume": "resume rollouts",
+    "drain": "stop rollouts, serve the queued items, then complete",
     "stop": "drain with a deadline, then stop",
-    "kill": "end the fleet at once",
+    "kill": "end the fleet immediately",
 }
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 FURTHER: Final = "rolldeck.commands"
-"""Entry points of commands that other packages bring: ``main(argv) -> exit code``."""
+"""Entry points of commands from other packages: ``main(argv) -> exit code``."""
 BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 Row = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 refused or unreachable, 2 misused."""
+    """Run one command; return 0 for success, 1 if refused or unreachable, 2 for misuse."""
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -64,16 +64,16 @@ def _run(words: list[str]) -> int:
 
 
 def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
-    """Return the parser of all commands but those that other packages bring."""
+    """Return the parser of all built-in commands."""
     names = ", ".join(sorted(one.name for one in further))
     parser = argparse.ArgumentParser(
         prog="rolldeck",
-        description="Steer a Rolldeck platform.",
-        epilog=f"Commands without a platform: {names}." if names else None,
+        description="Control a Rolldeck platform.",
+        epilog=f"Commands that need no platform: {names}." if names else None,
     )
     parser.add_argument("--version", action="version", version=f"rolldeck {version('rolldeck')}")
     _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
-    # Options may stand before or after the command; the latter must not reset the former.
+    # Options may precede or follow the command; the latter must not reset the former.
     late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_options(late)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -84,39 +84,39 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         return added
 
     runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
-    runs.add_argument("--status", help="only those in this status")
+    runs.add_argument("--status", help="only runs in this status")
     show = command("show", "show a run with its configuration", command=_show, shown=_run_line)
     show.add_argument("run", metavar="RUN")
-    why = command("why", "say what holds a run up, and what to do", command=_why, shown=_verdict)
+    why = command("why", "show what limits a run, and what to do", command=_why, shown=_verdict)
     why.add_argument("run", metavar="RUN")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
     _add_run(launch)
-    launch.add_argument("--no-start", action="store_true", help="only create it")
-    check = command("check", "say what launching it would meet", command=_check, shown=_findings)
+    launch.add_argument("--no-start", action="store_true", help="create the run, do not start it")
+    check = command("check", "report problems of a launch", command=_check, shown=_findings)
     _add_run(check)
     for verb, meaning in VERBS.items():
         steer = command(verb, meaning, command=_steer, shown=_run_line, verb=verb)
         steer.add_argument("run", metavar="RUN")
-        steer.add_argument("--reason", default="", help="kept with the run's events")
-    events = command("events", "show what happened", command=_list_events, shown=_events_table)
+        steer.add_argument("--reason", default="", help="stored with the run's events")
+    events = command("events", "show events of a run", command=_list_events, shown=_events_table)
     events.add_argument("run", metavar="RUN")
     events.add_argument("--limit", type=int, default=50)
     bundle = command(
         "bundle", "save a run as one page that opens offline", command=_bundle, shown=_saved_line
     )
     bundle.add_argument("run", metavar="RUN")
-    bundle.add_argument("--groups", type=int, default=20, help="newest groups to take along")
-    bundle.add_argument("--out", type=Path, metavar="FILE", help="where to (default RUN.html)")
+    bundle.add_argument("--groups", type=int, default=20, help="number of newest groups to include")
+    bundle.add_argument("--out", type=Path, metavar="FILE", help="output file (default RUN.html)")
     anything = command(
-        "api", "send any request of the API", command=api_command.call, shown=api_command.shown
+        "api", "send any request to the API", command=api_command.call, shown=api_command.shown
     )
     api_command.add_arguments(anything)
     return parser
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    """Add what describes a run that is not there yet."""
-    parser.add_argument("--preset", default="", help="to start from: cartpole, curriculum, …")
+    """Add the arguments that describe a new run."""
+    parser.add_argument("--preset", default="", help="preset of the run: cartpole, curriculum, …")
     parser.add_argument("--name", required=True, help="letters, digits, - and _")
     parser.add_argument(
         "--config", type=_json_object, metavar="JSON", help="object merged over the preset"
@@ -124,11 +124,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser, **defaults: object) -> None:
-    parser.add_argument("--url", help=f"the platform (ROLLDECK_URL; default {DEFAULT_URL})")
+    parser.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
     parser.add_argument("--token", help="an API token (ROLLDECK_TOKEN)")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.add_argument(
-        "--retry-for", type=float, metavar="SECONDS", help="keep trying (default 5)"
+        "--retry-for", type=float, metavar="SECONDS", help="time to retry (default 5)"
     )
     parser.set_defaults(**defaults)
 
@@ -157,7 +157,7 @@ def _launch(connection: Connection, args: argparse.Namespace) -> object:
 
 def _check(connection: Connection, args: argparse.Namespace) -> object:
     body: Row = {"name": args.name, "preset": args.preset, "config": args.config or {}}
-    # Environments are made for it, which may take a while; nothing is stored.
+    # The check creates environments, which may take a while; nothing is stored.
     return connection.json(Call(method="POST", path="/api/run-checks", json=body, wait_seconds=30))
 
 

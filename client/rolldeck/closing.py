@@ -1,4 +1,4 @@
-"""Close what a `with` block has opened."""
+"""Context managers that close on exit."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Something whose `with` block ends in :meth:`close`."""
+    """Base class whose `with` block ends with :meth:`close`."""
 
     def __enter__(self) -> Self:
         return self
@@ -21,4 +21,4 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held; nothing may be used afterwards."""
+        """Release all resources; the object must not be used afterwards."""

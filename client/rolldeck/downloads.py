@@ -1,4 +1,4 @@
-"""Download a large file piece by piece, going on where a broken connection stopped."""
+"""Download a large file in pieces, and resume after a broken connection."""
 
 import hashlib
 import logging
@@ -16,27 +16,27 @@ from rolldeck.wire import InvalidMessage
 logger = logging.getLogger("rolldeck")
 
 MIN_SILENT_ATTEMPTS: Final = 4
-"""Attempts in a row without a byte before a download is given up, whatever the time."""
+"""Minimum number of consecutive attempts without a byte before a download fails."""
 PAUSES: Final = Backoff(first_seconds=0.2, most_seconds=2.0)
 
 
 def download(connection: Connection, path: str, *, size_bytes: int, sha256: str) -> memoryview:
-    """Return the file at `path`, read-only and checked: exactly the one that `sha256` names.
+    """Return the content of `path`, read-only, after a check of its SHA-256.
 
-    A connection that breaks is opened again for the bytes that are missing (``Range``), on the
-    condition that the file is still the same (``If-Range``); a server with another file sends
-    that one whole, which the checksum then refuses. So the bytes of two files are never mixed.
-    A server that is unavailable is asked again for as long as the connection retries its calls.
+    After a broken connection the missing bytes are requested (``Range``), on the condition that
+    the file is unchanged (``If-Range``). A server with another file sends that file whole, and the
+    checksum rejects it, so bytes of two files are never mixed. An unavailable server is retried
+    for as long as the connection retries its calls.
 
     Args:
-        connection: To the server.
-        path: Of the file.
+        connection: Connection to the server.
+        path: Path of the file.
         size_bytes: Its length.
-        sha256: Its checksum in hex, which the server must use as entity tag to allow resuming.
+        sha256: Its checksum in hex; the server must use it as entity tag to permit resuming.
 
     Raises:
-        InvalidMessage: If the whole file came and is not the one that was asked for.
-        RolldeckError: A subclass for what the server refused, or when it stays silent.
+        InvalidMessage: If the received file does not match the checksum.
+        RolldeckError: A subclass for a refusal by the server, or if it stays unreachable.
     """
     kept = bytearray(size_bytes)
     have, silent, heard_at = 0, 0, time.monotonic()
@@ -55,18 +55,18 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
             logger.warning("%s broke off at %d of %d bytes", path, have, size_bytes)
             time.sleep(PAUSES.wait_seconds(silent, random.random()))  # noqa: S311
     if hashlib.sha256(kept).hexdigest() != sha256:
-        raise InvalidMessage(f"{path} is not what its manifest says: another checksum")
+        raise InvalidMessage(f"{path} does not match its manifest: the checksum differs")
     return memoryview(kept).toreadonly()
 
 
 def save(connection: Connection, path: str, target: Path) -> int:
-    """Write what is at `path` into a file, however large it is; return its length in bytes.
+    """Write the content of `path` to a file in constant memory; return its length in bytes.
 
-    The file appears under its name when all of it is there.
+    The file appears under its name once it is complete.
 
     Raises:
-        OSError: If it cannot be written.
-        RolldeckError: A subclass for what the server refused, or when the connection breaks.
+        OSError: If the file cannot be written.
+        RolldeckError: A subclass for a refusal by the server, or a broken connection.
     """
     begun = target.with_name(f"{target.name}.part")
     try:
@@ -79,7 +79,7 @@ def save(connection: Connection, path: str, target: Path) -> int:
 
 
 class _BrokenOff(Exception):
-    """The connection ended early; `have` bytes of the file are there."""
+    """The connection ended early; `have` bytes of the file have arrived."""
 
     def __init__(self, have: int, cause: RolldeckError) -> None:
         super().__init__(str(cause))
@@ -88,7 +88,7 @@ class _BrokenOff(Exception):
 
 
 def _further(connection: Connection, path: str, kept: bytearray, have: int, *, tag: str) -> int:
-    """Write what the server sends into `kept`; return its length, the whole file's."""
+    """Write the received bytes into `kept`; return the length, that of the whole file."""
     headers = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": tag}
@@ -110,6 +110,6 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
 
 
 def _goes_on(answer: httpx.Response, have: int) -> bool:
-    """Return whether the answer begins at byte `have`, as was asked."""
+    """Return whether the response begins at byte `have`, as requested."""
     span = answer.headers.get("Content-Range", "")
     return answer.status_code == 206 and span.startswith(f"bytes {have}-")

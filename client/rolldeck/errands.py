@@ -1,4 +1,4 @@
-"""Shape what people ask of a fleet through the platform, and what the fleet answers."""
+"""Operator requests to a fleet, and the fleet's answers."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,13 +6,13 @@ from msgspec import Meta, Struct
 
 
 class LogRequest(Struct, frozen=True, kw_only=True):
-    """Somebody wants to read the end of a log; answered by its id."""
+    """A request for the end of a log; the answer uses its id."""
 
     id: str
     worker: int | None
-    """Null: the manager."""
+    """Null for the manager."""
     slot: int | None
-    """Null: the worker itself, else the env process that holds the slot."""
+    """Null for the worker itself, otherwise the env process of the slot."""
     lines: int
 
 
@@ -22,43 +22,43 @@ class LogLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lines: Annotated[list[Annotated[str, Meta(max_length=2100)]], Meta(max_length=1000)]
     node: Annotated[str, Meta(max_length=200)] = ""
     path: Annotated[str, Meta(max_length=500)] = ""
-    """Of the file on that node."""
+    """Path of the file on that node."""
     note: Annotated[str, Meta(max_length=4000)] = ""
-    """Why there is no more."""
+    """Reason why no further lines are available."""
 
 
 class RestartOrder(Struct, frozen=True, kw_only=True):
-    """Somebody wants one worker replaced by a new one."""
+    """A request to replace one worker by a new one."""
 
     worker: int
     incarnation: str
-    """The one that shall end; nothing is to be done once another one is there."""
+    """The incarnation to end; the request is void once another one runs."""
     reason: str = ""
 
 
 class CordonOrder(Struct, frozen=True, kw_only=True):
-    """Somebody wants one worker kept out: it drains, ends, and nobody takes its place."""
+    """A request to cordon a worker: it drains, ends, and is not replaced."""
 
     worker: int
     reason: str = ""
 
 
 class MachineOrder(Struct, frozen=True, kw_only=True):
-    """Somebody wants a machine of the cluster empty: whoever is there drains, nobody comes."""
+    """A request to empty a machine: its workers drain, and no new ones are placed there."""
 
     node: str
-    """As Ray calls it."""
+    """Ray's id of the node."""
     host: str = ""
     reason: str = ""
 
 
 class StacksRequest(Struct, frozen=True, kw_only=True):
-    """Somebody wants to see what a worker's threads are at; answered as a log is, by its id."""
+    """A request for the stack traces of a worker's threads; answered by its id, like a log."""
 
     id: str
     worker: int
     incarnation: str
-    """The one that is meant; another one does not answer for it."""
+    """The addressed incarnation; another one does not answer."""
 
 
 RECORDING_TYPE: Final = "application/vnd.rolldeck.recording+msgpack"
@@ -67,44 +67,44 @@ MOST_RECORDED_BYTES: Final = 8 * 1024 * 1024
 
 
 class RecordingOrder(Struct, frozen=True, kw_only=True):
-    """Somebody wants to see one episode."""
+    """A request to record one episode."""
 
     id: str
     worker: int | None = None
-    """Null: whichever runs."""
+    """Null for any running worker."""
     slot: int | None = None
-    """Null: whichever works."""
+    """Null for any working slot."""
 
 
 class Filmed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The pictures or the text of a recording."""
+    """The frames of a recording, as video or text."""
 
     media_type: Literal["video/webm", "text/plain"]
     frames: Annotated[int, Meta(ge=0, le=2**31 - 1)]
-    """In a text, parts between form feeds."""
+    """Number of frames; in text they are separated by form feeds."""
     left_out: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    """Frames that came too fast to encode, or after the limits were reached."""
+    """Frames dropped because encoding was too slow or a limit was reached."""
     frames_per_second: Annotated[float, Meta(gt=0, le=1000)]
     width: Annotated[int, Meta(ge=0, le=65_536)] = 0
     height: Annotated[int, Meta(ge=0, le=65_536)] = 0
     note: Annotated[str, Meta(max_length=1000)] = ""
-    """Why it is no video, where it is none."""
+    """Reason why the recording is not a video, if it is text."""
 
 
 class RecordingUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/runs/{run}/recordings/{recording}``, msgpack: how far a worker is."""
+    """Body of ``PUT /api/runs/{run}/recordings/{recording}``, msgpack: a worker's progress."""
 
     state: Literal["recording", "ready", "failed"]
     worker: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     slot: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     reason: Annotated[str, Meta(max_length=4000)] = ""
-    """Why it failed."""
+    """Reason of a failure."""
     total_return: float | None = None
-    """Sum of the rewards of the episode; this and the rest when it is ready."""
+    """Sum of the episode's rewards; this and the following fields are set in state `ready`."""
     length: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    """Env steps."""
+    """Length of the episode in env steps."""
     outcome: Literal["", "terminated", "truncated"] = ""
     policy_step: Annotated[int, Meta(ge=-2, le=2**31 - 1)] = -2
-    """Version that acted when the episode ended."""
+    """Policy version at the end of the episode."""
     filmed: Filmed | None = None
     content: Annotated[bytes, Meta(max_length=MOST_RECORDED_BYTES)] = b""

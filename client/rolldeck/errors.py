@@ -1,4 +1,4 @@
-"""Name what the platform may refuse, so that callers can tell one refusal from another."""
+"""Exceptions for the platform's refusals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field of a request that the platform refused."""
+    """One rejected field of a request."""
 
     field: str
     message: str
@@ -17,10 +17,10 @@ class RolldeckError(Exception):
     """The platform refused a call, or could not be reached.
 
     Attributes:
-        status: HTTP status of the answer; 0 if there was none.
-        code: Stable word for the reason, such as ``lease_lost``.
-        detail: Sentence for people.
-        errors: The fields that were refused, if any were named.
+        status: HTTP status of the response; 0 if there was none.
+        code: Stable code of the reason, such as ``lease_lost``.
+        detail: Human-readable explanation.
+        errors: The rejected fields, if any are named.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class RolldeckError(Exception):
 
 
 class Unreachable(RolldeckError):
-    """No answer came within the time that the caller allowed."""
+    """No response arrived within the time allowed by the caller."""
 
 
 class InvalidAnswer(RolldeckError):
-    """The answer is not what the API promises: probably not a Rolldeck server."""
+    """The response violates the API: the server is probably not Rolldeck."""
 
 
 class NotAuthenticated(RolldeckError):
@@ -56,47 +56,47 @@ class NotFound(RolldeckError):
 
 
 class InvalidRequest(RolldeckError):
-    """The platform refused a field; `errors` names it and nothing was stored."""
+    """The platform rejected a field, named in `errors`; nothing was stored."""
 
 
 class Conflict(RolldeckError):
-    """What was asked does not fit the state of the run."""
+    """The request conflicts with the state of the run."""
 
 
 class LeaseLost(Conflict):
-    """The batch was leased anew in the meantime; this holder's ack does not count."""
+    """The batch has been leased again since; this holder's acknowledgement is void."""
 
 
 class MoveNotAllowed(Conflict):
-    """The run's status does not allow the verb."""
+    """The run's status does not permit the verb."""
 
 
 class TrainerNotRegistered(Conflict):
-    """The trainer must register before it asks for batches."""
+    """The trainer must register before it leases batches."""
 
 
 class RunNotAccepting(Conflict):
-    """The run takes no data in its present status."""
+    """The run accepts no data in its present status."""
 
 
 class RunOver(Conflict):
-    """The run has ended, so nobody can join it."""
+    """The run has ended, so it cannot be joined."""
 
 
 class VersionNotNewer(Conflict):
-    """The run has this step, with other bytes, or a later one."""
+    """The run already has this step with other content, or a later step."""
 
 
 class StaleEpoch(Conflict):
-    """A newer training session took over the run."""
+    """A newer training session has taken over the run."""
 
 
 class ManifestMismatch(InvalidRequest):
-    """Published weights are not what their manifest says."""
+    """Published weights do not match their manifest."""
 
 
 class TooBusy(RolldeckError):
-    """The platform asked to wait for longer than the caller allowed."""
+    """The platform asked for a longer wait than the caller allowed."""
 
 
 HOW_TO_SIGN_IN: Final = "give a valid token: set ROLLDECK_TOKEN, or use --token or token="
@@ -124,11 +124,11 @@ BY_STATUS: Final[dict[int, type[RolldeckError]]] = {
 
 
 def error_of(status: int, body: object) -> RolldeckError:
-    """Return the error that an answer stands for.
+    """Return the exception for an error response.
 
     Args:
         status: HTTP status, 400 or higher.
-        body: Decoded JSON: problem details, the Atropos routes' ``{"detail": …}``, or anything.
+        body: Decoded JSON: problem details, the Atropos routes' ``{"detail": …}``, or any value.
     """
     problem: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     code = str(problem.get("code") or f"http_{status}")

@@ -1,4 +1,4 @@
-"""Shape what happens inside a fleet, as its reports tell it."""
+"""Schemas of the events inside a fleet, as sent in its reports."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from rolldeck.weights_wire import LargeCount
 
-# Counts that a PostgreSQL integer and bigint hold; versions as fleets report them.
+# Limits of PostgreSQL's integer and bigint; versions as reported by fleets.
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Step = Annotated[int, Meta(ge=-2, le=2**31 - 1)]
 Name = Annotated[str, Meta(min_length=1, max_length=120)]
@@ -14,7 +14,7 @@ Note = Annotated[str, Meta(max_length=4000)]
 
 
 class WorkerEnding(Struct, frozen=True, kw_only=True):
-    """What an incarnation of a worker was in the end, and why it is no more."""
+    """Final state of a worker incarnation, with the reason of its end."""
 
     index: Count
     incarnation: Name
@@ -24,20 +24,20 @@ class WorkerEnding(Struct, frozen=True, kw_only=True):
     env_steps: LargeCount = 0
     fragments_sent: LargeCount = 0
     lost_steps: LargeCount = 0
-    """Env steps in fragments that were not full, when it was last heard."""
+    """Env steps in incomplete fragments at its last report."""
     unsent_fragments: LargeCount = 0
-    """Fragments in its spool, when it was last heard."""
+    """Fragments in its spool at its last report."""
 
 
 class FleetEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened inside a fleet; becomes a run event."""
+    """An event inside a fleet; becomes a run event."""
 
     kind: Annotated[str, Meta(min_length=1, max_length=60)]
     message: Note
     level: Literal["info", "warning", "error"] = "info"
     details: dict[str, Any] = {}
     ending: WorkerEnding | None = None
-    """Of the incarnation that it speaks of, where that is no more."""
+    """End of the incarnation that the event is about, if it has ended."""
 
 
 class SlotReport(Struct, frozen=True, kw_only=True):

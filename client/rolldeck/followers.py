@@ -1,4 +1,4 @@
-"""Read along with everything that a run accepts, without taking anything from its trainers."""
+"""Read all items that a run accepts, without taking them from its trainers."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -19,11 +19,11 @@ ENDED: Final = frozenset({"completed", "stopped", "failed"})
 
 
 class FollowerState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a follower is.
+    """Position of a follower.
 
     Attributes:
-        cursor: Place of the last item it has confirmed.
-        lag: Items behind that place, counted to 100,000.
+        cursor: Position of the last acknowledged item.
+        lag: Number of items after that position, counted up to 100,000.
     """
 
     name: str
@@ -32,7 +32,7 @@ class FollowerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Followed:
-    """Items of a run in the order in which they were accepted, decoded when first looked at."""
+    """Items of a run in order of acceptance, decoded on first access."""
 
     def __init__(self, head: FollowHead, items: Sequence[bytes]) -> None:
         self.head = head
@@ -43,12 +43,12 @@ class Followed:
         """Return the items in an encoded :class:`rolldeck.wire.FollowAnswer`.
 
         Raises:
-            InvalidMessage: If `body` is something else.
+            InvalidMessage: If `body` is not an encoded answer.
         """
         try:
             answer = msgspec.msgpack.decode(body, type=FollowAnswer)
         except msgspec.DecodeError as error:
-            raise InvalidMessage(f"no answer to a follower: {error}") from error
+            raise InvalidMessage(f"not a follower's answer: {error}") from error
         return cls(answer.follower, answer.items)
 
     def __len__(self) -> int:
@@ -63,22 +63,22 @@ class Followed:
 
     @cached_property
     def groups(self) -> tuple[dict[str, Any], ...]:
-        """The items of an outside run, as Atropos' ``/batch`` answers them."""
+        """The items of an outside run, in the format of Atropos' ``/batch``."""
         return tuple(msgspec.json.decode(item) for item in self.items)
 
 
 class Follower(Closing):
-    """A named reader of a run; needs the scope ``trainer``. Not for many threads.
+    """A named reader of a run; needs the scope ``trainer``. Not thread-safe.
 
-    The loop this is made for, which goes on where it stopped however it ended::
+    The intended loop, which continues after the last acknowledged item when restarted::
 
         with Follower(url, "demo", token, name="archive") as follower:
             follower.begin(start="earliest")
             for items in follower:
                 keep(items.groups)
 
-    Items are confirmed when the next ones are asked for. Each comes at least once: those of a
-    loop that died come again. The loop ends when the run has ended and all was read.
+    Items are acknowledged when the next ones are requested. Each is delivered at least once: items
+    of a crashed loop are delivered again. The loop ends when the run has ended and all is read.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class Follower(Closing):
         name: str,
         connection: Connection | None = None,
     ) -> None:
-        """Send nothing yet.
+        """Configure the follower without sending a request.
 
         Args:
-            url: The platform, as ``http://host:8000``.
+            url: URL of the platform, as ``http://host:8000``.
             run: Name of the run.
-            token: With the scope ``trainer``, for this run.
-            name: Of the follower; who uses the same name reads from the same place.
-            connection: Used instead of one of its own, which `close` would end.
+            token: Token with the scope ``trainer`` for this run.
+            name: Name of the follower; readers with the same name share its position.
+            connection: Existing connection to use; `close` leaves it open.
         """
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
@@ -105,7 +105,7 @@ class Follower(Closing):
         self._root = f"{self._run}/followers/{quote(name, safe='')}"
 
     def close(self) -> None:
-        """Close the sockets; the follower keeps its place on the platform."""
+        """Close the sockets; the follower keeps its position on the platform."""
         if self._owns_connection:
             self._connection.close()
 
@@ -117,16 +117,16 @@ class Follower(Closing):
         environment: str = "",
         min_score: float | None = None,
     ) -> FollowerState:
-        """Make the follower, or find it where it was.
+        """Create the follower, or return the existing one.
 
         Args:
-            start: Where a new one begins: with all that is kept, or with what comes from now on.
-            env_id: Of groups, only those of this environment.
-            environment: Of fragments, only those of this environment.
-            min_score: Of groups, only those with at least this mean score.
+            start: Start of a new follower: the earliest retained item, or only new items.
+            env_id: For groups, only those of this environment.
+            environment: For fragments, only those of this environment.
+            min_score: For groups, only those with at least this mean score.
 
         Raises:
-            Conflict: If there is one of this name that reads something else.
+            Conflict: If a follower of this name has other parameters.
         """
         wanted = {
             "start": start,
@@ -137,15 +137,15 @@ class Follower(Closing):
         return self._state(Call(method="PUT", path=self._root, json=wanted))
 
     def state(self) -> FollowerState:
-        """Return where the follower is."""
+        """Return the position of the follower."""
         return self._state(Call(method="GET", path=self._root))
 
     def fetch(self, count: int = 64, wait_seconds: float = 0.0) -> Followed | None:
-        """Return the next items that are not confirmed, or None if none came in time.
+        """Return the next unacknowledged items, or None if none arrive in time.
 
         Args:
-            count: At most so many, 1 to 1024.
-            wait_seconds: For the first of them, 0 to 60.
+            count: Maximum number of items, 1 to 1024.
+            wait_seconds: Maximum wait for the first item, 0 to 60.
         """
         call = Call(
             method="POST",
@@ -158,22 +158,22 @@ class Follower(Closing):
         return None if answer.status_code == 204 else Followed.decode(answer.content)
 
     def ack(self, items: Followed) -> FollowerState:
-        """Confirm items, so that those after them come next.
+        """Acknowledge items, so that the following ones come next.
 
         Raises:
-            Conflict: If the follower has confirmed later ones already.
+            Conflict: If the follower has already acknowledged later items.
         """
         body = {"cursor": items.head.cursor}
         return self._state(Call(method="POST", path=f"{self._root}/ack", json=body))
 
     def forget(self) -> None:
-        """Delete the follower and its place."""
+        """Delete the follower and its position."""
         self._connection.send(Call(method="DELETE", path=self._root))
 
     def __iter__(self) -> Iterator[Followed]:
-        """Yield items until the run has ended, confirming each lot when the next is asked for."""
+        """Yield items until the run has ended; acknowledge each set when the next is requested."""
         while True:
-            # Asked before the look: what came after it is seen by the next look.
+            # Read first: items accepted after this status are seen by the next fetch.
             ended = self._status() in ENDED
             items = self.fetch(wait_seconds=0 if ended else 30)
             if items is not None:

@@ -1,4 +1,4 @@
-"""Write trajectory groups, in msgpack or in Atropos' JSON."""
+"""Encode trajectory groups in msgpack or in Atropos' JSON."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -26,17 +26,17 @@ _INT32: Final = np.iinfo(np.int32)
 
 
 def pack_group(group: Mapping[str, Any], *, logprob_dtype: str | None = None) -> wire.Group:
-    """Return a scored group as it travels in msgpack.
+    """Convert a scored group to its msgpack message.
 
     Args:
         group: The fields of Atropos' ScoredData and any others: rows as lists, as a list of
             arrays, or as one array ``[S, T]``; `advantages` may also be one number for each
             sequence. ``epoch`` and ``policy_step`` name the version that sampled it.
-        logprob_dtype: ``float16`` or ``float32`` to send log probabilities in less space;
-            by default arrays keep their dtype, and lists become float64.
+        logprob_dtype: ``float16`` or ``float32`` to send smaller log probabilities; by default
+            arrays keep their dtype, and lists become float64.
 
     Raises:
-        InvalidGroup: If a required field is missing or a value is no number.
+        InvalidGroup: If a required field is missing or a value is not a number.
     """
     given = {name: value for name, value in group.items() if value is not None}
     missing = [name for name in ("tokens", "masks", "scores") if name not in given]
@@ -78,7 +78,7 @@ def _rows(name: str, value: Any) -> Rows:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         return Rows(np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64), lengths)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidGroup(name, f"holds something that is no number: {error}") from error
+        raise InvalidGroup(name, f"has a value that is not a number: {error}") from error
 
 
 def _numbers(name: str, row: Any) -> NDArray[Any]:
@@ -97,23 +97,23 @@ def _json(name: str, value: Any) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is nothing that JSON can say")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
 
 
 def to_msgpack(arrays: GroupArrays) -> bytes:
     """Return a group as an encoded :class:`rolldeck.wire.Group`.
 
     Raises:
-        InvalidGroup: If a field has a dtype that cannot travel.
+        InvalidGroup: If a field has an unsupported dtype.
     """
     return wire.encode(to_message(arrays))
 
 
 def to_message(arrays: GroupArrays) -> wire.Group:
-    """Return a group as a :class:`rolldeck.wire.Group`, in the least space that keeps its values.
+    """Convert a group to a :class:`rolldeck.wire.Group`, with the smallest lossless dtypes.
 
     Raises:
-        InvalidGroup: If a field has a dtype that cannot travel.
+        InvalidGroup: If a field has an unsupported dtype.
     """
     tokens = arrays.rows["tokens"]
     packed: dict[str, Any] = {
@@ -149,7 +149,7 @@ def _packed(name: str, values: NDArray[Any]) -> wire.Array:
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Return integers as int32 where that keeps them."""
+    """Convert integers to int32 if all values fit."""
     if values.dtype.kind not in "iu" or values.dtype == np.int32:
         return values
     fits = not values.size or (values.min() >= _INT32.min and values.max() <= _INT32.max)
@@ -161,7 +161,7 @@ def _floats(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _flags(masks: Rows, tokens: Rows) -> NDArray[Any]:
-    """Return masks as flags where each is its token or -100, else as they are."""
+    """Convert masks to flags if each is its token or -100, otherwise return them unchanged."""
     if np.array_equal(masks.lengths, tokens.lengths):
         flags: NDArray[Any] = masks.values == tokens.values
         if np.array_equal(np.where(flags, tokens.values, IGNORED), masks.values):
@@ -170,14 +170,14 @@ def _flags(masks: Rows, tokens: Rows) -> NDArray[Any]:
 
 
 def _lengths_follow(name: str, rows: Rows, tokens: Rows) -> bool:
-    """Return whether a reader knows the lengths of a field without being told."""
+    """Return whether a reader can derive the lengths of a field."""
     if name == "advantages" and len(rows.values) == len(tokens.lengths):
         return bool((rows.lengths == 1).all()) and len(rows.lengths) == len(tokens.lengths)
     return np.array_equal(rows.lengths, tokens.lengths)
 
 
 def to_json(arrays: GroupArrays) -> bytes:
-    """Return a group in Atropos' JSON, with every field of ScoredData; absent ones are null."""
+    """Encode a group in Atropos' JSON with every field of ScoredData; absent ones are null."""
     shown: dict[str, Any] = dict.fromkeys(ATROPOS_FIELDS)
     shown |= {name: _lists(rows) for name, rows in arrays.rows.items()}
     shown |= {"scores": arrays.scores.tolist(), "env_id": arrays.env_id}

@@ -1,8 +1,8 @@
-"""Turn trajectory groups from one codec into the other, through arrays.
+"""Convert trajectory groups between their codecs, by way of arrays.
 
-Values survive in both directions. A number from JSON becomes a float64, so it is the same number;
-a float32 is written to JSON as the double that it equals, so it reads back the same in either
-width. Lists keep their order, unknown fields are kept, and an absent field is null in JSON.
+Values survive in both directions. A number from JSON becomes a float64, which is the same number;
+a float32 is written to JSON as the equal double, so it reads back unchanged in either width.
+Lists keep their order, unknown fields are kept, and an absent field is null in JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Names = tuple[str, ...]
 JSON: Final = "json"
 MSGPACK: Final = "msgpack"
 IGNORED: Final = -100
-"""Mask of a token that is not trained on."""
+"""Mask of an untrained token."""
 
 INTEGERS: Final = frozenset({"uint8", "int8", "int16", "int32", "int64"})
 FLOATS: Final = frozenset({"float16", "float32", "float64"})
@@ -34,7 +34,7 @@ ROWS: Final[Names] = (
     "inference_logprobs",
 )
 DISTILLATION: Final[Names] = ("distill_token_ids", "distill_logprobs")
-# The fields of Atropos' ScoredData, in its order; JSON always has them all.
+# The fields of Atropos' ScoredData in its order; JSON always contains all of them.
 ATROPOS_FIELDS: Final[Names] = (
     *ROWS[:2],
     "scores",
@@ -50,7 +50,7 @@ ATROPOS_FIELDS: Final[Names] = (
 )
 VERSION: Final[Names] = ("epoch", "policy_step")
 _TYPED: Final = frozenset({*ROWS, "scores", "env_id", "policy_step"})
-# Fields of their own where they have the usual shape, else JSON like any other.
+# Separate fields if they have the usual shape, otherwise JSON like any other field.
 _EITHER: Final = frozenset({"epoch", *DISTILLATION})
 _NUMBERS: Final[dict[str, Any]] = {
     name: np.int64 if name in {"tokens", "masks", "distill_token_ids"} else np.float64
@@ -70,7 +70,7 @@ _decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class InvalidGroup(wire.InvalidMessage):
-    """A group is not what its type says; `field` is the path in it."""
+    """A group violates its schema; `field` is the path inside it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}" if field else message)
@@ -80,13 +80,13 @@ class InvalidGroup(wire.InvalidMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupArrays:
-    """A group of S sequences, in whichever codec it came.
+    """A group of S sequences, from either codec.
 
     Attributes:
-        rows: The fields with one row for each sequence (:data:`ROWS`); absent ones are not in it.
+        rows: The fields with one row for each sequence (:data:`ROWS`), without absent ones.
         scores: ``[S]``, floats.
-        distillation: ``[ΣT, K]`` by field, where K is the same for every token.
-        json: Every further field that is not null, as JSON.
+        distillation: ``[ΣT, K]`` by field, with the same K for every token.
+        json: All other fields that are not null, as JSON.
     """
 
     rows: Mapping[str, Rows]
@@ -99,11 +99,11 @@ class GroupArrays:
 
     @property
     def sequences(self) -> int:
-        """S."""
+        """Number of sequences S."""
         return len(self.rows["tokens"].lengths)
 
     def without_empty_rows(self) -> "GroupArrays":
-        """Return the group without optional rows that hold no number for any token.
+        """Return the group without optional rows that are empty for all tokens.
 
         Atropos' `BaseEnv` sends ``[]`` for each optional field that an environment does not set.
         """
@@ -117,10 +117,10 @@ class GroupArrays:
 
 
 def read(content: Bytes, codec: str) -> GroupArrays:
-    """Return the arrays of a stored group, read-only where they are views of `content`.
+    """Return the arrays of a stored group; views of `content` are read-only.
 
     Raises:
-        InvalidGroup: If it is none.
+        InvalidGroup: If the content is not a group.
     """
     return read_msgpack(content) if codec == MSGPACK else read_json(content)
 
@@ -129,7 +129,7 @@ def read_msgpack(content: Bytes) -> GroupArrays:
     """Return the arrays of an encoded :class:`rolldeck.wire.Group`.
 
     Raises:
-        InvalidGroup: If it is none, or its arrays do not fit each other.
+        InvalidGroup: If the content is not a group, or its arrays are inconsistent.
     """
     try:
         group = _decode_group(content)
@@ -159,11 +159,11 @@ def read_msgpack(content: Bytes) -> GroupArrays:
 def _check_names(group: wire.Group) -> None:
     for name in group.own_lengths:
         if name not in ROWS[1:] or getattr(group, name) is None:
-            raise InvalidGroup(f"own_lengths.{name}", "is no field of rows that the group has")
+            raise InvalidGroup(f"own_lengths.{name}", "is not a row field of this group")
     for name in group.json:
         taken = name in _EITHER and getattr(group, name) is not None
         if taken or name in _TYPED:
-            raise InvalidGroup(f"json.{name}", "is a field of its own")
+            raise InvalidGroup(f"json.{name}", "is a separate field")
 
 
 def _array_in(
@@ -229,7 +229,7 @@ def read_json(content: Bytes) -> GroupArrays:
     """Return the arrays of a group in Atropos' JSON.
 
     Raises:
-        InvalidGroup: If it is none.
+        InvalidGroup: If the content is not a group.
     """
     plain = read_plain(content)
     try:
@@ -250,7 +250,7 @@ def read_json(content: Bytes) -> GroupArrays:
 
 
 def _whole(others: dict[str, bytes], name: str) -> int | None:
-    """Take a small whole number out of the further fields, if it is one."""
+    """Remove a field from `others` and return it, if it is an integer below 2³¹."""
     text = others.get(name, b"")
     if len(text) > 10 or not text.isdigit() or int(text) >= 1 << 31:
         return None
@@ -258,7 +258,7 @@ def _whole(others: dict[str, bytes], name: str) -> int | None:
 
 
 def _from_lists(parts: dict[str, Raw]) -> GroupArrays:
-    """Read any group that was accepted, by way of Python's lists."""
+    """Read any accepted group by way of Python lists."""
     others = {name: bytes(raw) for name, raw in parts.items() if bytes(raw) != b"null"}
     rows = {
         name: Rows.of(msgspec.json.decode(others.pop(name), type=_LIST_TYPES[name]), _NUMBERS[name])
@@ -288,7 +288,7 @@ def _from_lists(parts: dict[str, Raw]) -> GroupArrays:
 def _flat(
     nested: Sequence[Sequence[Sequence[float]]], tokens: Rows, dtype: Any
 ) -> NDArray[Any] | None:
-    """Return ``[ΣT, K]``, or None when K varies or the rows are not those of `tokens`."""
+    """Return ``[ΣT, K]``, or None if K varies or the rows do not match `tokens`."""
     cells = [cell for row in nested for cell in row]
     widths = {len(cell) for cell in cells}
     if len(widths) > 1 or [len(row) for row in nested] != tokens.lengths.tolist():

@@ -1,9 +1,9 @@
-"""Push trajectory groups to an Atropos server at the pace that its trainer consumes them.
+"""Push trajectory groups to an Atropos server at the pace of its trainer.
 
-A rollout handler registers its environment, reads where its metrics belong, then produces and
-sends while it is running. It asks for the length of the queue as it goes: over the mark it pauses
-and stops producing, below a lower mark it resumes. At the end it disconnects. Works the same with
-Rolldeck (``http://host:8000/atropos/<run>``) and with a stock ``atroposlib`` server.
+A rollout handler registers its environment, reads the metrics group and project, then produces and
+sends groups. It polls the length of the queue: above an upper threshold it pauses, below a lower
+one it resumes. At the end it disconnects. It works the same with Rolldeck
+(``http://host:8000/atropos/<run>``) and with a stock ``atroposlib`` server.
 """
 
 import logging
@@ -28,31 +28,31 @@ Produced = Group | Sequence[Group] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What the server told this environment."""
+    """The server's response to a registration."""
 
     env_id: int
     wandb_name: str
     starting_step: int
     group: str | None
-    """Metrics group and project, for a tracker to join; None if the trainer named none."""
+    """Metrics group and project for a tracker; None if the trainer named none."""
     project: str | None
     batch_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentStatus:
-    """The server's view of the queue."""
+    """The state of the server's queue."""
 
     current_step: int
     queued_groups: int
     env_weight: float
     paced: bool = False
-    """The queue is over its tolerance, and `queued_groups` tells this environment's share."""
+    """Whether the server applies the thresholds to this environment's share of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerEvent:
-    """Something a tracker may want to log."""
+    """An event that a tracker may log."""
 
     kind: str
     """``registered``, ``sent``, ``status``, ``paused``, ``resumed`` or ``disconnected``."""
@@ -61,19 +61,19 @@ class HandlerEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentOffer:
-    """How an environment registers; the fields are those of Atropos' ``/register-env``."""
+    """Registration of an environment; the fields are those of Atropos' ``/register-env``."""
 
     desired_name: str
     max_token_length: int
     weight: float = 1.0
     group_size: int = 1
-    """Sequences of one group."""
+    """Sequences per group."""
     min_batch_allocation: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often the handler looks, and when it pauses."""
+    """Polling interval and pause thresholds of the handler."""
 
     poll_seconds: float = 1.0
     off_policy_tolerance: float = 3.0
@@ -85,15 +85,15 @@ Produce = Callable[[], Produced]
 
 
 class RolloutHandler(Closing):
-    """One environment's conversation with the server, from registration to disconnection.
+    """Client of one environment, from registration to disconnection.
 
     ::
 
         offer = EnvironmentOffer(desired_name="gsm8k", max_token_length=2048, group_size=8)
         with RolloutHandler("http://host:8000/atropos/demo", offer, token=token) as handler:
-            handler.run(produce)  # until handler.stop() is called from elsewhere
+            handler.run(produce)  # until another thread calls handler.stop()
 
-    `produce` returns a scored group, several of them, or None when it has nothing yet.
+    `produce` returns a scored group, several groups, or None if none is ready.
     """
 
     def __init__(
@@ -107,17 +107,17 @@ class RolloutHandler(Closing):
         sender: GroupSender | None = None,
         connection: Connection | None = None,
     ) -> None:
-        """Send nothing yet.
+        """Configure the handler without sending a request.
 
         Args:
             url: Base of the Atropos routes.
-            offer: What is registered.
-            token: For servers that want one; credentials may also stand in the URL.
-            pace: When to look at the queue, and when to pause.
+            offer: Registration of the environment.
+            token: For servers that need one; the URL may also contain credentials.
+            pace: Polling interval and pause thresholds.
             tracker: Called with every event, in the thread of `run`.
-            sender: Carries the groups in the binary form, to the same run of a Rolldeck server;
-                without it they go as JSON, as any Atropos server takes them.
-            connection: Used instead of one of its own, which `close` would end.
+            sender: Sends the groups in binary form to the same run of a Rolldeck server; without
+                it they are sent as JSON, which any Atropos server accepts.
+            connection: Existing connection to use; `close` leaves it open.
         """
         self.offer = offer
         self.pace = pace or Pace()
@@ -139,11 +139,11 @@ class RolloutHandler(Closing):
             self._connection.close()
 
     def stop(self) -> None:
-        """Let `run` and `register` return soon; may be called from any thread."""
+        """Make `run` and `register` return soon; may be called from any thread."""
         self._stopping.set()
 
     def run(self, produce: Produce) -> None:
-        """Register, then produce and send while the queue is short, until `stop` is called."""
+        """Register, then produce and send while the queue permits, until `stop` is called."""
         registration = self.register()
         if registration is None:
             return
@@ -168,8 +168,8 @@ class RolloutHandler(Closing):
         """Register the environment, waiting for a trainer to start; None if stopped before.
 
         Raises:
-            InvalidAnswer: If what the server answers is no registration.
-            RolldeckError: Another subclass for what it refuses, or when it cannot be reached.
+            InvalidAnswer: If the response is not a registration.
+            RolldeckError: Another subclass for a refusal, or if the server is unreachable.
         """
         offer = self.offer
         body = {
@@ -210,8 +210,8 @@ class RolloutHandler(Closing):
         self._track("sent", groups=len(signed))
 
     def status(self) -> EnvironmentStatus:
-        """Return how long the queue is, as this environment should see it."""
-        # A JSON body on GET is what the protocol has; servers that want it elsewhere do not exist.
+        """Return the state of the queue for this environment."""
+        # The protocol uses a JSON body on GET.
         body = {"env_id": self._registered().env_id}
         answer = self._ask(Call(method="GET", path="/status-env", json=body))
         status = EnvironmentStatus(
@@ -224,7 +224,7 @@ class RolloutHandler(Closing):
         return status
 
     def disconnect(self) -> None:
-        """Tell the server that this environment is gone; a second call does nothing."""
+        """Unregister this environment; repeated calls do nothing."""
         if self.registration is None:
             return
         body = {"env_id": self.registration.env_id}
@@ -233,7 +233,7 @@ class RolloutHandler(Closing):
         self._track("disconnected")
 
     def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
-        # The server counts groups of this environment's size, batches are counted in sequences.
+        # The server counts groups; batches are counted in sequences.
         queued = status.queued_groups * self.offer.group_size
         state = rule.state_after(self.state, queued=queued, paced=status.paced)
         if state is self.state:
@@ -266,7 +266,7 @@ class RolloutHandler(Closing):
         answer = self._connection.json(call)
         if not isinstance(answer, dict):
             raise InvalidAnswer(
-                status=200, code="bad_answer", detail=f"{call.path} answered {answer!r}"
+                status=200, code="bad_answer", detail=f"{call.path} returned {answer!r}, no object"
             )
         return answer
 

@@ -1,12 +1,12 @@
-"""Read Atropos' JSON groups into arrays without making a Python object of any number.
+"""Read Atropos' JSON groups into arrays without creating a Python object per number.
 
-For one group of 8 × 2,048 tokens, masks and float logprobs (0.58 MB) simdjson takes 0.8 ms of CPU
-to parse it and copy its numbers into buffers. Lists by typed msgspec (1.4) or orjson (1.3) become
-arrays after 0.8 more, by `numpy.fromiter`. It reads the plain form only: whatever has a leniency
-or an error in it is left to a thorough reader, whose word counts.
+For one group of 8 × 2,048 tokens, masks and float logprobs (0.58 MB), simdjson takes 0.8 ms of CPU
+time for parsing and copying the numbers into buffers. Typed msgspec takes 1.4 ms and orjson 1.3 ms
+to create lists, and `numpy.fromiter` another 0.8 ms to convert them. This reader handles the plain
+form only; input with deviations or errors is left to the thorough reader.
 
-pysimdjson's ``as_list`` and ``as_dict`` are never used: they trust lengths that stop counting at
-2²⁴, and would write past the end of a longer list.
+pysimdjson's ``as_list`` and ``as_dict`` must not be used: they rely on lengths that stop counting
+at 2²⁴, and would write past the end of a longer list.
 """
 
 import threading
@@ -25,7 +25,7 @@ DISTILLATION: Final = frozenset({"distill_token_ids", "distill_logprobs"})
 Bytes = bytes | memoryview
 MAX_KEYS: Final = 64
 MAX_SEQUENCES: Final = 1024
-# A parser keeps room for the largest body it has seen; after a larger one it is thrown away.
+# A parser keeps a buffer for the largest body it has parsed; larger ones use a temporary parser.
 KEPT_PARSER_BYTES: Final = 8 << 20
 _UNREADABLE: Final = (
     ValueError,
@@ -38,15 +38,15 @@ _UNREADABLE: Final = (
 
 
 class PlainGroup(NamedTuple):
-    """What a plain group holds.
+    """The content of a group in plain form.
 
     Attributes:
-        rows: By field; int64 where the field holds integers, else float64. A field that is
-            absent or null is not in it.
+        rows: By field; int64 for integer fields, otherwise float64. Absent and null fields are
+            left out.
         scores: ``[S]`` float64.
         env_id: As sent.
-        others: Every further field that is not null, as JSON in the shortest form.
-        present: Names of all fields, null or not.
+        others: All other fields that are not null, as compact JSON.
+        present: Names of all fields, including null ones.
     """
 
     rows: dict[str, Rows]
@@ -57,7 +57,7 @@ class PlainGroup(NamedTuple):
 
 
 class _Parsers(threading.local):
-    """One parser for each thread: making one costs as much as reading a group."""
+    """One parser per thread: creating one costs as much as reading a group."""
 
     kept: simdjson.Parser | None = None
 
@@ -77,11 +77,11 @@ class _NotPlain(ValueError):
 
 
 def read_plain(content: Bytes) -> PlainGroup | None:
-    """Return the arrays of one group, or None when it is not in the plain form.
+    """Return the arrays of one group, or None if it is not in the plain form.
 
-    Plain is an object without repeated keys, with integers where integers belong, numbers with a
-    fraction or exponent in `scores`, rows that hold nothing but numbers, and no distillation.
-    Lengths are as they are: two fields may disagree.
+    The plain form is an object without repeated keys, with integers in integer fields, numbers with
+    a fraction or exponent in `scores`, rows of numbers only, and no distillation. Lengths are not
+    checked: two fields may disagree.
     """
     if content[:1] != b"{":
         return None
@@ -120,7 +120,7 @@ def _rows(field: Any, kind: Any, dtype: Any) -> Rows:
     rows: Any = field
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     values = np.frombuffer(rows.as_buffer(of_type=kind), dtype=dtype)
-    # A row that is text has a length too, but no number in the buffer.
+    # Text in a row has a length too, but adds no number to the buffer.
     if int(lengths.sum()) != len(values):
         raise _NotPlain
     return Rows(values, lengths)
@@ -142,7 +142,7 @@ def _env_id(value: Any) -> int | None:
 
 
 def _json(key: str, value: Any) -> bytes:
-    # A distillation's lengths cannot be had without a Python object for each token.
+    # The lengths of a distillation field would need a Python object for each token.
     if key in DISTILLATION:
         raise _NotPlain
     if isinstance(value, simdjson.Object | simdjson.Array):
@@ -151,7 +151,7 @@ def _json(key: str, value: Any) -> bytes:
 
 
 def _check_nesting(content: Bytes, rows: dict[str, Rows], others: dict[str, bytes]) -> None:
-    """Accept rows that hold no lists: the buffers flatten them, and lengths may still agree.
+    """Reject rows that contain lists: the buffers flatten them, and lengths may still agree.
 
     Every list opens with a bracket, so the brackets of the group are counted.
     """
@@ -159,7 +159,7 @@ def _check_nesting(content: Bytes, rows: dict[str, Rows], others: dict[str, byte
     for text in others.values():
         brackets += text.count(b"[")
     escaped = bool(others) and b"\\u005" in bytes(content)
-    # numpy counts a byte five times as fast as bytes.count does.
+    # numpy counts a byte five times as fast as bytes.count.
     found = np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord("["))
     if escaped or found != brackets:
         raise _NotPlain

@@ -1,8 +1,8 @@
-"""What workers of a language run and the platform tell each other about lessons.
+"""Messages about lessons between the workers of a language run and the platform.
 
-A worker asks what to do next (:class:`TaskRequest` → :class:`RolloutTask`), and tells how a batch
-of rollouts ended (:class:`LessonOutcome`). Whatever is to be drawn derives from numbers in the
-task, so a task that is given twice produces the same problems twice.
+A worker requests its next task (:class:`TaskRequest` → :class:`RolloutTask`) and reports the
+result of a batch of rollouts (:class:`LessonOutcome`). All random draws derive from numbers in the
+task, so a repeated task yields the same problems.
 """
 
 from typing import Annotated, Final, Literal
@@ -16,17 +16,17 @@ Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/lessons/tasks``: a worker is free."""
+    """Body of ``POST /api/runs/{run}/lessons/tasks``: request of an idle worker."""
 
     worker: Annotated[str, Meta(min_length=1, max_length=120)]
     """Name and incarnation, as in fragments: ``w0@4f2a``."""
     epoch: Count
     policy_step: Annotated[int, Meta(ge=-1)]
-    """Version that the worker acts with."""
+    """Current policy version of the worker."""
 
 
 class RolloutTask(Struct, frozen=True, kw_only=True):
-    """What a worker is to do next."""
+    """The next task of a worker."""
 
     kind: Literal["train", "evaluate", "wait"]
     lesson: str = ""
@@ -34,21 +34,21 @@ class RolloutTask(Struct, frozen=True, kw_only=True):
     """Number of the first problem; the others follow it."""
     examples: int = 0
     generations: int = 0
-    """Answers to each problem."""
+    """Answers per problem."""
     seed: int = 0
-    """Of every draw of an answer, derived for this task alone; [0, 2³¹)."""
+    """Seed of all answers, derived for this task alone; [0, 2³¹)."""
     evaluation: str = ""
     """Id of the leased evaluation, for `kind` evaluate."""
     fence: int = 0
-    """Of the lease."""
+    """Fence of the lease."""
     reason: str = ""
-    """Why there is nothing to do, for `kind` wait: curriculum_complete, paused, …"""
+    """Reason for `kind` wait: curriculum_complete, paused, …"""
     wait_seconds: float = 0.0
-    """When to ask again, for `kind` wait."""
+    """Delay before the next request, for `kind` wait."""
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """One answer, for people to look at."""
+    """One answer for display."""
 
     prompt: Annotated[str, Meta(max_length=4000)]
     response: Annotated[str, Meta(max_length=4000)]
@@ -57,56 +57,56 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: how a task's rollouts ended.
+    """Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
 
-    Problems stand in order and their answers beside each other: N = examples × generations.
+    The answers are ordered by problem: N = examples × generations.
     """
 
     key: Annotated[str, Meta(min_length=1, max_length=200)]
-    """Unique for the task; a second time changes nothing."""
+    """Unique for the task; a repeated outcome changes nothing."""
     worker: Annotated[str, Meta(min_length=1, max_length=120)]
     mode: Literal["train", "eval", "micro_eval"]
     epoch: Count
     policy_step: Annotated[int, Meta(ge=-1)]
-    """Oldest version that drew any of it."""
+    """Oldest version that sampled any answer."""
     generations: Annotated[int, Meta(ge=1, le=1024)]
     rewards: Annotated[list[Finite], Meta(max_length=1 << 20)]
-    """Of each episode, ``[N]``; empty where nothing valid came."""
+    """Reward of each episode, ``[N]``; empty without valid results."""
     successes: Annotated[list[bool], Meta(max_length=1 << 20)]
-    """``[N]``."""
+    """Success of each episode, ``[N]``."""
     tokens: Count = 0
-    """That the policy wrote."""
+    """Tokens written by the policy."""
     truncated: Count = 0
-    """Episodes cut at their longest length."""
+    """Episodes cut off at the maximum length."""
     zero_variance_groups: Count = 0
     duplicates: Count = 0
-    """Answers that equal an earlier one of their group."""
+    """Answers equal to an earlier one of their group."""
     seconds: float = 0.0
     evaluation: str = ""
     """Id of the leased evaluation, for mode eval."""
     fence: Count = 0
     error: Annotated[str, Meta(max_length=2000)] = ""
-    """What kept the environment from giving any."""
+    """Error that kept the environment from yielding results."""
     samples: Annotated[list[Sample], Meta(max_length=MOST_SAMPLES)] = []
 
 
 class LeaseRenewal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: it is still worked on."""
+    """Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: extends the lease."""
 
     fence: Count
 
 
 class LeaseRenewed(Struct, frozen=True, kw_only=True):
-    """The evaluation is the worker's for a while longer."""
+    """An extended lease of an evaluation."""
 
     seconds: float
-    """From now on, at least."""
+    """Minimum remaining time of the lease."""
 
 
 class OutcomeReceipt(Struct, frozen=True, kw_only=True):
-    """What the platform did with an outcome."""
+    """Result of an outcome."""
 
     is_new: bool
-    """False if the key was known."""
+    """False if the key was already known."""
     changes: list[str] = []
-    """Sentences: lessons that moved because of it."""
+    """Sentences about lessons whose status changed."""

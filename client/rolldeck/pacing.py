@@ -1,15 +1,15 @@
-"""Say when producers pause and go on: one rule for handlers and for the platform."""
+"""Pause rule of producers, shared by handlers and the platform."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 RESUME_FRACTION: Final = 0.5
-"""Of the mark at which producers pause, where they go on."""
+"""Resume threshold as a fraction of the pause threshold."""
 
 
 class HandlerState(StrEnum):
-    """Whether a rollout handler produces."""
+    """Whether a rollout handler produces groups."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -17,16 +17,16 @@ class HandlerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRule:
-    """When producers stop and start again, with two marks because one would flap.
+    """Two thresholds at which producers pause and resume; the gap prevents flapping.
 
-    Pauses above ``off_policy_tolerance · batch_size`` queued sequences, resumes at or below
-    `resume_fraction` of that (at one batch, if that is more), and keeps its state in between.
+    Producers pause above ``off_policy_tolerance · batch_size`` queued sequences, resume at or below
+    `resume_fraction` of that (at one batch, if that is more), and keep their state in between.
     """
 
     batch_size: int
-    """Sequences of one train step."""
+    """Sequences per train step."""
     off_policy_tolerance: float = 3.0
-    """Batches that may wait in the queue."""
+    """Number of batches that may wait in the queue."""
     resume_fraction: float = RESUME_FRACTION
 
     def __post_init__(self) -> None:
@@ -46,8 +46,8 @@ class PauseRule:
     def resume_at(self) -> float:
         """Queued sequences at or below which producers resume.
 
-        Never below one batch: a trainer leaves less than that behind, and producers that waited
-        for still less would wait for ever.
+        At least one batch: a trainer leaves less than one batch in the queue, and producers with a
+        lower threshold would never resume.
         """
         lower = self.resume_fraction * self.pause_above
         return min(self.pause_above, max(lower, float(self.batch_size)))
@@ -55,13 +55,13 @@ class PauseRule:
     def state_after(
         self, state: HandlerState, *, queued: float, paced: bool = False
     ) -> HandlerState:
-        """Return the state that follows `state` when `queued` sequences wait.
+        """Return the next state for a queue of `queued` sequences.
 
         Args:
-            state: What the handler does.
-            queued: As the server reports it.
-            paced: The server keeps the two marks itself, for all environments together, and
-                reports this one's share: then whatever leaves room may be used.
+            state: Current state of the handler.
+            queued: Length of the queue as reported by the server.
+            paced: Whether the server applies both thresholds for all environments together and
+                reports this one's share; the share may then be filled.
         """
         if paced:
             has_room = queued < self.pause_above

@@ -1,8 +1,7 @@
-"""Lay the sequences of a batch side by side in arrays that a training step can take.
+"""Pad the sequences of a batch to arrays for a training step.
 
-B is the sequences of all groups, T the width of the arrays. Everything is copied once, whole
-rows at a time; nothing is a view, so the arrays may be written and handed to
-``torch.from_numpy``.
+B is the number of sequences of all groups, T the width of the arrays. All data is copied once,
+whole rows at a time; the arrays are writable and suitable for ``torch.from_numpy``.
 """
 
 from collections.abc import Sequence
@@ -16,8 +15,8 @@ from rolldeck.ragged import Rows
 from rolldeck.wire import InvalidMessage
 
 PAD_LOGPROB: Final = 1.0
-"""No log probability is positive. Atropos' environments mark prompt tokens with it, and its
-example trainer pads with it."""
+"""A positive value, which no log probability has. Atropos' environments mark prompt tokens with it,
+and its example trainer pads with it."""
 LOGPROBS: Final = ("ref_logprobs", "inference_logprobs")
 
 
@@ -33,7 +32,7 @@ def padded(
 
     Raises:
         InvalidMessage: If a sequence is longer than `length`, or rows of one sequence differ in
-            length, which only a lenient run lets through.
+            length, which only a lenient run accepts.
     """
     groups = [group.without_empty_rows() for group in groups]
     lengths = np.concatenate([group.rows["tokens"].lengths for group in groups])
@@ -71,14 +70,14 @@ def _width(lengths: NDArray[np.int64], *, length: int | None, multiple_of: int) 
 
 
 def _parts(groups: Sequence[GroupArrays], name: str) -> list[NDArray[Any]]:
-    """Return a field's values, group by group, of those that have it."""
+    """Return a field's values of each group that has it."""
     parts = []
     for index, group in enumerate(groups):
         rows = group.rows.get(name)
         if rows is None:
             continue
         if not np.array_equal(rows.lengths, group.rows["tokens"].lengths):
-            raise InvalidMessage(f"groups[{index}].{name}: rows are not as long as their tokens")
+            raise InvalidMessage(f"groups[{index}].{name}: rows and tokens differ in length")
         parts.append(rows.values)
     return parts
 
@@ -86,10 +85,10 @@ def _parts(groups: Sequence[GroupArrays], name: str) -> list[NDArray[Any]]:
 def _spread(
     parts: Sequence[NDArray[Any]], inside: NDArray[np.bool_], fill: float, dtype: Any
 ) -> NDArray[Any]:
-    """Return the values row by row where `inside`, `fill` elsewhere: ``[B, T]``."""
+    """Return the values row by row where `inside` is true, `fill` elsewhere: ``[B, T]``."""
     for values in parts:
         _check_range(values, dtype)
-    if sum(map(len, parts)) == inside.size:  # nothing to fill: straight into place
+    if sum(map(len, parts)) == inside.size:  # no padding: copy directly
         out = np.empty(inside.shape, dtype=dtype)
         np.concatenate(parts, out=out.reshape(-1), casting="same_kind")
         return out
@@ -109,14 +108,15 @@ def _check_range(values: NDArray[Any], dtype: Any) -> None:
 def _scores(groups: Sequence[GroupArrays]) -> NDArray[np.float32]:
     for index, group in enumerate(groups):
         if len(group.scores) != group.sequences:
-            raise InvalidMessage(f"groups[{index}].scores: not one for each sequence")
+            counts = f"{len(group.scores)} scores for {group.sequences} sequences"
+            raise InvalidMessage(f"groups[{index}].scores: {counts}")
     return np.concatenate([group.scores for group in groups]).astype(np.float32)
 
 
 def _advantages(
     groups: Sequence[GroupArrays], inside: NDArray[np.bool_], group_index: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Return advantages ``[B]`` when every group has one for each sequence, else ``[B, T]``."""
+    """Return advantages ``[B]`` if every group has one for each sequence, otherwise ``[B, T]``."""
     has = np.array(["advantages" in group.rows for group in groups])[group_index]
     if not has.any():
         return {}
@@ -136,12 +136,12 @@ def _is_by_sequence(group: GroupArrays) -> bool:
 
 
 def _by_token(index: int, group: GroupArrays) -> NDArray[Any]:
-    """Return a group's advantages for each token; one of a sequence counts for all its tokens."""
+    """Return a group's advantages per token; one per sequence is repeated for all its tokens."""
     if "advantages" not in group.rows:
         return np.zeros(0, dtype=np.float32)
     tokens: Rows = group.rows["tokens"]
     if _is_by_sequence(group):
         return np.repeat(group.rows["advantages"].values, tokens.lengths)
     if not np.array_equal(group.rows["advantages"].lengths, tokens.lengths):
-        raise InvalidMessage(f"groups[{index}].advantages: rows are not as long as their tokens")
+        raise InvalidMessage(f"groups[{index}].advantages: rows and tokens differ in length")
     return group.rows["advantages"].values

@@ -1,4 +1,4 @@
-"""Hold rows of different lengths flat, so that numpy can look at all of them at once."""
+"""Rows of different lengths in one flat array, for vectorized processing."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 
 class Rows(NamedTuple):
-    """S rows of numbers, one behind the other.
+    """S concatenated rows of numbers.
 
     Attributes:
         values: ``[Σ lengths]``, any dtype.
-        lengths: ``[S]`` int64, how many of the values are each row's.
+        lengths: ``[S]`` int64, number of values in each row.
     """
 
     values: NDArray[Any]
@@ -20,7 +20,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Any], dtype: Any) -> "Rows":
-        """Return lists or arrays as rows of `dtype`."""
+        """Convert lists or arrays to rows of `dtype`."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         parts = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)

@@ -1,8 +1,8 @@
-"""Offer the fragment buffer of a run as a replay buffer interface, over HTTP.
+"""Replay buffer interface to the fragments of a run, over HTTP.
 
-These are the calls of MineStudio's ``ReplayBufferInterface``: rollout workers add fragments, a
-trainer fetches them and says when its model or its session changes. The platform keeps the
-fragments, so any number of processes may hold such an interface.
+The calls are those of MineStudio's ``ReplayBufferInterface``: rollout workers add fragments, a
+trainer fetches them and announces a new model or training session. The platform stores the
+fragments, so any number of processes may use such an interface.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ __all__ = ["Follower", "ReplayBufferInterface", "pack_fragment"]
 
 
 class ReplayBufferInterface(Closing):
-    """Fragments in and out of one run, for workers (scope ``worker``) and trainers (``trainer``).
+    """Interface to one run's fragments, for workers (scope ``worker``) and trainers (``trainer``).
 
     The loop of a worker and that of a trainer::
 
@@ -57,7 +57,7 @@ class ReplayBufferInterface(Closing):
         name: str = "replay",
         connection: Connection | None = None,
     ) -> None:
-        """Send nothing yet; the arguments are those of :class:`rolldeck.trainer.Trainer`."""
+        """Configure without sending a request; for the arguments see `rolldeck.trainer.Trainer`."""
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
         self._trainer = Trainer(url, run, name=name, connection=self._connection)
@@ -76,12 +76,12 @@ class ReplayBufferInterface(Closing):
         """Store fragments; when this returns, those accepted survive a crash of the platform.
 
         Args:
-            fragments: 1 to 1024. One with the slot and number of a stored one is a duplicate:
-                counted, not stored again.
+            fragments: 1 to 1024. A fragment with the slot and number of a stored one is a
+                duplicate: counted, not stored again.
 
         Raises:
-            InvalidRequest: If one is malformed (`errors` names it); none was stored.
-            RunNotAccepting: If the run takes no data at present.
+            InvalidRequest: If a fragment is malformed (named in `errors`); none was stored.
+            RunNotAccepting: If the run accepts no data at present.
         """
         push = FragmentPush(fragments=[encode(fragment) for fragment in fragments])
         call = Call(
@@ -94,10 +94,10 @@ class ReplayBufferInterface(Closing):
             raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
 
     def fetch(self, count: int, wait_seconds: float = 0.0) -> Batch | None:
-        """Return `count` fragments on lease, as the run samples, or None if too few came in time.
+        """Lease `count` fragments by the run's sampler; None if too few arrive in time.
 
         Args:
-            count: Fragments, all or none; a multiple of the run's `fragments_per_chunk`.
+            count: Number of fragments, all or none; a multiple of `fragments_per_chunk`.
             wait_seconds: 0 to 60.
         """
         call = Call(
@@ -111,24 +111,23 @@ class ReplayBufferInterface(Closing):
         return None if answer.status_code == 204 else Batch.decode(answer.content)
 
     def ack(self, batch: Batch) -> None:
-        """Confirm fetched fragments, so that they are not handed out again.
+        """Acknowledge fetched fragments, so that they are not leased again.
 
         Raises:
-            LeaseLost: If the lease ran out and they were leased anew.
+            LeaseLost: If the lease expired and they were leased again.
         """
         body = {"batch": batch.head.id, "fence": batch.head.fence}
         self._connection.send(Call(method="POST", path=f"{self._root}/ack", json=body))
 
     def update_priorities(self, batch: Batch, priorities: Sequence[float]) -> int:
-        """Say how urgent the fragments of a sampled batch are; return how many chunks took it.
+        """Set the priorities of a sampled batch's fragments; return the number of updated chunks.
 
-        Nothing is sent for a batch that was not sampled. Chunks that are sampled no more are
-        passed over.
+        Nothing is sent for a batch that was not sampled. Chunks no longer in the sampler are
+        skipped.
 
         Args:
-            batch: A fetched batch, confirmed or not.
-            priorities: One for each of its items, greater than 0; of a chunk's fragments the
-                greatest counts.
+            batch: A fetched batch, acknowledged or not.
+            priorities: One per item, greater than 0; the maximum of a chunk's fragments applies.
         """
         if not batch.head.item_ids:
             return 0
@@ -144,11 +143,11 @@ class ReplayBufferInterface(Closing):
     def update_model_version(
         self, weights: Mapping[str, NDArray[Any]] | bytes, *, step: int
     ) -> WeightsManifest:
-        """Publish version `step`; fragments that now trail too far are dropped from the buffer."""
+        """Publish version `step`; fragments that are now too stale are dropped from the buffer."""
         return self._trainer.publish_weights(weights, step=step)
 
     def update_training_session(self, *, resume: bool = False) -> TrainerRegistration:
-        """Open a training session: a new epoch, or with `resume` the present one again.
+        """Open a training session: a new epoch, or with `resume` the present one.
 
         Fragments of older epochs are dropped from the buffer.
         """
@@ -158,12 +157,12 @@ class ReplayBufferInterface(Closing):
 def pack_fragment(
     arrays: Mapping[str, NDArray[Any]], *, slot: str, number: int, **described: Any
 ) -> Fragment:
-    """Return a fragment that carries `arrays`, named as :class:`rolldeck.wire.Fragment` says.
+    """Create a fragment from `arrays`, named as in :class:`rolldeck.wire.Fragment`.
 
     Args:
-        arrays: ``reward [T]`` gives the number of steps, ``policy_step [T]`` the versions.
+        arrays: ``reward [T]`` determines the number of steps, ``policy_step [T]`` the versions.
         slot: Env slot and incarnation, unique in the run.
-        number: Counts from 0 for each slot.
+        number: Position in the slot, from 0.
         described: Other fields of the fragment: `environment`, `worker`, `epoch`, `episode_ids`,
             `contiguous` (default: number > 0).
     """

@@ -1,7 +1,7 @@
-"""Turn rewards and value estimates into what a policy and its value function learn from.
+"""Compute advantages and value targets from rewards and value estimates.
 
-Everything is ``[N, T]``: N fragments of T steps, as :meth:`rolldeck.batches.Batch.stack` gives
-them. No sum reaches over the end of an episode, nor into padding::
+All arrays are ``[N, T]``: N fragments of T steps, from :meth:`rolldeck.batches.Batch.stack`. No
+sum crosses the end of an episode or enters padding::
 
     steps = transitions(arrays, values=…, last_values=…, final_values=…)
     learned = vtrace(steps, logprobs - arrays["behavior_logprob"], gamma=0.99, lam=0.95)
@@ -23,15 +23,15 @@ Bools = NDArray[np.bool_]
 
 
 class Transitions(NamedTuple):
-    """What happened, and what a value function makes of it; all ``[N, T]``.
+    """Steps with value estimates; all ``[N, T]``.
 
     Attributes:
-        rewards: What followed each action.
-        values: Estimates for the observations acted upon.
-        next_values: Estimates for what each action led to: 0 where the episode terminated, the
-            value of its last observation where it was truncated.
-        ended: The step ended its episode.
-        mask: False for the padding behind the last real step of a fragment.
+        rewards: Reward after each action.
+        values: Value estimates of the observations before each action.
+        next_values: Value estimates after each action: 0 if the episode terminated, the value of
+            its last observation if it was truncated.
+        ended: Whether the step ended its episode.
+        mask: False for the padding after the last real step of a fragment.
     """
 
     rewards: Floats
@@ -42,14 +42,14 @@ class Transitions(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What to learn from; all ``[N, T]`` float32.
+    """Training targets; all ``[N, T]`` float32.
 
     Attributes:
-        advantages: How much better each action was than expected; 0 in padding.
-        targets: What the value function should have said of each observation.
+        advantages: Advantage of each action; 0 in padding.
+        targets: Target of the value function for each observation.
         weights: Truncated importance weight of each action, ρ; 1 for GAE. Equation 4 multiplies
-            the advantages by it. They come without: PPO's loss multiplies by its own ratio, and
-            would count the weight twice.
+            the advantages by it. Here they are unweighted: PPO's loss multiplies by its own
+            ratio, and would count the weight twice.
     """
 
     advantages: Floats
@@ -64,10 +64,10 @@ def transitions(
     last_values: Floats,
     final_values: Floats,
 ) -> Transitions:
-    """Return the steps of a batch with the value of what each of them led to.
+    """Return the steps of a batch with the values of their successors.
 
     Args:
-        arrays: As :meth:`rolldeck.batches.Batch.stack` gives them.
+        arrays: Output of :meth:`rolldeck.batches.Batch.stack`.
         values: Estimates for ``obs``, ``[N, T]``.
         last_values: Estimates for ``next_obs``, ``[N]``.
         final_values: Estimates for ``final_obs``, ``[K]``.
@@ -75,7 +75,7 @@ def transitions(
     terminated, truncated, mask = arrays["terminated"], arrays["truncated"], arrays["mask"]
     next_values = np.roll(values, -1, axis=1)
     next_values[np.arange(len(mask)), mask.sum(axis=1) - 1] = last_values
-    # An aborted episode may have no last observation: its last state's own value stands in.
+    # An aborted episode may have no last observation; the value of its last state replaces it.
     next_values = np.where(truncated, values, next_values)
     next_values[arrays["final_fragment"], arrays["final_step"]] = final_values
     return Transitions(
@@ -88,12 +88,12 @@ def transitions(
 
 
 def gae(steps: Transitions, *, gamma: float, lam: float) -> Learned:
-    """Return generalised advantage estimates: exact for data of the present policy.
+    """Return generalized advantage estimates, which are exact for on-policy data.
 
     Args:
-        steps: Of the batch.
+        steps: Steps of the batch.
         gamma: Discount of a step.
-        lam: Lambda; 0 trusts the value function, 1 the rewards.
+        lam: Lambda; 0 relies on the value function, 1 on the rewards.
     """
     return vtrace(steps, np.zeros_like(steps.values), gamma=gamma, lam=lam)
 
@@ -107,19 +107,19 @@ def vtrace(
     rho_clip: float = 1.0,
     c_clip: float = 1.0,
 ) -> Learned:
-    """Return V-trace targets, which correct for actions that another policy chose.
+    """Return V-trace targets, which correct for actions of another policy.
 
-    Where both policies agree this is GAE, whatever lambda. A step that the present policy would
-    not have taken counts little, and cuts off what came after it.
+    If both policies agree, this equals GAE for any lambda. A step that the present policy would not
+    have taken has little weight, and reduces the weight of the steps after it.
 
     Args:
-        steps: Of the batch, values by the present value function.
+        steps: Steps of the batch, with values of the present value function.
         log_ratio: log π(a|x) − log μ(a|x) of the actions taken, ``[N, T]``: π is the present
-            policy, μ the one that acted (``behavior_logprob``).
+            policy, μ the behavior policy (``behavior_logprob``).
         gamma: Discount of a step.
         lam: Lambda.
-        rho_clip: ρ̄, the bound of a step's own weight; it decides whose values are learned.
-        c_clip: c̄, the bound of the weight of what came after; it trades bias for variance.
+        rho_clip: ρ̄, bound of a step's own weight; it determines the policy of the fixed point.
+        c_clip: c̄, bound of the weights of later steps; it trades bias for variance.
     """
     rho = np.exp(np.minimum(log_ratio, math.log(rho_clip)))
     c = np.exp(np.minimum(log_ratio, math.log(c_clip)))
@@ -127,8 +127,8 @@ def vtrace(
     corrections = _summed_backwards(
         np.where(steps.mask, rho * errors, 0), np.where(steps.ended, 0, gamma * lam * c)
     )
-    # What came after a step, past its own successor's value; equation 4 with lambda: the
-    # next target is mixed with the next value, so that equal policies give GAE again.
+    # Corrections beyond the next value; equation 4 with lambda: the next target is mixed with the
+    # next value, so that equal policies yield GAE.
     after = np.zeros_like(corrections)
     after[:, :-1] = np.where(steps.ended[:, :-1], 0, gamma * lam * corrections[:, 1:])
     return Learned(

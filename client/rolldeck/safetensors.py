@@ -1,9 +1,9 @@
 """Write and read safetensors files with numpy alone.
 
-Numpy has no bfloat16 and no numbers of eight bits. Their bits travel as they are, in arrays with
-one field that is called what they are: ``dtype([("BF16", "<u2")])``. Such an array is as good as
-any other for storing, sending and comparing; :func:`float32_of` and torch
-(``torch.from_numpy(array.view("i2")).view(torch.bfloat16)``) reckon with it.
+Numpy lacks bfloat16 and 8-bit floats. Their bits are stored in structured arrays with one field
+named after the type: ``dtype([("BF16", "<u2")])``. Such arrays can be stored, sent and compared
+like any other; for arithmetic, convert them with :func:`float32_of` or torch
+(``torch.from_numpy(array.view("i2")).view(torch.bfloat16)``).
 
 Source of the format: https://github.com/huggingface/safetensors#format. Eight bytes give the
 length of a JSON header (unsigned, little endian), then the header, then every tensor's bytes in
@@ -42,7 +42,7 @@ BITS: Final = {
     "F8_E4M3": np.dtype([("F8_E4M3", "u1")]),
     "F8_E5M2": np.dtype([("F8_E5M2", "u1")]),
 }
-"""Arrays of numbers that numpy lacks, by the name of the numbers."""
+"""Structured dtypes for types that numpy lacks, by safetensors name."""
 MAX_HEADER_BYTES: Final = 100_000_000
 
 
@@ -53,23 +53,23 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return a safetensors file holding `tensors`.
+    """Encode `tensors` as a safetensors file.
 
     Raises:
-        InvalidMessage: If there are none, or one has a dtype that the format lacks.
+        InvalidMessage: If there are no tensors, or one has an unsupported dtype.
     """
     if not tensors:
         raise InvalidMessage("no tensors to write")
     header: dict[str, _Entry] = {}
     chunks: list[bytes] = []
     offset = 0
-    # Widest first keeps every tensor aligned, as the reference implementation orders them.
+    # Sorted by item size, largest first, which keeps tensors aligned as in the reference code.
     for name in sorted(tensors, key=lambda key: (-tensors[key].dtype.itemsize, key)):
         array = tensors[name]
         kind = kind_of(array.dtype)
         if kind is None:
             raise InvalidMessage(f"{name}: safetensors has no dtype for {array.dtype}")
-        # np.ascontiguousarray would turn a scalar of shape [] into one of shape [1].
+        # np.ascontiguousarray would turn a scalar of shape [] into shape [1].
         chunk = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         span = (offset, offset + len(chunk))
         header[name] = _Entry(kind, list(array.shape), span)
@@ -81,20 +81,20 @@ def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def specs(content: Content) -> list[TensorSpec]:
-    """Return what the file `content` holds, in the order of its bytes.
+    """Return the tensor specs of the file `content`, in the order of its bytes.
 
     Raises:
-        InvalidMessage: If it is not a whole safetensors file.
+        InvalidMessage: If it is not a complete safetensors file.
     """
     entries, _ = _entries(content)
     return [TensorSpec(name=name, dtype=entry.dtype, shape=entry.shape) for name, entry in entries]
 
 
 def decode(content: Content) -> dict[str, NDArray[Any]]:
-    """Return views of the tensors in the file `content`, read-only where it is.
+    """Return views of the tensors in the file `content`, read-only if `content` is.
 
     Raises:
-        InvalidMessage: If it is not a whole safetensors file.
+        InvalidMessage: If it is not a complete safetensors file.
     """
     entries, start = _entries(content)
     tensors: dict[str, NDArray[Any]] = {}
@@ -110,7 +110,7 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:
-    """Return what the format calls such numbers; None if it has none of them."""
+    """Return the safetensors name of a dtype; None if it is unsupported."""
     if dtype.names is not None:
         kind = dtype.names[0]
         return kind if BITS.get(kind) == dtype else None
@@ -118,17 +118,17 @@ def kind_of(dtype: np.dtype[Any]) -> str | None:
 
 
 def float32_of(bits: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the same numbers as float32, exactly.
+    """Convert bfloat16 bits to float32, exactly.
 
     Args:
-        bits: Of bfloat16: ``dtype([("BF16", "<u2")])``, any shape.
+        bits: Bits of bfloat16: ``dtype([("BF16", "<u2")])``, any shape.
 
     Raises:
-        InvalidMessage: If they are of another kind.
+        InvalidMessage: If they have another dtype.
     """
     if bits.dtype != BITS["BF16"]:
-        raise InvalidMessage(f"these are no bfloat16: {bits.dtype}")
-    # A bfloat16 is the upper half of the float32.
+        raise InvalidMessage(f"expected bfloat16 bits, not {bits.dtype}")
+    # A bfloat16 is the upper half of a float32.
     widened: NDArray[np.float32] = (bits["BF16"].astype("<u4") << 16).view("<f4")
     return widened
 
@@ -138,11 +138,11 @@ def _dtype_of(kind: str) -> np.dtype[Any]:
 
 
 def _entries(content: Content) -> tuple[list[tuple[str, _Entry]], int]:
-    """Return the checked entries in the order of their bytes, and where the bytes start."""
+    """Return the checked entries in the order of their bytes, and the start of the bytes."""
     length = int.from_bytes(content[:8], "little")
     start = 8 + length
     if len(content) < 8 or length > MAX_HEADER_BYTES or start > len(content):
-        raise InvalidMessage("not a safetensors file: its header is cut off")
+        raise InvalidMessage("not a safetensors file: its header is incomplete")
     try:
         raw = msgspec.json.decode(content[8:start], type=dict[str, msgspec.Raw])
         raw.pop("__metadata__", None)
@@ -154,10 +154,10 @@ def _entries(content: Content) -> tuple[list[tuple[str, _Entry]], int]:
     for name, entry in entries:
         first, end = entry.data_offsets
         if first != reached or end - first != _size_bytes(name, entry):
-            raise InvalidMessage(f"{name}: offsets {first}..{end} do not fit its shape and place")
+            raise InvalidMessage(f"{name}: offsets {first}..{end} do not match its shape")
         reached = end
     if start + reached != len(content):
-        raise InvalidMessage(f"{len(content) - start} bytes of tensors, the header says {reached}")
+        raise InvalidMessage(f"{len(content) - start} bytes of tensors, {reached} in the header")
     return entries, start
 
 

@@ -1,4 +1,4 @@
-"""See the tensors of a framework as numpy arrays of the same bits."""
+"""Views of framework tensors as numpy arrays of the same bits."""
 
 import sys
 from typing import Any, Final
@@ -16,15 +16,15 @@ TORCH_KINDS: Final = {
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
-    """Return `tensor` as an array; numbers that numpy lacks as :data:`safetensors.BITS`.
+    """View `tensor` as an array; types that numpy lacks as :data:`safetensors.BITS`.
 
     Args:
-        tensor: A numpy array, or a torch tensor on the CPU that needs no gradient.
+        tensor: A numpy array, or a torch tensor on the CPU that requires no gradient.
     """
     kind = TORCH_KINDS.get(str(getattr(tensor, "dtype", "")))
     if kind is None:
         return np.asarray(tensor)
-    # Whoever has such a tensor has torch; this package does without.
+    # A torch tensor implies that torch is loaded; this package does not import it.
     torch = sys.modules["torch"]
     dtype = BITS[kind]
     whole = tensor.contiguous().view(torch.int16 if dtype.itemsize == 2 else torch.uint8)

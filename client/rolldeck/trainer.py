@@ -1,6 +1,6 @@
-"""Feed a training loop from a Rolldeck run and hand its weights back.
+"""Feed a training loop from a Rolldeck run and publish its weights.
 
-The loop this is made for::
+The intended loop::
 
     with Trainer(url, "demo", token) as trainer:
         trainer.register()
@@ -10,7 +10,7 @@ The loop this is made for::
             trainer.publish_weights(policy.state_dict(), step=batch.head.policy_step + 1)
             trainer.log_metrics(metrics, step=batch.head.ordinal)
 
-A batch is confirmed when the next one is asked for. A trainer that dies before gets the same
+A batch is acknowledged when the next one is requested. A trainer that crashes before gets the same
 batch, byte for byte, after it has registered again with ``resume=True``.
 """
 
@@ -45,25 +45,25 @@ __all__ = ["Batch", "FragmentView", "Trainer", "TrainerRegistration"]
 logger = logging.getLogger("rolldeck")
 
 MAX_WAIT_SECONDS: Final = 60.0
-"""The longest that the server holds one request for a batch."""
+"""Maximum time for which the server holds one request for a batch."""
 EARLY_PAUSE_SECONDS: Final = 0.5
 ENDED: Final = frozenset({"completed", "stopped", "failed"})
-# Groups come in the codec in which they were pushed: nobody decodes them on the way.
+# Groups arrive in the codec in which they were pushed, without conversion.
 STORED_BATCH: Final = f"{BATCH_TYPE}; groups=stored"
 Weights = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 
 
 class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """What the platform tells a trainer that has registered.
+    """The platform's response to a trainer's registration.
 
     Attributes:
-        uuid: The trainer, among those of the run.
+        uuid: Id of the trainer, unique in the run.
         epoch: Training session; part of every version's name.
         policy_step: Newest published version of the epoch; -2 if there is none.
         batch_size: Items of one batch: fragments, or sequences of an outside run.
         config: The run's configuration; empty for an outside run.
-        weights_directory: Where weights are written; empty if they are uploaded.
+        weights_directory: Folder for weights; empty if they are uploaded.
     """
 
     uuid: int | str
@@ -75,7 +75,7 @@ class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trainer(Closing):
-    """The consumer of a run's batches and the publisher of its weights; not for many threads."""
+    """The consumer of a run's batches and the publisher of its weights; not thread-safe."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class Trainer(Closing):
         connection: Connection | None = None,
         weights_directory: str | Path | None = None,
     ) -> None:
-        """Send nothing yet.
+        """Configure the trainer without sending a request.
 
         Args:
-            url: The platform, as ``http://host:8000``.
+            url: URL of the platform, as ``http://host:8000``.
             run: Name of the run.
-            token: With the scope ``trainer``, for this run; the same for all ranks.
-            name: Shown to people.
-            rank: Of this process. Rank 0 registers, confirms and publishes; the others only ask
-                for batches and say when they are done with them.
-            world_size: Processes that share each batch; every one gets its own shard.
-            connection: Used instead of one of its own, which `close` would end.
-            weights_directory: Where this machine has the run's shared folder of weights, if
-                not where the platform says; without effect on a run whose weights are uploaded.
+            token: Token with the scope ``trainer`` for this run; the same for all ranks.
+            name: Display name.
+            rank: Rank of this process. Rank 0 registers, acknowledges and publishes; the others
+                only request batches and report that they are done with them.
+            world_size: Number of processes that share each batch; each gets its own shard.
+            connection: Existing connection to use; `close` leaves it open.
+            weights_directory: Path of the run's shared weights folder on this machine, if it
+                differs from the platform's path; ignored for a run whose weights are uploaded.
         """
         self.run = run
         self.name = name
@@ -115,21 +115,21 @@ class Trainer(Closing):
         self._root = f"/api/runs/{quote(run, safe='')}"
 
     def close(self) -> None:
-        """Close the sockets; an unconfirmed batch will be served again."""
+        """Close the sockets; an unacknowledged batch will be served again."""
         if self._owns_connection:
             self._connection.close()
 
     def register(
         self, *, resume: bool = False, batch_size: int | None = None
     ) -> TrainerRegistration:
-        """Join the run and return what it is.
+        """Register with the run.
 
         Args:
             batch_size: Sequences of a batch, for an outside run that has no batch size yet; the
-                answer holds the one in force.
-            resume: Go on in the run's present epoch with the weights published last, and get
-                the unconfirmed batch again. Otherwise weights start anew from step 0: a run
-                that had some opens a new epoch and drops what was sampled before.
+                response holds the active one.
+            resume: Continue in the run's present epoch with the last published weights, and get
+                the unacknowledged batch again. Otherwise weights restart at step 0: a run that
+                already has versions opens a new epoch and drops earlier samples.
         """
         call = Call(
             method="POST",
@@ -141,12 +141,12 @@ class Trainer(Closing):
         return self.registration
 
     def next_batch(self, wait_seconds: float = 30.0) -> Batch | None:
-        """Return a leased batch, or None if none was complete in time or the run is over.
+        """Return a leased batch, or None if none was complete in time or the run has ended.
 
-        Until it is confirmed the same batch is handed out, with a higher fence.
+        Until it is acknowledged, the same batch is returned with a higher fence.
 
         Args:
-            wait_seconds: How long to wait for the queue to fill, any length.
+            wait_seconds: Maximum wait for the queue to fill, without an upper limit.
         """
         deadline = time.monotonic() + wait_seconds
         while True:
@@ -165,7 +165,7 @@ class Trainer(Closing):
             now = time.monotonic()
             if now >= deadline or answer.headers.get("Rolldeck-Run-Status") in ENDED:
                 return None
-            # A server with too many waiters answers early: asking at once would be a busy loop.
+            # A server with too many waiters responds early; retrying at once would busy-loop.
             early = asked_at + wait - now
             time.sleep(min(max(0.0, early), deadline - now, EARLY_PAUSE_SECONDS))
 
@@ -175,20 +175,20 @@ class Trainer(Closing):
         return {"rank": self.rank, "world_size": self.world_size, "after": self._done_ordinal}
 
     def batch(self, batch_id: str) -> Batch:
-        """Return the leased batch of that id once more, whole, for any rank of this trainer."""
+        """Return the leased batch with this id again, whole, for any rank of this trainer."""
         path = f"{self._root}/batches/{quote(batch_id, safe='')}"
         answer = self._connection.send(Call(method="GET", path=path, accept=STORED_BATCH))
         return Batch.decode(answer.content)
 
     def batches(self, *, wait_seconds: float = 30.0) -> Iterator[Batch]:
-        """Yield batches until the run has ended, confirming each when the next is asked for.
+        """Yield batches until the run has ended; acknowledge each when the next is requested.
 
-        A batch that the loop leaves by an exception or `break` stays unconfirmed. A confirmation
-        that comes after the lease ran out is logged, and the loop goes on: its data may be served
-        again.
+        A batch that the loop leaves by an exception or `break` stays unacknowledged. An
+        acknowledgement after the lease expired is logged, and the loop continues: the batch's data
+        may be served again.
 
         Args:
-            wait_seconds: Between two looks at the run's status while the queue stays short.
+            wait_seconds: Interval between checks of the run's status while the queue is short.
         """
         while True:
             batch = self.next_batch(wait_seconds)
@@ -203,20 +203,20 @@ class Trainer(Closing):
             try:
                 self.ack(batch)
             except LeaseLost as error:
-                logger.warning("batch %d was not confirmed: %s", batch.head.ordinal, error)
+                logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
 
     def status(self) -> str:
-        """Return where the run stands, such as ``running`` or ``completed``."""
+        """Return the status of the run, such as ``running`` or ``completed``."""
         return str(_field(self._connection.json(Call(method="GET", path=self._root)), "status"))
 
     def ack(self, batch: Batch) -> int:
-        """Confirm `batch`, so that the next one may come, and return the run's served steps.
+        """Acknowledge `batch`, so that the next one follows, and return the run's served steps.
 
-        Only rank 0 confirms, and does so when all ranks have trained on their shards; the others
-        only remember that they are done.
+        Only rank 0 sends the acknowledgement, once all ranks have trained on their shards; the
+        others only record that they are done.
 
         Raises:
-            LeaseLost: If the lease ran out and the batch was leased anew.
+            LeaseLost: If the lease expired and the batch was leased again.
         """
         self._done_ordinal = batch.head.ordinal
         if self.rank > 0:
@@ -229,18 +229,18 @@ class Trainer(Closing):
         return int(_field(self._connection.json(call), "served_steps"))
 
     def publish_weights(self, state: Weights | bytes, *, step: int) -> WeightsManifest:
-        """Make `state` version `step` of the present epoch, which the fleet then samples with.
+        """Publish `state` as version `step` of the present epoch, for the fleet to sample with.
 
         Args:
-            state: Tensors by name (numpy arrays, or torch tensors on the CPU, bfloat16 too), or
-                a whole safetensors file.
-            step: Greater than the step before; 0 for the weights training starts with.
+            state: Tensors by name (numpy arrays, or torch tensors on the CPU, including
+                bfloat16), or a whole safetensors file.
+            step: Greater than the step before; 0 for the initial weights.
 
         Raises:
             TrainerNotRegistered: Before `register`.
             StaleEpoch: If another trainer opened a newer epoch.
-            ManifestMismatch: If the bytes were damaged on their way.
-            OSError: If weights travel through a directory that cannot be written to.
+            ManifestMismatch: If the content was damaged in transit.
+            OSError: If the shared weights folder cannot be written to.
         """
         content = state if isinstance(state, bytes) else _encoded(state)
         manifest = WeightsManifest(
@@ -253,7 +253,7 @@ class Trainer(Closing):
         form = {"manifest": ("manifest.json", msgspec.json.encode(manifest), "application/json")}
         folder = self._shared_folder()
         if folder is not None:
-            # Before it is announced: a fleet that hears of it finds it.
+            # Written before the announcement, so that notified workers find it.
             weights_directory.write(folder, manifest, content)
         else:
             form["weights"] = ("weights.safetensors", content, "application/octet-stream")
@@ -263,10 +263,10 @@ class Trainer(Closing):
     def current_weights(self) -> tuple[WeightsManifest, dict[str, NDArray[Any]]]:
         """Return the run's newest published version, for a trainer that resumes.
 
-        Numbers that numpy lacks come as their bits: see :mod:`rolldeck.safetensors`.
+        Types that numpy lacks are returned as bits, see :mod:`rolldeck.safetensors`.
 
         Raises:
-            NotFound: If none was published.
+            NotFound: If no version was published.
         """
         raw = self._connection.json(Call(method="GET", path=f"{self._root}/weights/current"))
         manifest = _converted(raw, WeightsManifest)
@@ -276,7 +276,7 @@ class Trainer(Closing):
         """Store one value per name for the run's charts.
 
         Args:
-            metrics: Numbers; one that is not finite is a gap in its chart, counted.
+            metrics: Numbers; one that is not finite becomes a counted gap in its chart.
             step: Train step, counted from 1.
         """
         samples = [
@@ -289,13 +289,13 @@ class Trainer(Closing):
         self._connection.send(Call(method="POST", path=path, json={"samples": samples}))
 
     def _content_of(self, manifest: WeightsManifest) -> Content:
-        """Return the checked file of a version."""
+        """Return the checked content of a version."""
         folder = self._shared_folder()
         content = weights_directory.read(folder, manifest) if folder is not None else None
         if content is None:
             return self._downloaded(manifest)
         if hashlib.sha256(content).hexdigest() != manifest.sha256:
-            detail = f"version {manifest.step} in {folder} is not what its manifest says"
+            detail = f"version {manifest.step} in {folder} does not match its manifest"
             raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
         return content
 
@@ -308,7 +308,7 @@ class Trainer(Closing):
             raise InvalidAnswer(status=200, code="manifest_mismatch", detail=str(flaw)) from flaw
 
     def _shared_folder(self) -> Path | None:
-        """Return the folder through which weights travel; None if they are uploaded."""
+        """Return the shared weights folder; None if weights are uploaded."""
         told = self.registration.weights_directory if self.registration else ""
         return Path(self._weights_directory or told) if told else None
 
@@ -317,7 +317,7 @@ class Trainer(Closing):
             raise TrainerNotRegistered(
                 status=0,
                 code="trainer_not_registered",
-                detail="register() gives the epoch that weights belong to; call it first",
+                detail="call register() first: it returns the epoch of the weights",
             )
         return self.registration
 
@@ -327,7 +327,7 @@ def _encoded(state: Mapping[str, Any]) -> bytes:
 
 
 def _written(value: float) -> float | str:
-    """Return the number, or its name where JSON has no sign for it."""
+    """Return the number, or its name if JSON cannot represent it."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -335,7 +335,7 @@ def _written(value: float) -> float | str:
 
 def _field(answer: object, name: str) -> Any:
     if not isinstance(answer, dict) or name not in answer:
-        raise InvalidAnswer(status=200, code="bad_answer", detail=f"the answer lacks {name!r}")
+        raise InvalidAnswer(status=200, code="bad_answer", detail=f"the response lacks {name!r}")
     return answer[name]
 
 

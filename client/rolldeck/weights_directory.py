@@ -1,9 +1,9 @@
-"""Hand weights over in a directory that trainers and fleets share.
+"""Weights in a directory shared by trainers and fleets.
 
-A version is two files: ``<epoch>-<step>-<checksum>.safetensors``, and beside it its manifest under
-the same name with ``.json``, which is the marker. Each is written under another name, brought to
-the disk and renamed; the marker comes last. So whatever has a marker is whole, a name never
-changes its content, and a version that the platform refused damages none that it announced.
+A version consists of two files: ``<epoch>-<step>-<checksum>.safetensors``, and its manifest under
+the same name with ``.json``, which is the marker. Each is written under a temporary name, synced
+and renamed; the marker comes last. So a version with a marker is complete, a name never changes its
+content, and a version rejected by the platform damages no announced one.
 """
 
 import os
@@ -21,16 +21,16 @@ _NAME: Final = re.compile(r"^(\d+)-(-?\d+)-[0-9a-f]{12}\.(json|safetensors)$")
 
 
 def file_path(folder: Path, manifest: WeightsManifest) -> Path:
-    """Return where the tensors of a version are."""
+    """Return the path of a version's tensors."""
     name = f"{manifest.epoch}-{manifest.step}-{manifest.sha256[:12]}"
     return folder / f"{name}.safetensors"
 
 
 def write(folder: Path, manifest: WeightsManifest, content: Content) -> None:
-    """Put a version into `folder`; of earlier ones the newest few stay.
+    """Write a version to `folder`, and delete all but the newest few versions.
 
     Raises:
-        OSError: If the folder cannot be written to; readers then see nothing of the version.
+        OSError: If the folder cannot be written to; readers then do not see the version.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = file_path(folder, manifest)
@@ -40,7 +40,7 @@ def write(folder: Path, manifest: WeightsManifest, content: Content) -> None:
 
 
 def read(folder: Path, manifest: WeightsManifest) -> bytes | None:
-    """Return the unchecked file of a version; None without a marker that says the same."""
+    """Return the unchecked file of a version; None without a marker equal to its manifest."""
     path = file_path(folder, manifest)
     try:
         marker = msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=WeightsManifest)
@@ -59,7 +59,7 @@ def _put(path: Path, content: Content) -> None:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-    # The new name is on the disk once its folder is.
+    # The rename is durable once the folder is synced.
     descriptor = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -71,7 +71,7 @@ def _forget_old(folder: Path) -> None:
     found = [(match, path) for path in folder.iterdir() if (match := _NAME.match(path.name))]
     versions = sorted({(int(match[1]), int(match[2])) for match, _ in found})
     old = set(versions[:-KEPT_VERSIONS])
-    # Markers first: what is left without one is no candidate.
+    # Markers first: a version without a marker is not readable.
     for match, path in sorted(found, key=lambda pair: pair[1].suffix):
         if (int(match[1]), int(match[2])) in old:
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Shape what is said about weights: what a file holds, and what became of it in a worker.
+"""Schemas of weights: the content of a file, and its transfer to a worker.
 
 Most readers import these through :mod:`rolldeck.wire`.
 """
@@ -8,11 +8,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 LargeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""What a PostgreSQL bigint holds."""
+"""Range of a PostgreSQL bigint."""
 
 
 class TensorSpec(Struct, frozen=True, kw_only=True):
-    """One tensor of a weights file; dtype in safetensors' spelling (F32, BF16, I64)."""
+    """One tensor of a weights file; dtype in safetensors' notation (F32, BF16, I64)."""
 
     name: str
     dtype: str
@@ -20,7 +20,7 @@ class TensorSpec(Struct, frozen=True, kw_only=True):
 
 
 class WeightsManifest(Struct, frozen=True, kw_only=True):
-    """What a weights file must contain, checked by the platform and by every reader."""
+    """Expected content of a weights file, checked by the platform and by every reader."""
 
     epoch: Annotated[int, Meta(ge=0, lt=1 << 31)]
     step: Annotated[int, Meta(ge=-1, lt=1 << 31)]
@@ -30,18 +30,18 @@ class WeightsManifest(Struct, frozen=True, kw_only=True):
 
 
 class WeightsTransfers(Struct, frozen=True, kw_only=True):
-    """What became of the versions that a worker was offered, since its incarnation began."""
+    """Counts of the versions offered to a worker since the start of its incarnation."""
 
     received: LargeCount = 0
     adopted: LargeCount = 0
     superseded: LargeCount = 0
-    """A later version took their place before they were acted with."""
+    """Versions replaced by a later one before they were used."""
     refused: LargeCount = 0
-    """The policy has other tensors."""
+    """Versions whose tensors do not match the policy."""
     failed: LargeCount = 0
-    """Attempts to receive one that brought nothing."""
+    """Failed attempts to receive a version."""
     received_bytes: LargeCount = 0
     seconds: Annotated[float, Meta(ge=0)] = 0.0
-    """Spent on receiving."""
+    """Time spent receiving."""
     order: LargeCount = 0
-    """Of a person about weights: the newest that the worker acts under."""
+    """Number of the newest weight order that the worker follows."""

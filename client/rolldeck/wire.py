@@ -1,8 +1,8 @@
-"""Shape the messages between the platform, its fleets, its trainers and its environments.
+"""Messages between the platform, its fleets, its trainers and its environments.
 
-Both sides import this module, so there is one definition of every message. Binary bodies are
-msgpack; an array travels as its dtype, shape and little-endian bytes, so a reader gets a numpy
-view without a copy. Nothing here is ever pickled.
+Both sides import this module, so every message has a single definition. Binary bodies are msgpack;
+an array is sent as its dtype, shape and little-endian bytes, so a reader gets a numpy view without
+a copy. Nothing is pickled.
 """
 
 import math
@@ -44,17 +44,17 @@ FOLLOW_TYPE: Final = "application/vnd.rolldeck.following+msgpack"
 DTYPES: Final = frozenset(
     {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 )
-# Sizes of the dtypes above, in bytes, so that a server can check lengths before building arrays.
+# Sizes of these dtypes in bytes, so that a server can check lengths before building arrays.
 ITEM_BYTES: Final = {name: np.dtype(name).itemsize for name in DTYPES}
 _LITTLE: Final = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
 
 
 class InvalidMessage(ValueError):
-    """A message is not what its type says; the text names the field."""
+    """A message violates its schema; the text names the field."""
 
 
 class Array(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An n-dimensional array: C order, little endian."""
+    """An n-dimensional array in C order, little endian."""
 
     dtype: str
     shape: Annotated[tuple[Annotated[int, Meta(ge=0, lt=1 << 31)], ...], Meta(max_length=32)]
@@ -65,8 +65,8 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`steps` consecutive env steps of one slot; T is `steps`.
 
     Required arrays:
-        obs ``[T, …]`` observations acted upon; action ``[T, …]``;
-        reward ``[T]`` float32, what followed the action;
+        obs ``[T, …]`` observations before each action; action ``[T, …]``;
+        reward ``[T]`` float32, reward after the action;
         first ``[T]`` bool, the observation is the first of its episode;
         terminated ``[T]``, truncated ``[T]`` bool, the step ended its episode in that way;
         behavior_logprob ``[T]`` float32, natural log; value ``[T]`` float32, the sampling
@@ -75,14 +75,14 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         episode_index ``[T]`` int32, position of the step's episode in `episode_ids`;
         next_obs ``[…]``, the observation after the last step (the boundary step's obs, which is
         also step 0 of the slot's next fragment).
-        Observations of several parts come as obs.<part>, next_obs.<part>, final_obs.<part>.
+        Composed observations are sent as obs.<part>, next_obs.<part>, final_obs.<part>.
     Optional arrays:
         final_obs ``[K, …]`` and final_step ``[K]`` int32: the last observation of each episode
         that ended inside the fragment, and the step at which it ended;
-        in_state.<name> ``[…]``: recurrent state before step 0, at its beginning where the step is
+        in_state.<name> ``[…]``: recurrent state before step 0; the initial state if the step is
         the first of an episode;
         mask ``[T]`` bool, true for real steps: they come first, at least one, and the rest is
-        padding, which repeats the last of them with reward 0 and without first, terminated and
+        padding, which repeats the last real step with reward 0 and without first, terminated and
         truncated. Without a mask every step is real.
     """
 
@@ -90,7 +90,7 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slot: Annotated[str, Meta(min_length=1, max_length=120)]
     """Env slot and incarnation, unique in the run: ``w0-3@5f2c``."""
     number: Annotated[int, Meta(ge=0)]
-    """Counts from 0 for each `slot`, without gaps."""
+    """Position in the `slot`, from 0, without gaps."""
     contiguous: bool
     """Step 0 follows the last step of fragment `number - 1` of the same slot."""
     environment: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -111,7 +111,7 @@ class FragmentPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class FragmentReceipt(Struct, frozen=True, kw_only=True):
-    """Answer to a push. Dropped ones are counted by reason and must not be sent again."""
+    """Response to a push. Dropped fragments are counted by reason and must not be sent again."""
 
     accepted: int
     duplicates: int
@@ -120,17 +120,17 @@ class FragmentReceipt(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One trajectory group: S sequences, their ΣT tokens one behind the other.
+    """One trajectory group: S sequences with ΣT concatenated tokens.
 
-    A field that is nil or left out is absent: null in Atropos' JSON.
+    A field that is nil or left out is absent, which is null in Atropos' JSON.
 
     Arrays:
         lengths ``[S]`` int32, tokens of each sequence; S is 1 … 1,024;
-        tokens ``[ΣT]``, any integer dtype, int32 by custom; 0 … 2³¹ − 1;
+        tokens ``[ΣT]``, any integer dtype, usually int32; 0 … 2³¹ − 1;
         masks ``[ΣT]``, the token id or -100 (any integer dtype); or bool: true stands for the
         token id, false for -100;
-        scores ``[S]``, any float dtype, as all below;
-        advantages ``[ΣT]``, or ``[S]`` for one of each sequence;
+        scores ``[S]``, any float dtype, as for all arrays below;
+        advantages ``[ΣT]``, or ``[S]`` for one per sequence;
         ref_logprobs, inference_logprobs ``[ΣT]``, natural log;
         distill_token_ids (integers) and distill_logprobs ``[ΣT, K]``.
     """
@@ -138,7 +138,7 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: int = SCHEMA_VERSION
     env_id: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
     epoch: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
-    """With `policy_step` the version that sampled the group; nil when nobody said."""
+    """With `policy_step`, the version that sampled the group; nil if unknown."""
     policy_step: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
     lengths: Array
     tokens: Array
@@ -150,11 +150,10 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     distill_token_ids: Array | None = None
     distill_logprobs: Array | None = None
     own_lengths: dict[str, Array] = {}
-    """``[rows]`` int32 for each field whose rows are not as long as those of `tokens`."""
+    """``[rows]`` int32 for each field whose row lengths differ from those of `tokens`."""
     json: dict[str, bytes] = {}
-    """Every further field as JSON, byte for byte as it was written: messages,
-    generation_params, overrides, group_overrides, images, a distillation of varying K, and
-    whatever else the environment added."""
+    """All other fields as JSON, byte for byte as written: messages, generation_params, overrides,
+    group_overrides, images, a distillation of varying K, and fields added by the environment."""
 
 
 class GroupPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -165,70 +164,70 @@ class GroupPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GroupsReceipt(Struct, frozen=True, kw_only=True):
-    """Answer to a push. Dropped groups are counted by reason and must not be sent again."""
+    """Response to a push. Dropped groups are counted by reason and must not be sent again."""
 
     received: int
-    """Groups taken in, `buffered` ones included."""
+    """Accepted groups, including `buffered` ones."""
     buffered: int
-    """Groups among them that wait for others to make up their environment's group size."""
+    """Accepted groups that wait for others to complete their environment's group size."""
     dropped: dict[str, int]
     admission_remaining: int
 
 
 class BatchHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a trainer must know of a leased batch."""
+    """Description of a leased batch for its trainer."""
 
     id: str
     ordinal: int
-    """Counts the run's batches from 1: the served step."""
+    """Number of the batch in its run, from 1: the served step."""
     fence: int
-    """Rises with every new lease of the batch; an ack with an older one is refused."""
+    """Rises with every new lease of the batch; an ack with an older fence is rejected."""
     kind: Literal["groups", "fragments"]
     count: int
-    """Items in the batch."""
+    """Number of items in the batch."""
     lease_seconds: float
     epoch: int
     policy_step: int
-    """The run's current version when the batch was handed out."""
+    """The run's current version at the time of the lease."""
     item_ids: list[int] = []
-    """Of a sampled batch: id of each item, to give it a priority by."""
+    """For a sampled batch: id of each item, for priority updates."""
     importance_weights: list[float] = []
-    """Of a sampled batch: how much each item should count in the loss, the largest 1."""
+    """For a sampled batch: weight of each item in the loss, with a maximum of 1."""
     rank: int = 0
     world_size: int = 1
-    """The items are the shard of `rank`; together the `world_size` shards are the batch."""
+    """The items are the shard of `rank`; the `world_size` shards together are the batch."""
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):
-    """A leased batch: the head, then each item's bytes, as they were stored where possible."""
+    """A leased batch: the head, then each item's bytes, unconverted if possible."""
 
     schema: int = SCHEMA_VERSION
     batch: BatchHead
     codecs: list[Literal["json", "msgpack"]] = []
-    """What each item is: an encoded :class:`Fragment` or :class:`Group`, or Atropos' JSON. Left
-    out by older servers, whose groups are all JSON."""
+    """Codec of each item: an encoded :class:`Fragment` or :class:`Group`, or Atropos' JSON. Older
+    servers omit it and send only JSON groups."""
     items: list[bytes]
 
 
 class FollowHead(Struct, frozen=True, kw_only=True):
-    """What a follower must know of the items that come with it."""
+    """Description of the items that a follower receives."""
 
     name: str
     kind: Literal["groups", "fragments"]
     count: int
-    """Items that came."""
+    """Number of items."""
     cursor: str
-    """Place of the last of them in the stream; confirm it to get those after it."""
+    """Position of the last item in the stream; acknowledge it to get the following items."""
     item_ids: list[int]
 
 
 class FollowAnswer(Struct, frozen=True, kw_only=True):
-    """Items of a run in the order in which they were accepted, for one follower."""
+    """Items of a run in order of acceptance, for one follower."""
 
     schema: int = SCHEMA_VERSION
     follower: FollowHead
     codecs: list[Literal["json", "msgpack"]] = []
-    """What each item is, as in :class:`BatchAnswer`."""
+    """Codec of each item, as in :class:`BatchAnswer`."""
     items: list[bytes]
 
 
@@ -236,32 +235,32 @@ Desired = Literal["running", "paused", "draining", "stopped"]
 
 
 class FleetControl(Struct, frozen=True, kw_only=True):
-    """What the platform wants of a fleet: answer of control long-polls and of reports."""
+    """Pending commands of a fleet: response to control long-polls and to reports."""
 
     fingerprint: str
-    """Changes whenever anything else here does; send it back as `after`."""
+    """Changes with every other field; send it back as `after`."""
     desired: Desired
     epoch: int
     policy_step: int
-    """Version to act with, the newest unless one is pinned; -2 none yet: never generate."""
+    """Version to act with, the newest unless one is pinned; -2: none yet, do not generate."""
     admission_remaining: int
-    """Items the buffer would still take in, not counting those already started."""
+    """Items that the buffer still accepts, without those already started."""
     log_requests: list[LogRequest] = []
-    """What people want to read now; each stays here until it is answered or too old."""
+    """Pending log requests; each stays until it is answered or has expired."""
     num_workers: int = 0
-    """Workers that shall be there; 0 for as many as the configuration says."""
+    """Wanted number of workers; 0 for the configured number."""
     weights_order: int = 0
-    """Rises when people pin a version, let go of it, or want weights taken anew."""
+    """Rises when a person pins or unpins a version, or requests a weight sync."""
     recordings: list[RecordingOrder] = []
-    """Episodes that people want to see; each stays here until it is there or has failed."""
+    """Pending recordings; each stays until it is ready or has failed."""
     restarts: list[RestartOrder] = []
-    """Workers that people want replaced; each stays here until another incarnation is reported."""
+    """Workers to replace; each stays until another incarnation is reported."""
     cordons: list[CordonOrder] = []
-    """Workers that people want kept out; each stays here until they let it back in."""
+    """Cordoned workers; each stays until it is uncordoned."""
     stacks: list[StacksRequest] = []
-    """Workers whose threads people want to see; answered or too old, as `log_requests` are."""
+    """Pending requests for stack traces; each stays until it is answered or has expired."""
     machines: list[MachineOrder] = []
-    """Machines that people want empty of workers, of every run; each stays until it is let in."""
+    """Cordoned machines, to be emptied of all runs' workers; each stays until it is uncordoned."""
 
 
 class WorkerReport(Struct, frozen=True, kw_only=True):
@@ -273,7 +272,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     reason: Note = ""
     node: Annotated[str, Meta(max_length=200)] = ""
     node_id: Annotated[str, Meta(max_length=64)] = ""
-    """As Ray calls its node; empty where there is no cluster."""
+    """Ray's id of its node; empty without a cluster."""
     pid: LargeCount | None = None
     restarts: Count = 0
     announced_step: Step = -2
@@ -285,26 +284,26 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     fragments_sent: LargeCount = 0
     to_send: Count = 0
     outstanding: Count = 0
-    """Fragments it may start, is filling or has not delivered: room that it holds."""
+    """Fragments permitted, in progress or undelivered, which reserve room in the buffer."""
     dropped_steps: dict[str, LargeCount] = {}
     stages: dict[str, StageTiming] = {}
     time_use: Note = ""
-    """What takes most of its time, in a sentence."""
+    """The dominant use of its time, in a sentence."""
     last_log: Annotated[str, Meta(max_length=300)] = ""
-    """The newest line of its log, cut."""
+    """The newest line of its log, truncated."""
     is_cordoned: bool = False
-    """It is kept out: it drains, or has ended and has no successor."""
+    """Whether it is cordoned: it drains, or has ended without a successor."""
     slots: list[SlotReport] = []
     shares: dict[str, float] = {}
-    """Part of the time, 0 to 1, that each stage took, and each reason to wait."""
+    """Share of the time, 0 to 1, by stage and by reason to wait."""
     cpu_percent: float | None = None
-    """Of one core, its env processes included; null where nobody measured, as in all below."""
+    """Percent of one core, including env processes; null if not measured, as for all below."""
     memory_bytes: LargeCount | None = None
-    """Resident, its env processes included."""
+    """Resident memory, including env processes."""
     gpu_percent: float | None = None
-    """Time in which the worker's device computed, for whomever."""
+    """Utilization of the worker's device by all processes."""
     gpu_memory_bytes: LargeCount | None = None
-    """Taken on the worker's device, by whomever."""
+    """Used memory of the worker's device by all processes."""
     transfers: WeightsTransfers = WeightsTransfers()
 
 
@@ -332,7 +331,7 @@ class EpisodeWindow(Struct, frozen=True, kw_only=True):
     returns: Annotated[list[float], Meta(max_length=100)] = []
     """The last returns of the window, oldest first, at most 100."""
     lengths: Annotated[list[Count], Meta(max_length=100)] = []
-    """Env steps of the same episodes."""
+    """Lengths of the same episodes in env steps."""
     policy_step: Step = -2
 
 
@@ -340,27 +339,27 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     """Body of ``POST /api/runs/{run}/fleet/report``, about once a second."""
 
     incarnation: Annotated[str, Meta(min_length=1, max_length=64)]
-    """Of the manager; a new one means that it restarted."""
+    """Incarnation of the manager; a new one indicates a restart."""
     sequence: LargeCount
-    """Rises with every report of an incarnation; a repeated one is not counted twice."""
+    """Rises with every report of an incarnation; repeated reports are ignored."""
     state: Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
     reason: Note = ""
     for_good: bool = False
-    """It failed, and so would every other fleet of the same configuration."""
+    """Whether the failure is permanent: any fleet of this configuration would fail."""
     node_id: Annotated[str, Meta(max_length=64)] = ""
-    """As Ray calls the manager's own node; empty where there is no cluster."""
+    """Ray's id of the manager's node; empty without a cluster."""
     workers: Annotated[list[WorkerReport], Meta(max_length=4096)]
     episodes: Annotated[list[EpisodeWindow], Meta(max_length=4096)] = []
     events: Annotated[list[FleetEvent], Meta(max_length=256)] = []
 
 
 def encode(message: Struct) -> bytes:
-    """Return `message` as msgpack."""
+    """Encode `message` as msgpack."""
     return msgspec.msgpack.encode(message)
 
 
 def pack_array(array: NDArray[Any]) -> Array:
-    """Return `array` (any supported dtype and layout) as it travels.
+    """Convert `array` (any supported dtype and layout) to a message.
 
     Raises:
         InvalidMessage: If the dtype is not one of :data:`DTYPES`.
@@ -373,7 +372,7 @@ def pack_array(array: NDArray[Any]) -> Array:
 def _travelling(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
     """Return the name of a dtype and its little-endian form."""
     if dtype.name not in DTYPES:
-        raise InvalidMessage(f"dtype {dtype} cannot travel; use one of {sorted(DTYPES)}")
+        raise InvalidMessage(f"dtype {dtype} is not supported; use one of {sorted(DTYPES)}")
     return dtype.name, _LITTLE[dtype.name]
 
 
@@ -381,16 +380,16 @@ def unpack_array(array: Array) -> NDArray[Any]:
     """Return a read-only numpy view of `array`, shape ``array.shape``.
 
     Raises:
-        InvalidMessage: If the dtype is unknown or the bytes do not fill the shape.
+        InvalidMessage: If the dtype is unknown or the bytes do not match the shape.
     """
     if array.dtype not in DTYPES:
         raise InvalidMessage(f"unknown dtype {array.dtype!r}")
     expected = math.prod(array.shape) * ITEM_BYTES[array.dtype]
     if len(array.data) != expected:
         raise InvalidMessage(
-            f"{len(array.data)} bytes do not fill shape {list(array.shape)} of {array.dtype}"
+            f"{len(array.data)} bytes do not match shape {list(array.shape)} of {array.dtype}"
         )
     try:
         return np.frombuffer(array.data, dtype=_LITTLE[array.dtype]).reshape(array.shape)
-    except ValueError as error:  # no bytes, and other sides that no array can have
+    except ValueError as error:  # no bytes, and dimensions too large for an array
         raise InvalidMessage(f"shape {list(array.shape)}: {error}") from error

@@ -1,1 +1,1 @@
-"""A run as one file that a browser opens without a server."""
+"""A run as a single file that a browser opens without a server."""

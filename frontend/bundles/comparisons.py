@@ -1,4 +1,4 @@
-"""Put a kept comparison into the parts of a page that opens without a server."""
+"""Write a saved comparison as a page that opens without a server."""
 
 import math
 from collections.abc import Iterator
@@ -20,28 +20,28 @@ from runs.wire import RunDetail
 
 SCRIPTS: Final = ("viewer.js", "comparison.js")
 POINTS: Final = 400
-"""Buckets of a line; least and greatest value of each are kept."""
+"""Buckets of a line; the minimum and maximum of each are kept."""
 
 
 class ComparisonPart(Struct, frozen=True, kw_only=True):
-    """What stands beside each other."""
+    """The compared runs."""
 
     written_at: datetime
     comparison: ComparisonRow
     runs: list[RunDetail]
     missing: list[str]
-    """Names of runs that are archived or gone by now."""
+    """Names of runs that have been archived or deleted."""
     costs: list[RunCost]
 
 
 class ComparisonEnd(Struct, frozen=True, kw_only=True):
-    """The last part: without it, the file is not whole."""
+    """The last part; without it the file is incomplete."""
 
     lines: int
 
 
 def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
-    """Yield the parts of a page that shows a comparison; a metric at a time is in memory."""
+    """Yield the parts of a comparison's page; memory holds one metric at a time."""
     yield page.head(title=f"{row.name} · Rolldeck", scripts=SCRIPTS)
     found, missing = _runs(row.look.runs)
     yield page.block(

@@ -1,8 +1,8 @@
-"""Write a page that holds everything it shows: its style, its script and its data.
+"""Write a self-contained page with its style, its script and its data.
 
-The page forbids itself, by its own policy, to load anything and to run any script but the one
-that it was made with. What runs and environments wrote is only in blocks of JSON, which no
-browser runs, and with ``<`` written as an escape, so that no text can end its block.
+The page's own Content-Security-Policy forbids loading anything and running any other script. Texts
+of runs and environments appear only in blocks of JSON, which browsers do not execute, with ``<``
+written as an escape, so that no text can end its block.
 """
 
 import base64
@@ -36,7 +36,7 @@ def _fingerprint(text: str) -> str:
 
 
 def policy(scripts: Sequence[str] = ("viewer.js",)) -> str:
-    """Return what the page may do: run its scripts, wear its style, and nothing else."""
+    """Return the page's policy: it permits only the page's own scripts and style."""
     known = " ".join(_fingerprint(_source(name)) for name in scripts)
     return (
         f"default-src 'none'; script-src {known}; "
@@ -45,7 +45,7 @@ def policy(scripts: Sequence[str] = ("viewer.js",)) -> str:
 
 
 def head(*, title: str, scripts: Sequence[str] = ("viewer.js",)) -> bytes:
-    """Return the beginning of a page, as far as its data."""
+    """Return the beginning of a page, up to its data."""
     written = "".join(f"<script>{_source(name)}</script>\n" for name in scripts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -60,11 +60,11 @@ def head(*, title: str, scripts: Sequence[str] = ("viewer.js",)) -> bytes:
 
 
 def block(kind: str, content: Any) -> bytes:
-    """Return data for the page's script.
+    """Return a data block for the page's script.
 
     Args:
-        kind: What it is, a plain word.
-        content: What msgspec can encode.
+        kind: Name of the block, a plain word.
+        content: Any value that msgspec can encode.
     """
     written = msgspec.json.encode(content)
     for sign, escape in _ESCAPES.items():

@@ -1,4 +1,4 @@
-"""Put a run's record into the parts of a bundle, each bounded, one at a time in memory."""
+"""Write a run's record as the parts of a bundle, each bounded, one at a time in memory."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -41,48 +41,48 @@ GROUPS: Final = 20
 GROUPS_AT_MOST: Final = 500
 METRICS_AT_MOST: Final = 500
 POINTS: Final = 300
-"""Buckets of a line; least and greatest value of each are kept."""
+"""Buckets of a line; the minimum and maximum of each are kept."""
 LINES_AT_ONCE: Final = 25
 EVENTS: Final = 200
 SEQUENCES: Final = 64
 TOKENS: Final = 4096
-"""Of a sequence."""
+"""Maximum tokens of a sequence."""
 CHARACTERS: Final = (20_000, 2_000, 200)
-"""Of a message; less where a conversation would be too large."""
+"""Maximum characters of a message; the smaller limits apply to large conversations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How large what is written may get; bytes of JSON."""
+    """Size limits of a bundle, in bytes of JSON."""
 
     group_bytes: int = 1 << 20
-    """Of a group; sequences beyond it are only summed up."""
+    """Limit of a group; sequences beyond it are only summarized."""
     groups_bytes: int = 64 << 20
-    """Of all groups; further ones are left out."""
+    """Limit of all groups; further ones are left out."""
 
 
 USUAL: Final = Bounds()
 
 
 class LedgerPart(KindLedger, frozen=True, kw_only=True):
-    """Where the items of one kind are."""
+    """Counts of one kind's items by state."""
 
     kind: str
     environment: str
-    """Empty for all of the run."""
+    """Empty for the whole run."""
 
 
 class NotesPart(Struct, frozen=True, kw_only=True):
-    """What people wrote of the run, as they wrote it."""
+    """The run's notes."""
 
     text: str
-    """Markdown; the page shows it as text."""
+    """Markdown source; the page shows it as text."""
     author: str
     at: datetime
 
 
 class WordPart(Struct, frozen=True, kw_only=True):
-    """A label or a set of the run's groups, and how many groups have it."""
+    """A label or a set of the run, with its number of groups."""
 
     kind: str
     name: str
@@ -90,31 +90,31 @@ class WordPart(Struct, frozen=True, kw_only=True):
 
 
 class RunPart(Struct, frozen=True, kw_only=True):
-    """What is known of the run."""
+    """The run's state, configuration and history."""
 
     written_at: datetime
     run: RunDetail
     ledgers: list[LedgerPart]
     events: list[Event]
-    """The newest, newest first."""
+    """The newest events, newest first."""
     metrics: int
-    """Names that it has samples of; the bundle holds the first ones."""
+    """Number of metrics with samples; the bundle contains the first ones."""
     notes: NotesPart | None
     marks: list[WordPart]
-    """What its groups are marked with."""
+    """Labels, pins and sets of its groups."""
 
 
 class SequencePart(Struct, frozen=True, kw_only=True):
-    """A sequence and its beginning."""
+    """A sequence with the beginning of its content."""
 
     summary: SequenceSummary
     conversation: Conversation | None
     window: SequenceWindow | None
-    """Both are null where the group was too large for it."""
+    """Both are null if the group exceeds its size limit."""
 
 
 class GroupPart(Struct, frozen=True, kw_only=True):
-    """A group and what is in it."""
+    """A group with its content."""
 
     id: int
     environment: str
@@ -126,34 +126,34 @@ class GroupPart(Struct, frozen=True, kw_only=True):
     step: int | None
     tokens: int
     mark: list[str]
-    """What people say of it, but for the note, in a few words each."""
+    """Label, pin and sets of the group, a few words each."""
     note: str
     missing: str
-    """Why its content is not here; empty when it is."""
+    """Reason why the content is missing; empty if it is present."""
     sequences: list[SequencePart]
     total_sequences: int
 
 
 class EndPart(Struct, frozen=True, kw_only=True):
-    """The last part: without it, the file is not whole."""
+    """The last part; without it the file is incomplete."""
 
     metrics: int
     groups: int
     is_cut: bool
-    """Further groups were found and are left out: the file would be too large."""
+    """Whether further groups were left out because of the size limit."""
 
 
 def bundle(
     run: Run, wanted: GroupFilter, *, groups: int, now: datetime, bounds: Bounds = USUAL
 ) -> Iterator[bytes]:
-    """Yield the parts of a page that shows a run without a server.
+    """Yield the parts of a run's page, which opens without a server.
 
     Args:
         run: The run.
-        wanted: Which groups go along; the first `groups` of the list.
-        groups: At most.
-        now: When this is.
-        bounds: Of what is written.
+        wanted: Filter of the groups; the first `groups` of the list are included.
+        groups: Maximum number of groups.
+        now: Current time.
+        bounds: Size limits.
     """
     yield page.head(title=f"{run.name} · Rolldeck")
     about = about_run(run, now=now)
@@ -174,7 +174,7 @@ def bundle(
 
 
 def about_run(run: Run, *, now: datetime) -> RunPart:
-    """Return what is known of a run: state, configuration, ledger, events."""
+    """Return a run's state, configuration, ledger and events."""
     whole = [(kind, "", ledger(run.pk, kind)) for kind in ItemKind]
     names = group_provenance.environment_names(run.pk)
     parts = [
@@ -221,7 +221,7 @@ def _ledger(kind: ItemKind, environment: str, found: Ledger) -> LedgerPart:
 
 
 def metric_blocks(run: Run) -> Iterator[bytes]:
-    """Yield a line over all of a run's steps for each of its first metrics."""
+    """Yield a line over all steps for each of a run's first metrics."""
     after, left = "", METRICS_AT_MOST
     while left > 0:
         keys = metric_keys(run.pk, after=after, limit=min(LINES_AT_ONCE, left))
@@ -258,7 +258,7 @@ def _said(mark: MarkRow, labels: dict[int, str]) -> list[str]:
 def group_part(
     row: GroupRow, *, environments: dict[int, str], pieces: Pieces | None, most_bytes: int
 ) -> GroupPart:
-    """Return a group with as much of its content as fits."""
+    """Return a group with as much of its content as the limit permits."""
     sequences: list[SequencePart] = []
     missing = ""
     try:
@@ -307,7 +307,7 @@ def _conversation(opened: GroupArrays, index: int, most_bytes: int) -> Conversat
 
 
 def _without_pictures(found: Conversation) -> Conversation:
-    """Leave pictures out; how many there were is still told."""
+    """Remove the pictures' data; their number remains visible."""
     messages = [
         msgspec.structs.replace(
             message,

@@ -1,4 +1,4 @@
-"""Hand out bundles."""
+"""Views that serve bundles."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ HTML: Final = "text/html; charset=utf-8"
 
 
 class BundleView(APIView):
-    """A run as one file."""
+    """A run as a single file."""
 
     permission_classes = [Readers]
 
@@ -34,7 +34,7 @@ class BundleView(APIView):
             OpenApiParameter(
                 "groups",
                 between(0, GROUPS_AT_MOST),
-                description=f"Groups that go along; 0 to {GROUPS_AT_MOST}, {GROUPS} if absent.",
+                description=f"Number of groups; 0 to {GROUPS_AT_MOST}, {GROUPS} if absent.",
             ),
         ],
         responses={
@@ -58,7 +58,7 @@ class BundleView(APIView):
 
 
 class ComparisonFileView(APIView):
-    """A kept comparison as one file."""
+    """A saved comparison as a single file."""
 
     permission_classes = [Readers]
 

@@ -1,4 +1,4 @@
-"""The Django project. Celery is loaded with it so that jobs find their broker."""
+"""The Django project. Importing it loads Celery, so that tasks find their broker."""
 
 from config.celery import app as celery_app
 

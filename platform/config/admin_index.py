@@ -1,4 +1,4 @@
-"""Say on the first page of the admin what waits for somebody, and lead to the rows."""
+"""Counts of open work on the start page of the admin, with links to the rows."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,18 +16,18 @@ from runs.core.lifecycle import RunStatus
 from runs.models import Alert, AlertDelivery, Run
 
 COUNTED_AT_MOST: Final = 1_000
-"""Rows of one figure that are counted: nobody needs to know how many more wait."""
+"""Upper bound of rows counted for one figure; larger counts are shown as "over N"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """How many rows of one kind wait, and where they are.
+    """The number of open rows of one kind, with a link to them.
 
     Attributes:
-        label: What is counted.
+        label: Name of the counted rows.
         count: At most :data:`COUNTED_AT_MOST`, or one more if there are more.
-        address: The list of these rows.
-        is_bad: Whether any at all is too many.
+        address: URL of the list of these rows.
+        is_bad: Whether any count above 0 is a problem.
     """
 
     label: str
@@ -37,14 +37,14 @@ class Figure:
 
     @property
     def counted(self) -> str:
-        """The count in words."""
+        """Format the count for display."""
         if self.count <= COUNTED_AT_MOST:
             return f"{self.count:,}"
         return f"over {COUNTED_AT_MOST:,}"
 
 
-# Label, rows, the list of these rows, and whether one is too many. Each is answered by an index of
-# rows that are open, or by a table with few rows.
+# Label, rows, the list of these rows, and whether one is too many. Each count uses an index of
+# open rows or a small table.
 _ASKED: Final[tuple[tuple[str, QuerySet[Any], str, bool], ...]] = (
     (
         "alerts open",
@@ -92,12 +92,12 @@ _ASKED: Final[tuple[tuple[str, QuerySet[Any], str, bool], ...]] = (
 
 
 def attention(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Return the context of the first page with the figures of what its reader may see."""
+    """Return the context of the start page with the figures that the user may see."""
     return context | {"attention": figures(request)}
 
 
 def figures(request: HttpRequest) -> list[Figure]:
-    """Return what waits, as far as whoever asks may look at it."""
+    """Return the figures of the models that the user may view."""
     return [
         Figure(label=label, count=_counted(rows), address=_address(place), is_bad=is_bad)
         for label, rows, place, is_bad in _ASKED

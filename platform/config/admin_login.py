@@ -17,7 +17,7 @@ from runs.services.passwords import address_of
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold has no types
-    """The admin's form, which shows that the limit of attempts is reached."""
+    """The admin's sign-in form, which reports when the limit of attempts is reached."""
 
     refusal: TooManyLogins | None = None
 
@@ -32,7 +32,7 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold has no type
 
 
 def sign_in(request: HttpRequest) -> HttpResponseBase:
-    """Answer `/admin/login/`."""
+    """Serve `/admin/login/`."""
     response: HttpResponseBase = admin.site.login(request)
     if isinstance(response, TemplateResponse):
         form = (response.context_data or {}).get("form")
@@ -44,7 +44,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 
 def change_password(request: HttpRequest) -> HttpResponseBase:
-    """Answer `/admin/password_change/`: checking the old password is an attempt as well."""
+    """Serve `/admin/password_change/`; a check of the old password counts as an attempt."""
     if request.method != "POST" or not request.user.is_authenticated:
         return _password_page(request)
     name = request.user.get_username()

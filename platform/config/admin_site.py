@@ -1,4 +1,4 @@
-"""Say what stands around the pages of the admin: which deck this is, and where to go."""
+"""Name of the deployment and navigation of the admin pages."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-# Title, then label, icon and model of each entry; an address in place of a model.
+# Title, then label, icon and model of each entry; or an address instead of a model.
 _GROUPS: Final = (
     (
         "Dashboard",
@@ -57,20 +57,20 @@ _GROUPS: Final = (
         (
             ("People", "person", "auth.user"),
             ("Groups of people", "group", "auth.group"),
-            ("What was done here", "receipt_long", "admin.logentry"),
+            ("Admin log", "receipt_long", "admin.logentry"),
         ),
     ),
 )
 
 
 def deployment(_request: HttpRequest) -> list[str] | None:
-    """Return the name of this deck and the colour it is shown in; None if it has no name."""
+    """Return the deployment's name and colour; None if it has no name."""
     name = settings.ROLLDECK_DEPLOYMENT
     return [name, settings.ROLLDECK_DEPLOYMENT_COLOUR] if name else None
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """Return what stands at the side of every page: what whoever reads it may look at."""
+    """Return the sidebar entries that the user may view."""
     groups = [
         {
             "title": title,

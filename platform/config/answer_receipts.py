@@ -1,8 +1,8 @@
-"""Find out whether a client read an answer or closed its connection before.
+"""Detect whether a client read a response or closed its connection first.
 
-A write to a socket succeeds although the client may have timed out. What the connection does
-next shows which: another request, or a close with all bytes acknowledged, follows a read; a reset
-follows a close with unread bytes. Without either the answer counts as read after
+A write to a socket succeeds even if the client has timed out. The next event on the connection
+shows the outcome: another request, or a close with all bytes acknowledged, follows a read; a reset
+follows a close with unread bytes. Without either, the response counts as read after
 :data:`SETTLED_SECONDS`, once the client's kernel has acknowledged it.
 """
 
@@ -15,15 +15,15 @@ from typing import Any, Final
 
 SETTLED_SECONDS: Final = 0.25
 CHECKS: Final = 20
-"""Of :data:`SETTLED_SECONDS` each, before an answer that is not acknowledged counts as lost."""
+"""Checks, :data:`SETTLED_SECONDS` apart, before an unacknowledged response counts as lost."""
 Note = Callable[[bool], None]
-# `tcpi_unacked` of Linux' struct tcp_info, behind eight bytes and four numbers.
+# `tcpi_unacked` of Linux' struct tcp_info follows eight bytes and four 32-bit numbers.
 _UNACKED: Final = struct.Struct("=24xI")
 _TCP_INFO: Final = getattr(socket, "TCP_INFO", None)
 
 
 class AnswerReceipts:
-    """The answer of one connection that was sent and is not known to have been read."""
+    """The last response of one connection until it is known to be read or lost."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -32,13 +32,13 @@ class AnswerReceipts:
         self._timer: asyncio.TimerHandle | None = None
 
     def expect(self, connected: Any, note: Note) -> None:
-        """Call `note` once with whether the answer that was just sent to `connected` was read."""
+        """Call `note` once with whether the response just sent on `connected` was read."""
         self.settle(was_read=True)
         self._note, self._connected = note, connected
         self._check_later(CHECKS)
 
     def settle(self, *, was_read: bool) -> None:
-        """Settle the answer, if there is one: another request came, or a reset."""
+        """Report the outcome of a pending response, after another request or a reset."""
         note, self._note, self._connected = self._note, None, None
         if self._timer is not None:
             self._timer.cancel()
@@ -47,7 +47,7 @@ class AnswerReceipts:
             note(was_read)
 
     def ended(self) -> None:
-        """Settle the answer at the end of what the client sends."""
+        """Report the outcome of a pending response when the client closes its side."""
         if self._note is not None:
             self.settle(was_read=_is_acknowledged(self._connected))
 

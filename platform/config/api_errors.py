@@ -1,4 +1,4 @@
-"""Answer errors as problem details, with a code from one table."""
+"""Map exceptions to problem-details responses, with one table of codes."""
 
 import logging
 from collections.abc import Iterator
@@ -112,9 +112,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """How one error is answered.
+    """The HTTP response to one kind of exception.
 
-    `inside` is the request field that the error's own `field` is a path in.
+    `inside` is the request field that contains the exception's `field` path.
     """
 
     status: int
@@ -128,9 +128,9 @@ NOT_FOUND: Final = ApiError(404, "not_found", "Not found")
 OUTAGE: Final = ApiError(
     503, "unavailable", "Service unavailable", retry_after_seconds=outages.RETRY_AFTER_SECONDS
 )
-# The most specific class of an error counts. Each public error of the apps has a row here.
+# The most specific class of an exception wins. Each public exception of the apps has a row here.
 ERRORS: Final[dict[type[Exception], ApiError]] = {
-    # The framework's own.
+    # Exceptions of the frameworks.
     exceptions.NotAuthenticated: ApiError(401, "not_authenticated", "Not signed in"),
     exceptions.AuthenticationFailed: ApiError(401, "not_authenticated", "Not signed in"),
     exceptions.PermissionDenied: ApiError(403, "forbidden", "Not allowed"),
@@ -162,9 +162,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     presets.PresetNotYours: ApiError(403, "forbidden", "Not allowed"),
     PresetNotFound: ApiError(404, "not_found", "Not found"),
     presets.PresetExists: ApiError(409, "preset_exists", "Name taken"),
-    presets.PresetChanged: ApiError(409, "preset_changed", "Changed meanwhile"),
+    presets.PresetChanged: ApiError(409, "preset_changed", "Changed by another request"),
     NoteNotFound: ApiError(404, "not_found", "Not found"),
-    notes.NotesChanged: ApiError(409, "notes_changed", "Edited meanwhile"),
+    notes.NotesChanged: ApiError(409, "notes_changed", "Edited by another request"),
     tokens.UnknownScope: ApiError(400, "invalid", "Invalid request"),
     networks.InvalidNetwork: ApiError(400, "invalid", "Invalid request"),
     tokens.TokenTooShort: ApiError(400, "invalid", "Invalid request"),
@@ -206,7 +206,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     weights_orders.NotPinned: ApiError(409, "not_pinned", "No version is pinned"),
     run_weights.WeightsTooLarge: ApiError(413, "too_large", "Too large"),
     run_weights.ManifestMismatch: ApiError(
-        422, "manifest_mismatch", "The file is not what the manifest says"
+        422, "manifest_mismatch", "The file does not match the manifest"
     ),
     # Buffer.
     InvalidKey: ApiError(400, "invalid", "Invalid request"),
@@ -225,24 +225,24 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     InvalidWindow: ApiError(400, "invalid", "Invalid request"),
     ArchiveNotFound: ApiError(404, "not_found", "Not found"),
     ArchiveNotReady: ApiError(409, "archive_not_ready", "No file yet"),
-    WrongRunForArchive: ApiError(409, "wrong_kind", "Not what this run takes"),
+    WrongRunForArchive: ApiError(409, "wrong_kind", "Wrong kind of run"),
     TooManyArchives: ApiError(429, "too_many_requests", "Too many archives wait"),
     ArchiveUnreadable: ApiError(422, "invalid_data", "Invalid data"),
-    ArchiveUnavailable: ApiError(501, "archives_unavailable", "This deck cannot keep archives"),
-    PayloadStorageDown: ApiError(503, "storage_down", "The storage of payloads is away"),
-    PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
-    PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
+    ArchiveUnavailable: ApiError(501, "archives_unavailable", "Archives are not available"),
+    PayloadStorageDown: ApiError(503, "storage_down", "Payload storage unavailable"),
+    PayloadExpired: ApiError(410, "payload_expired", "Payload deleted by retention"),
+    PayloadMissing: ApiError(410, "payload_missing", "Payload lost"),
     InvalidCursor: ApiError(400, "invalid", "Invalid request"),
     CaptureNotFound: ApiError(404, "not_found", "Not found"),
     FollowerNotFound: ApiError(404, "not_found", "Not found"),
     FollowerExists: ApiError(409, "follower_exists", "Name taken"),
-    CursorBehind: ApiError(409, "cursor_behind", "A later place is confirmed"),
+    CursorBehind: ApiError(409, "cursor_behind", "A later position is confirmed"),
     LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
     NotQuarantined: ApiError(409, "not_quarantined", "Not in quarantine"),
     TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
-    RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),
+    RunNotAccepting: ApiError(409, "run_not_accepting", "The run accepts no data"),
     NoBatchSize: ApiError(409, "no_batch_size", "The run has no batch size"),
-    WrongKind: ApiError(409, "wrong_kind", "Not what this run hands out"),
+    WrongKind: ApiError(409, "wrong_kind", "Wrong kind of run"),
     KeyInFlight: ApiError(
         409, "in_flight", "The first push is not answered yet", retry_after_seconds=1
     ),
@@ -282,7 +282,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     MachineUnknown: ApiError(404, "not_found", "Not found"),
     InvalidMachineCordon: ApiError(400, "invalid", "Invalid request"),
     WorkerNotFound: ApiError(404, "not_found", "Not found"),
-    WorkerNotThere: ApiError(409, "worker_not_there", "Another worker is there"),
+    WorkerNotThere: ApiError(409, "worker_not_there", "The worker was replaced"),
     NoSuchLog: ApiError(404, "not_found", "Not found"),
     LogNotAsked: ApiError(404, "not_found", "Not found"),
     InvalidMetrics: ApiError(400, "invalid", "Invalid request"),
@@ -293,7 +293,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     NothingToEvaluate: ApiError(409, "nothing_to_evaluate", "There is nothing to evaluate"),
     EnvironmentUnknown: ApiError(404, "not_found", "Not found"),
     NoSuchEvaluation: ApiError(404, "not_found", "Not found"),
-    LastLesson: ApiError(409, "last_lesson", "Nothing would be left to sample"),
+    LastLesson: ApiError(409, "last_lesson", "Last open lesson"),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
     TooManyTrials: ApiError(
@@ -304,7 +304,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
 
 
 def handle(exc: Exception, _context: dict[str, Any]) -> HttpResponse | None:
-    """Return the answer to `exc`, or None for an error that no row of the table names."""
+    """Return the response to `exc`, or None for an exception without a row in the table."""
     found = _row(exc)
     if found is None:
         return _unavailable(exc) if outages.is_outage(exc) else None
@@ -319,7 +319,7 @@ def respond(
     errors: list[FieldProblem] | None = None,
     exc: Exception | None = None,
 ) -> HttpResponse:
-    """Return a problem-details answer."""
+    """Return a problem-details response."""
     problem = Problem(
         type="about:blank",
         title=error.title,

@@ -1,15 +1,15 @@
-"""Register the project's own checks and commands with Django."""
+"""Django app of the project: registers its checks and commands."""
 
 from django.apps import AppConfig
 
 
 class ProjectConfig(AppConfig):
-    """What belongs to no single app."""
+    """Parts of the project that belong to no single app."""
 
     name = "config"
 
     def ready(self) -> None:
-        """Let `manage.py check` know of unsafe settings, and live pages of the deck's parts."""
+        """Register the check of unsafe settings and the cluster parts of live pages."""
         from config import binding  # noqa: F401 registers a check
         from config.cluster.reading import cluster_admin_part, cluster_part
         from runs import live

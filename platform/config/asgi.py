@@ -25,8 +25,8 @@ machines = Machines(PackedHandler())
 application = ProtocolTypeRouter(
     {
         "http": StaticFiles(traced(Deliveries(CompressedAnswers(BodyLimits(machines))))),
-        # Consumers look up the session's user: here the database would be asked once more, and an
-        # outage would end the handshake without a close code.
+        # Consumers look up the session's user. A lookup here would repeat the query, and an outage
+        # would end the handshake without a close code.
         "websocket": SocketOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns))),
     }
 )

@@ -1,4 +1,4 @@
-"""Refuse to serve the network without the protections that a network needs."""
+"""Refuse to serve a network without authentication, an own secret key and DEBUG off."""
 
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -10,13 +10,13 @@ from django.core.exceptions import ImproperlyConfigured
 from runs.core.networks import is_loopback
 
 _OPEN_BEHIND_PROXY: Final = (
-    "ROLLDECK_HTTPS=1 or a ROLLDECK_PUBLIC_URL that is not loopback means a proxy that others can "
-    "reach, and ROLLDECK_AUTH is 'open'; set ROLLDECK_AUTH=required"
+    "ROLLDECK_HTTPS=1 or a ROLLDECK_PUBLIC_URL that is not loopback indicates a proxy that others "
+    "can reach, and ROLLDECK_AUTH is 'open'; set ROLLDECK_AUTH=required"
 )
 
 
 def has_proxy() -> bool:
-    """Return whether the settings say that others reach the deck through a proxy."""
+    """Return whether the settings indicate a proxy that others can reach."""
     public_host = urlsplit(settings.ROLLDECK_PUBLIC_URL).hostname or ""
     return bool(settings.SESSION_COOKIE_SECURE) or not is_loopback(public_host)
 
@@ -24,14 +24,14 @@ def has_proxy() -> bool:
 def dangers(
     *, host: str, auth: str, debug: bool, has_own_secret: bool, has_proxy: bool = False
 ) -> list[str]:
-    """Return why this deck must not be served on `host`, and what to do about each reason.
+    """Return the reasons against serving on `host`, each with a remedy.
 
     Args:
         host: Address to bind.
         auth: `open` or `required`.
         debug: Whether error pages show Django's details.
         has_own_secret: Whether the secret key is not the default.
-        has_proxy: Whether the settings say that others reach the deck through a proxy.
+        has_proxy: Whether the settings indicate a proxy that others can reach.
     """
     if is_loopback(host):
         return [_OPEN_BEHIND_PROXY] if has_proxy and auth != "required" else []
@@ -43,8 +43,8 @@ def dangers(
         )
     if not has_own_secret:
         found.append(
-            f"ROLLDECK_HOST is {host!r}, which others can reach, and the secret key is the one "
-            "that everybody knows; set ROLLDECK_SECRET_KEY"
+            f"ROLLDECK_HOST is {host!r}, which others can reach, and the secret key is the public "
+            "default; set ROLLDECK_SECRET_KEY"
         )
     if debug:
         found.append(
@@ -55,7 +55,7 @@ def dangers(
 
 
 def dangers_of_settings() -> list[str]:
-    """Return the dangers of the settings in force."""
+    """Return the dangers of the active settings."""
     return dangers(
         host=settings.ROLLDECK_HOST,
         auth=settings.ROLLDECK_AUTH,
@@ -66,7 +66,7 @@ def dangers_of_settings() -> list[str]:
 
 
 def refuse_dangers() -> None:
-    """Do nothing for a safe deck; a server that calls this at its start serves no other.
+    """Refuse to start a server with unsafe settings.
 
     Raises:
         ImproperlyConfigured: With every reason.
@@ -78,7 +78,7 @@ def refuse_dangers() -> None:
 
 @register()
 def check_binding(**_options: Any) -> list[CheckMessage]:
-    """Show the dangers in `manage.py check`."""
+    """Report the dangers in `manage.py check`."""
     return [
         Error(danger, id=f"config.E{number:03d}")
         for number, danger in enumerate(dangers_of_settings(), start=1)

@@ -1,9 +1,8 @@
-"""Count request bodies while they are read, and refuse those that are too large or too slow.
+"""Count request bodies while they are read, and reject those that are too large or too slow.
 
-A body with a `Content-Length` streams through. A chunked body is held in memory first, up to the
-limit, because REST framework takes a body without a length for an empty one. Compressed bodies
-stay compressed here; :mod:`config.packed_requests` decompresses them after the credentials were
-checked.
+A body with a `Content-Length` streams through. A chunked body is first held in memory, up to the
+limit, because REST framework treats a body without a length as empty. Compressed bodies stay
+compressed here; :mod:`config.packed_requests` decompresses them after authentication.
 """
 
 import asyncio
@@ -24,26 +23,26 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# How long a refused client may go on sending before it is cut off: many clients read an answer
-# only when they have sent everything.
+# Time for which a rejected client may continue to send before the connection is closed: many
+# clients read a response only after they have sent everything.
 DRAIN_SECONDS: Final = 5.0
 WEIGHTS_PATH: Final = re.compile(r"/api/runs/[^/]+/weights/?")
 
 
 class BodyTooSlow(Exception):
-    """The client stopped in the middle of its body, or sends it too slowly."""
+    """The client stopped in the middle of its body, or sent it too slowly."""
 
 
 class LengthMissing(Exception):
-    """Weights do not say how long they are."""
+    """An upload of weights has no `Content-Length`."""
 
 
 class LengthInvalid(Exception):
-    """`Content-Length` is no number."""
+    """`Content-Length` is not a number."""
 
 
 class _Disconnected(Exception):
-    """The client has gone; nobody waits for an answer."""
+    """The client has disconnected, so no response is sent."""
 
 
 # status, code, title, field
@@ -86,11 +85,11 @@ class BodyLimits:
         if min_bytes_per_second is None:
             min_bytes_per_second = settings.ROLLDECK_MIN_BODY_BYTES_PER_SECOND
         self._min_bytes_per_second = min_bytes_per_second
-        # A client that sends nothing for this long in the middle of a body has gone.
+        # A client that sends nothing for this long in the middle of a body counts as gone.
         self._idle_seconds = idle_seconds or float(settings.ROLLDECK_MAX_IDLE_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it here."""
+        """Pass the request on, or reject it."""
         if scope["type"] != "http" or not _has_body(scope):
             await self._app(scope, receive, send)
             return
@@ -126,13 +125,13 @@ class BodyLimits:
                 raise body.refusal
             return
         if is_weights:
-            raise LengthMissing("weights are sent with their Content-Length")
+            raise LengthMissing("weights require a Content-Length")
         whole = await body.read_all()
         await self._app(_with_length(scope, len(whole)), body.replaying(whole), send)
 
 
 class _Started:
-    """A send channel that knows whether an answer has begun."""
+    """A send channel that records whether a response has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -144,7 +143,7 @@ class _Started:
 
 
 class _CountedBody:
-    """The body of one request, counted as it comes in."""
+    """The body of one request, counted as it arrives."""
 
     def __init__(
         self, receive: Receive, *, idle_seconds: float, min_bytes_per_second: float
@@ -152,8 +151,8 @@ class _CountedBody:
         self._receive = receive
         self._idle_seconds = idle_seconds
         self._min_bytes_per_second = min_bytes_per_second
-        # How long the client may still keep us waiting. Waiting takes from it, and each byte adds
-        # the time that it takes at the minimum rate; there is never more than at the beginning.
+        # Time that the client may still keep the server waiting. Waiting consumes it, each byte
+        # adds its transfer time at the minimum rate, and it never exceeds the initial value.
         self._credit_seconds = idle_seconds
         self._seen_bytes = 0
         self.limit_bytes = 0
@@ -162,13 +161,13 @@ class _CountedBody:
         self.refusal: Exception | None = None
 
     def too_large(self) -> BodyTooLarge:
-        """Return the refusal of a body over the limit."""
+        """Return the error for a body over the limit."""
         return BodyTooLarge(
             f"the body is larger than {self.limit_bytes} bytes (max_{self.limit_name})"
         )
 
     async def receive_or_hang_up(self) -> Message:
-        """Return the next message; to Django, a refused body looks like a client that left."""
+        """Return the next message; a rejected body appears to Django as a disconnect."""
         try:
             return await self.receive()
         except REFUSALS as refusal:
@@ -179,10 +178,10 @@ class _CountedBody:
         """Return the next message.
 
         Raises:
-            BodyTooLarge: As soon as more than `limit_bytes` have come.
-            BodyTooSlow: If nothing comes for a while, or too little.
+            BodyTooLarge: As soon as more than `limit_bytes` have arrived.
+            BodyTooSlow: If the body stalls or arrives below the minimum rate.
         """
-        if self.complete:  # from here on Django only waits for the client to go
+        if self.complete:  # Django now only waits for the disconnect
             return await self._receive()
         message, waited_seconds = await self._in_time()
         if message["type"] == "http.request":
@@ -197,7 +196,7 @@ class _CountedBody:
         return message
 
     async def _in_time(self) -> tuple[Message, float]:
-        """Return the next message and how long it took to come."""
+        """Return the next message and the seconds it took to arrive."""
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -229,7 +228,7 @@ class _CountedBody:
         return whole
 
     async def drain(self) -> None:
-        """Drop what still comes, for a bounded time."""
+        """Discard the rest of the body, for at most :data:`DRAIN_SECONDS`."""
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 while not self.complete:
@@ -239,7 +238,7 @@ class _CountedBody:
             return
 
     def replaying(self, whole: bytes | bytearray) -> Receive:
-        """Return a receive channel that gives a body once, then what the client does."""
+        """Return a receive channel that yields a body once, then the client's messages."""
         left = [whole]
 
         async def receive() -> Message:
@@ -271,7 +270,7 @@ async def _refuse(
     ]
     await send({"type": "http.response.start", "status": status.value, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": True})
-    # Asking for more would tell a client that waits for "100 Continue" to go on.
+    # Reading on would send "100 Continue" to a client that waits for it.
     if not expects_continue and not isinstance(refusal, BodyTooSlow):
         await body.drain()
     await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,4 +1,4 @@
-"""Note who called the API and how it was answered, for whoever looks for a mistake."""
+"""Record API calls of machines with their outcome, for the diagnosis of client errors."""
 
 import time
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from runs.live.calls import book
 from runs.models import ApiToken
 from runs.services import keep_calls
 
-# What a refusal says beyond this is not kept.
+# Longer error responses are cut off.
 CONTENT_BYTES: Final = 16_384
 
 
 class CallRecording:
-    """Middleware: notes the calls of machines.
+    """Middleware that records the calls of machines.
 
-    What people do on the dashboard is not noted here: events tell what they changed. Requests
-    that wait for a batch are noted as they begin to wait.
+    Requests from the dashboard are not recorded: run events cover changes made there. Requests
+    that wait for a batch are recorded when they begin to wait.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class CallRecording:
         self._add = add or (_add if settings.ROLLDECK_RECORDED_CALLS else None)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, and note the answer: in a thread, as it asks who called."""
+        """Process the request and record the response, in a thread: it looks up the caller."""
         began = time.perf_counter()
         response: HttpResponseBase = self._get_response(request)
         self._note(request, response, began)
@@ -66,7 +66,7 @@ class CallRecording:
 
 
 def _client(request: HttpRequest, route: str, *, is_refused: bool) -> str:
-    """Return which machine called, or "" for people and their pages."""
+    """Return the calling machine, or "" for people and their pages."""
     token = getattr(request, "auth", None)
     if isinstance(token, ApiToken):
         return f"token:{token.pk}"
@@ -92,4 +92,4 @@ def _keep(calls: list[Call]) -> None:
     try:
         keep_calls(calls, kept_of_each=settings.ROLLDECK_RECORDED_CALLS)
     finally:
-        connection.close()  # the thread rests for seconds; others need it
+        connection.close()  # the thread sleeps for seconds and must not hold one

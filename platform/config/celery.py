@@ -1,4 +1,4 @@
-"""Configure Celery; background work lives in each app's jobs.py."""
+"""Celery configuration; each app's jobs.py holds its background jobs."""
 
 import ctypes
 import os
@@ -28,7 +28,7 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_prefetch_multiplier=1,
     task_acks_late=True,
-    # Jobs are short reconcilers; one that hangs is ended, and the next pass mends the rest.
+    # Jobs are short reconcilers; a hanging one is ended, and the next pass completes the work.
     task_soft_time_limit=45,
     task_time_limit=60,
     broker_connection_retry_on_startup=True,
@@ -40,20 +40,20 @@ app.autodiscover_tasks(related_name="jobs")
 
 @worker_process_init.connect
 def die_with_the_worker(**_: Any) -> None:
-    """Let a pool process end with its worker, even when that is killed; a job may end anywhere."""
+    """End a pool process with its worker, even a killed one; jobs may end at any point."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @worker_process_init.connect
 def let_jobs_be_traced(**_: Any) -> None:
-    """Begin here: the thread that sends spans does not survive the fork of a pool process."""
+    """Start tracing here: the thread that sends spans does not survive the fork of a process."""
     trace_jobs()
 
 
 @worker_ready.connect
 def prove_that_the_worker_lives(sender: Any, **_: Any) -> None:
-    """Let the deck show this worker: what it listens to, and how much it does at once."""
+    """Start the worker's heartbeats, with its queues and its concurrency."""
     from config import pulse  # Django's applications load first
 
     queues = sorted(sender.app.amqp.queues.consume_from)
@@ -63,7 +63,7 @@ def prove_that_the_worker_lives(sender: Any, **_: Any) -> None:
 
 @beat_init.connect
 def prove_that_the_clock_ticks(**_: Any) -> None:
-    """Let the deck show the process that starts the periodic jobs."""
+    """Start the heartbeats of the process that starts the periodic jobs."""
     from config import pulse
 
     pulse.begin("clock", forks=True)

@@ -1,4 +1,4 @@
-"""Decompress gzip and zstd request bodies within bounds on output, members and processor time."""
+"""Decompress gzip and zstd request bodies within limits on output, members and CPU time."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ ENCODINGS: Final = frozenset({"gzip", "x-gzip", "zstd"})
 # write one for every 64 KiB or more, so 256 MiB need at most 4,096.
 MAX_MEMBERS: Final = 8192
 MAX_CPU_SECONDS: Final = 5.0
-# A small body may well shrink a hundredfold; only above this size is that taken for a bomb.
+# Small bodies may legitimately shrink a hundredfold; the ratio is checked only above this size.
 RATIO_COUNTS_ABOVE_BYTES: Final = 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 GZIP_FORMAT: Final = 16 + 15
 GZIP_BROKEN: Final = cast("type[Exception]", isal_zlib.error)
-# The decompressors copy the input that they leave over, so they get it in small slices.
+# The decompressors copy their unused input, so they get it in small slices.
 GZIP_INPUT_BYTES: Final = 16 * 1024
-# zstd has no bound per call. 2 KiB of input hold at most 512 blocks of 128 KiB.
+# zstd has no output limit per call. 2 KiB of input hold at most 512 blocks of 128 KiB.
 ZSTD_INPUT_BYTES: Final = 2 * 1024
 ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
@@ -39,14 +39,14 @@ class BodyBroken(BadRequest):
 
 
 class BodyTooLarge(BadRequest):
-    """The body, or what it decompresses to, exceeds a bound."""
+    """The body, or its decompressed content, exceeds a limit."""
 
     field = "body"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds on the decompression of one body."""
+    """Limits on the decompression of one body."""
 
     decompressed_bytes: int
     ratio: int
@@ -55,7 +55,7 @@ class Bounds:
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse an encoding that this server cannot decompress.
+    """Reject an encoding that this server cannot decompress.
 
     Raises:
         UnknownEncoding: If the encoding is neither gzip nor zstd.
@@ -78,7 +78,7 @@ def decompress(
     Raises:
         UnknownEncoding: If the encoding is neither gzip nor zstd.
         BodyBroken: If the body is damaged or ends too early, or the client left.
-        BodyTooLarge: As soon as a bound is exceeded.
+        BodyTooLarge: As soon as a limit is exceeded.
     """
     check_encoding(encoding)
     members = _unzstd if encoding == "zstd" else _gunzip
@@ -93,7 +93,7 @@ def decompress(
 
 
 class _Meter:
-    """The work that one body has caused so far."""
+    """The work caused by one body so far."""
 
     def __init__(self, body_bytes: int, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -110,7 +110,7 @@ class _Meter:
             )
 
     def check(self, decompressed_bytes: int) -> None:
-        """Compare the work so far with the bounds."""
+        """Compare the work so far with the limits."""
         bounds = self._bounds
         if decompressed_bytes > bounds.decompressed_bytes:
             raise BodyTooLarge(
@@ -145,7 +145,7 @@ def _gunzip(body: memoryview, count_member: Callable[[], None]) -> Iterator[byte
 
 
 def _inflated(member: Any, given: bytes | memoryview) -> Iterator[bytes]:
-    """Yield what one slice of a gzip member holds."""
+    """Yield the content of one slice of a gzip member."""
     while True:
         try:
             piece = member.decompress(given, PIECE_BYTES)

@@ -1,4 +1,4 @@
-"""Read typed values from the environment and fail loudly."""
+"""Typed values from environment variables, with errors for invalid ones."""
 
 import os
 import tempfile
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class InvalidSetting(ValueError):
-    """An environment variable holds something that it cannot mean."""
+    """An environment variable has an invalid value."""
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the variable, or the content of the file that ``<name>_FILE`` names."""
+    """Return the variable, or the content of the file named by ``<name>_FILE``."""
     path = os.environ.get(f"{name}_FILE")
     if path:
         return Path(path).read_text(encoding="utf-8").strip()
@@ -19,10 +19,10 @@ def text(name: str, default: str = "") -> str:
 
 
 def choice(name: str, default: str, *, of: Iterable[str]) -> str:
-    """Return one of a few words.
+    """Return one of the allowed values.
 
     Raises:
-        InvalidSetting: If it is another word.
+        InvalidSetting: If the value is not allowed.
     """
     value = text(name, default)
     allowed = tuple(of)
@@ -32,10 +32,10 @@ def choice(name: str, default: str, *, of: Iterable[str]) -> str:
 
 
 def integer(name: str, default: int, *, at_least: int = 0, at_most: int | None = None) -> int:
-    """Return a whole number.
+    """Return an integer.
 
     Raises:
-        InvalidSetting: If it is no number or out of range.
+        InvalidSetting: If it is not a number or out of range.
     """
     raw = text(name, str(default))
     try:
@@ -49,10 +49,10 @@ def integer(name: str, default: int, *, at_least: int = 0, at_most: int | None =
 
 
 def flag(name: str, *, default: bool = False) -> bool:
-    """Return whether the variable says yes.
+    """Return a boolean.
 
     Raises:
-        InvalidSetting: If it says neither yes nor no.
+        InvalidSetting: If the value is neither yes nor no.
     """
     raw = text(name, "1" if default else "0").lower()
     if raw in {"1", "true", "yes", "on"}:
@@ -68,7 +68,7 @@ def words(name: str, default: str = "") -> list[str]:
 
 
 def folder(name: str, default: Path) -> Path:
-    """Return a folder that this process may write into; it is made if there is none.
+    """Return a folder that this process may write to; creates it if missing.
 
     Raises:
         InvalidSetting: With the path and the reason, if it cannot be used.

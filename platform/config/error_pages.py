@@ -1,7 +1,6 @@
-"""Answer errors outside of API views in the form of the route that was asked.
+"""Error responses outside of API views, in the format of the requested route.
 
-Django calls these for what no view answers: unknown paths, and errors in middlewares, sessions
-and views.
+Django calls these handlers for unknown paths, and for errors in middleware, sessions and views.
 """
 
 import sys
@@ -20,15 +19,15 @@ from runs import outages
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a path that no route matches."""
+    """Respond to a path that no route matches."""
     if request.path.startswith("/api/"):
-        return respond(NOT_FOUND, detail=f"there is nothing at {request.path}")
+        return respond(NOT_FOUND, detail=f"no route matches {request.path}")
     if request.path.startswith("/atropos/"):
         return atropos_view.json_response(
-            {"detail": f"there is nothing at {request.path}"}, status=404
+            {"detail": f"no route matches {request.path}"}, status=404
         )
     if _is_read(request) and not request.path.startswith(("/admin/", "/static/")):
-        # The dashboard shows that there is no such page, with links to others.
+        # The dashboard shows its own "not found" page, with links to others.
         page = index(request)
         page.status_code = max(page.status_code, 404)
         return page
@@ -36,14 +35,14 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """Answer a request that Django refuses; a session that could not be stored is an outage."""
+    """Respond to a request that Django rejects; an unsaved session counts as an outage."""
     if outages.is_outage(exception):
         return unavailable(request)
     return defaults.bad_request(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """Answer an error that no view expects: 503 for an outage, otherwise 500."""
+    """Respond to an unhandled error: 503 for an outage, otherwise 500."""
     if outages.is_outage(sys.exc_info()[1]):
         return unavailable(request)
     if request.path.startswith("/api/"):
@@ -54,7 +53,7 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
-    """Answer 503 with `Retry-After`: problem details, Atropos' JSON or a page."""
+    """Respond 503 with `Retry-After`: problem details, Atropos' JSON or a page."""
     if request.path.startswith("/api/"):
         return respond(OUTAGE, detail=outages.DETAIL)
     if _is_atropos(request):

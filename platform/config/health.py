@@ -1,4 +1,4 @@
-"""Say whether this process lives, is ready, and how much lies in its queues."""
+"""Liveness, readiness and Prometheus metrics of this process."""
 
 import threading
 from typing import Any, Final
@@ -23,14 +23,14 @@ _migrated = threading.Event()
 
 
 def live(_request: HttpRequest) -> HttpResponse:
-    """Answer as long as the process serves requests at all."""
+    """Return 200 while the process serves requests."""
     return JsonResponse({"status": "live"})
 
 
 def ready(_request: HttpRequest) -> HttpResponse:
-    """Answer 200 when requests can be served, 503 with what is missing otherwise.
+    """Return 200 if requests can be served, otherwise 503 with the missing part.
 
-    Redis only carries nudges: without it everything works, a second slower.
+    Redis only carries change notices: without it everything works with a second's delay.
     """
     parts = {"database": _database(), "redis": _redis()}
     is_ready = parts["database"] == "up"

@@ -1,7 +1,7 @@
-"""Bound what a connection may cost before its request is known.
+"""Limit the cost of a connection before its request is known.
 
-uvicorn waits for ever for the end of a request's headers, and keeps all of them. Here a request
-has a time and a size for its first line and headers, whatever comes of it.
+uvicorn waits without limit for the end of a request's headers, and keeps all of them in memory.
+Here the request line and the headers have a time limit and a size limit.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from config.answer_receipts import AnswerReceipts, Note
 from config.large_writes import LargeWrites
 
 _TOO_LARGE: Final = "the request line and headers are larger than {} bytes (max_header_bytes)"
-# Linux says that the other side ended its half; elsewhere only that both halves are over.
+# Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
 _TOO_SLOW: Final = "the headers did not arrive within {} seconds (max_header_seconds)"
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with a patience and a bound for headers."""
+    """uvicorn's HTTP protocol with a timeout and a size limit for headers."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -33,31 +33,31 @@ class BoundedHttp(HttpToolsProtocol):
         self._receipts = AnswerReceipts(self.loop)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Start the timeout for the first request."""
         super().connection_made(LargeWrites(transport))  # type: ignore[arg-type]
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more; a reset means that the last answer was not read."""
+        """Stop the timeout; a reset means that the last response was not read."""
         self._stop_waiting()
         self._receipts.settle(was_read=exc is None)
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Note whether the last answer was read before the client closed."""
+        """Note whether the last response was read before the client closed."""
         self._receipts.ended()
         super().eof_received()
 
     def when_read(self, note: Note) -> None:
-        """Call `note` once with whether the client read the answer that was just sent."""
+        """Call `note` once with whether the client read the response that was just sent."""
         if self.transport.is_closing():
-            # Closed by the server after the answer, or broken while it was sent.
+            # Closed by the server after the response, or broken while it was sent.
             note(self.cycle is not None and not self.cycle.keep_alive)
         else:
             self._receipts.expect(self.transport.get_extra_info("socket"), note)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless the headers have become too large."""
+        """Parse the received bytes, unless the headers have become too large."""
         self._receipts.settle(was_read=True)
         in_head = self._in_head
         super().data_received(data)
@@ -67,14 +67,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_for_more()
 
     def handle_websocket_upgrade(self) -> None:
-        """Leave the connection to the websocket, which may be silent for long."""
+        """Hand the connection over to the websocket, which may stay silent for long."""
         self._is_websocket = True
         self._stop_waiting()
         self.transport = self.transport.plain  # type: ignore[attr-defined]
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
-        """Count a request from its first byte; a kept connection may have been silent before."""
+        """Start counting at a request's first byte; a kept connection may have been idle."""
         super().on_message_begin()
         self.scope[HUNG_UP] = self.client_hung_up  # type: ignore[typeddict-unknown-key]
         self.scope[WHEN_READ] = self.when_read  # type: ignore[typeddict-unknown-key]
@@ -82,7 +82,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_for_head()
 
     def on_headers_complete(self) -> None:
-        """Pass the request on if its headers are small enough, also when they came at once."""
+        """Pass the request on if its headers are within the limit, however they arrived."""
         self._in_head = False
         self._stop_waiting()
         self._head_bytes = len(self.url) + sum(
@@ -94,22 +94,22 @@ class BoundedHttp(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Ignore the body of a request that was refused."""
+        """Ignore the body of a rejected request."""
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Expect the next request."""
+        """Finish the request, unless it was rejected."""
         if not self.transport.is_closing():
             super().on_message_complete()
 
     def client_hung_up(self) -> bool:
-        """Ask the kernel, which knows before the event loop has had a turn to hear of it."""
+        """Ask the kernel, which learns of a hang-up before the event loop does."""
         connected = self.transport.get_extra_info("socket")
         if self.transport.is_closing() or connected is None:
             return True
         descriptor = connected.fileno()
-        if descriptor < 0:  # closed meanwhile: views ask this in threads
+        if descriptor < 0:  # closed since: views call this from threads
             return True
         news = select.poll()
         news.register(descriptor, _ENDED)
@@ -121,7 +121,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse(b"431 Request Header Fields Too Large", _TOO_LARGE.format(most))
 
     def _wait_for_more(self) -> None:
-        """Be patient with blank lines between requests, which end uvicorn's own patience."""
+        """Restart the header timeout after blank lines, which cancel uvicorn's own timeout."""
         is_idle = self.cycle is None or self.cycle.response_complete
         unwatched = self._patience is None and self.timeout_keep_alive_task is None
         is_open = not (self._is_websocket or self.transport.is_closing())

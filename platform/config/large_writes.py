@@ -1,8 +1,8 @@
-"""Write large pieces while other threads run.
+"""Write large responses without holding Python's lock.
 
-uvloop calls the kernel with Python's lock held, and the kernel takes its time to copy a megabyte:
-whoever waits for the lock in another thread, a poll with its five statements, waits for a part
-of a large batch each time. :func:`os.write` gives the lock back meanwhile.
+uvloop calls the kernel with the GIL held, and copying a megabyte takes the kernel a while. Other
+threads wait for the lock that long, for example a poll with its five queries.
+:func:`os.write` releases the lock during the call.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ Data = bytes | bytearray | memoryview
 
 
 class LargeWrites:
-    """A transport that writes large pieces itself, as far as the kernel takes them at once.
+    """A transport that writes large pieces directly, as far as the kernel accepts them.
 
-    What the kernel does not take, and everything small, goes through the event loop as ever; so
-    do all pieces while something is still under way there, which keeps them in order.
+    The rest and all small pieces go through the event loop as usual. While its buffer is not
+    empty, all pieces go there, which keeps them in order.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -37,13 +37,13 @@ class LargeWrites:
             self.plain.write(data)
 
     def _may_write(self) -> bool:
-        # The file of a closed connection may be another connection's by now.
+        # After a close, another connection may have the same file descriptor.
         is_open = self._is_plain and not self.plain.is_closing()
         return is_open and self.plain.get_write_buffer_size() == 0
 
     def _left_of(self, data: Data) -> Data:
         try:
             written = os.write(self._file, data)
-        except OSError:  # full, or broken: the event loop finds out which
+        except OSError:  # full or broken: the event loop handles both
             return data
         return memoryview(data)[written:]

@@ -1,4 +1,4 @@
-"""Say under which licences the deck and what it is made of may be used."""
+"""Licenses of Rolldeck and of its installed dependencies."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from config.versions import OURS
 from runs.api.bodies import answer
 from runs.api.permissions import Known
 
-UNKNOWN: Final = "not said"
+UNKNOWN: Final = "not declared"
 _ASKED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 _ONLY_FOR: Final = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _CLASSIFIER: Final = "License :: OSI Approved :: "
@@ -33,19 +33,19 @@ class Licensed(Struct, frozen=True, kw_only=True):
     version: str
     licence: str
     part: Literal["server", "dashboard"]
-    """Where it works."""
+    """Where the package is used."""
 
 
 class Licences(Struct, frozen=True, kw_only=True):
-    """The deck's own licence, and those of what is installed with it."""
+    """The license of Rolldeck, and those of the packages installed with it."""
 
     own: str
     results: list[Licensed]
-    """By part and name. The dashboard's come with its built files."""
+    """Sorted by part and name. The dashboard's packages are listed in its built files."""
 
 
 class LicencesView(APIView):
-    """Licences of the deck."""
+    """Licenses of Rolldeck and its dependencies."""
 
     permission_classes = [Known]
 
@@ -69,7 +69,7 @@ def _licences() -> Licences:
 
 
 def _of_server() -> list[Licensed]:
-    """Return every installed package that ours needs, and those need, and so on."""
+    """Return all direct and indirect dependencies that are installed."""
     ours = _found(OURS)
     extras: set[str] = set()
     if ours is not None:
@@ -92,7 +92,7 @@ def _of_server() -> list[Licensed]:
 
 
 def _needs(found: Distribution, *, extras: Set[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield what a package needs when it is asked for with some extras, and their extras."""
+    """Yield a package's dependencies for the given extras, with the extras of each."""
     for line in found.requires or []:
         asked = _ASKED.match(line)
         only = set(_ONLY_FOR.findall(line))
@@ -102,7 +102,7 @@ def _needs(found: Distribution, *, extras: Set[str]) -> Iterator[tuple[str, froz
 
 
 def _of_dashboard(path: Path) -> list[Licensed]:
-    """Return what was built into the dashboard; nothing where it was not built."""
+    """Return the packages built into the dashboard; empty if it was not built."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -118,7 +118,7 @@ def _found(name: str) -> Distribution | None:
 
 
 def _licence(found: Distribution) -> str:
-    """Return the licence in as few words as a package says it."""
+    """Return the license in the shortest form that the package declares."""
     about = found.metadata
     for expression in about.get_all("License-Expression") or []:
         return str(expression)
@@ -129,7 +129,7 @@ def _licence(found: Distribution) -> str:
     ]
     if classes:
         return ", ".join(classes)
-    # Some put the whole text there.
+    # Some packages put the whole license text here.
     for text in about.get_all("License") or []:
         return str(text).strip().split("\n")[0][:80] or UNKNOWN
     return UNKNOWN

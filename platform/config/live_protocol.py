@@ -1,8 +1,8 @@
-"""Describe the live sockets in the OpenAPI document, from the Structs that are sent.
+"""Describe the live sockets in the OpenAPI document, from the Structs that they send.
 
-OpenAPI has no word for sockets, so they stand in two places: their shapes among the components,
-where the generator of the dashboard's types finds them, and under ``x-sockets`` what is said on
-which path.
+OpenAPI does not cover websockets, so their description has two parts: their schemas are among the
+components, where the generator of the dashboard's types reads them, and ``x-sockets`` lists the
+messages of each path.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from runs.live.deck_topics import ME
 from runs.wire import live as wire
 
 RUN: Final = "run"
-"""Stands for the topics ``run:<name>``, which are all of one shape."""
+"""Key for all topics ``run:<name>``, which share one schema."""
 MESSAGES: Final[dict[str, Any]] = {
     "PageMessage": wire.PageMessage,
     "PageFrame": wire.PageFrame,
@@ -32,14 +32,14 @@ SOCKETS: Final[dict[str, dict[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicShape:
-    """What the frames of a topic may hold: types by the names of its parts and series."""
+    """Types of a topic's frames, by the names of its parts and series."""
 
     parts: Mapping[str, Any]
     series: Mapping[str, Any]
 
 
 def topic_shapes() -> dict[str, TopicShape]:
-    """Return the shape of each topic, as the readers of its parts and series declare it."""
+    """Return the shape of each topic, as declared by the readers of its parts and series."""
     of_runs = TopicShape(
         parts=parts.shapes(parts.part_readers()), series=parts.shapes(parts.series_readers())
     )
@@ -52,7 +52,7 @@ def topic_shapes() -> dict[str, TopicShape]:
 
 
 def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Add the sockets to an OpenAPI document; a hook of its generator."""
+    """Add the sockets to an OpenAPI document; a postprocessing hook of its generator."""
     shapes = [_live_topics(), *MESSAGES.values()]
     (_, *messages), components = msgspec.json.schema_components(shapes, ref_template=REF)
     components = dict(zip(MESSAGES, messages, strict=True)) | components
@@ -66,7 +66,7 @@ def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
 
 def _live_topics() -> type[Struct]:
-    """Return one Struct that leads to the contents of every topic."""
+    """Return one Struct that references the contents of every topic."""
     topics = {name: _topic(name, shape) for name, shape in topic_shapes().items()}
     return _struct("LiveTopics", topics, doc=f"Every topic; `{RUN}` stands for `{RUN}:<name>`.")
 
@@ -76,13 +76,13 @@ def _topic(name: str, shape: TopicShape) -> type[Struct]:
     contents = {
         word: _struct(
             f"{title}{word.capitalize()}",
-            # A delta has what changed, a snapshot what could be read.
+            # A delta holds the changed fields, a snapshot all readable ones.
             {field: one | UnsetType for field, one in fields.items()},
             doc=f"The {word} of the topic `{name}`; a frame has some of them.",
         )
         for word, fields in (("parts", shape.parts), ("series", shape.series))
     }
-    return _struct(title, contents, doc=f"What frames of the topic `{name}` hold.")
+    return _struct(title, contents, doc=f"Contents of frames of the topic `{name}`.")
 
 
 def _struct(name: str, fields: Mapping[str, Any], *, doc: str) -> type[Struct]:

@@ -1,12 +1,12 @@
-"""Shorten log records."""
+"""Log filters."""
 
 import logging
 
 
 class OneLine(logging.Filter):
-    """Drop the traceback of an error whose message says everything."""
+    """Filter that drops tracebacks, for errors whose message is sufficient."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the record pass without its traceback."""
+        """Remove the traceback and accept the record."""
         record.exc_info = None
         return True

@@ -1,9 +1,9 @@
-"""Answer machines: trainers, environments and fleets, without cookies, sessions or pages.
+"""Serve the requests of machines (trainers, environments, fleets) without cookies or sessions.
 
-Django's own ASGI handler starts a thread, takes a database connection out of the pool and walks
-through sessions, CSRF and static files for each request. Machines send hundreds a second and
-need none of it: here a request goes to one of a few threads that keep their connection, through
-a chain of five middlewares, and a request that waits holds neither thread nor connection.
+Django's own ASGI handler starts a thread, takes a database connection out of the pool and runs
+the session, CSRF and static file middleware for each request. Machines send hundreds of requests
+a second and need none of these. Here a request runs in one of a few threads that keep their
+connection, with five middlewares, and a waiting request holds neither thread nor connection.
 """
 
 import asyncio
@@ -32,29 +32,29 @@ from runs.api.waiting import Waiting
 from runs.live.turns import Turns
 
 T = TypeVar("T")
-# Answers come from the database and the disk; more threads would only wait for one core.
+# Database and disk bound the throughput; more threads would only compete for one core.
 THREADS: Final = 8
 PIECE_BYTES: Final = 1 << 20
-# Joining these costs less than sending them one by one.
+# Joining such parts costs less than sending each.
 SMALL_BYTES: Final = 1 << 16
-# Turns of the event loop until a hang-up is heard of.
+# Turns of the event loop within which a hang-up becomes visible.
 LOOP_TURNS: Final = 8
 MIDDLEWARE: Final = (
     "config.call_recording.CallRecording",
     "config.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
-    "django.middleware.common.CommonMiddleware",  # refuses foreign hosts
+    "django.middleware.common.CommonMiddleware",  # rejects unknown hosts
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 )
 _ATROPOS: Final = re.compile(rf"/(?:atropos/[^/]+/)?(?:{'|'.join(ATROPOS_NAMES)})")
-# An export may be longer than fits into memory; Django's own way sends it as it is made.
+# An export may exceed the memory; Django's own handler streams it.
 _API: Final = re.compile(
     r"/api/runs/[^/]+/(?:groups(?!/export)|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
 )
 
 
 class Machines:
-    """ASGI application: answers machines' requests, and passes the others on."""
+    """ASGI application that serves machines' requests and passes on all others."""
 
     def __init__(self, others: App) -> None:
         self._others = others
@@ -65,7 +65,7 @@ class Machines:
         self._turns: Turns | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Serve a machine's request, or pass another one on."""
         if not _is_from_machine(scope):
             await self._others(scope, receive, send)
             return
@@ -82,11 +82,11 @@ class Machines:
             client.forget()
 
     def close_connections(self) -> None:
-        """Give back the connection of each thread; call it when no request is on its way."""
+        """Close the connection of each thread; call it only without requests in progress."""
         together = threading.Barrier(THREADS)
 
         def close() -> None:
-            together.wait()  # so that no thread does it twice
+            together.wait()  # occupies every thread exactly once
             connection.close()
 
         for done in [self._threads.submit(close) for _ in range(THREADS)]:
@@ -96,13 +96,13 @@ class Machines:
         return await asyncio.get_running_loop().run_in_executor(self._threads, _connected, work)
 
     async def _later(self, waiting: Waiting, client: "_Client") -> HttpResponseBase | None:
-        """Return the answer when there is one or the time is over; None if the client left."""
+        """Return the response once available or after the wait; None if the client left."""
         turns = self._turns
         if turns is None or not turns.is_of_running_loop:
             turns = self._turns = Turns()
         place = turns.join(waiting.line)
         answer: HttpResponseBase | None = None
-        # A change between the first look and joining the line would be missed.
+        # Covers a change between the first check and joining the queue.
         place.turn.set()
         try:
             while True:
@@ -127,14 +127,14 @@ class Machines:
         try:
             is_sent = await _send_but_last_byte(answer, send, client)
         finally:
-            # Nobody waits for the note, and nobody can cancel it.
+            # The note is not awaited, so it cannot be cancelled.
             self._threads.submit(_connected, partial(answer.note, is_sent=is_sent))
         last = answer.parts[-1][-1:]
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 class _Handler(BaseHandler):
-    """Django's way from a request to an answer, with few middlewares and all in one thread."""
+    """Django's request handler with few middlewares, in a single thread."""
 
     def __init__(self) -> None:
         self._view_middleware: list[Any] = []
@@ -146,7 +146,7 @@ class _Handler(BaseHandler):
         self._middleware_chain = chain
 
     def answer(self, scope: Scope, body: bytes) -> HttpResponseBase:
-        """Return the answer to a request whose body is here."""
+        """Return the response to a request whose body has been read."""
         try:
             request = PackedRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
@@ -157,7 +157,7 @@ class _Handler(BaseHandler):
 
 
 class _Client:
-    """Whether the client is still there, asked of the server in a task of its own."""
+    """The state of a client's connection, watched by a separate task."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -165,17 +165,17 @@ class _Client:
 
     @property
     def has_left(self) -> bool:
-        """Whether the client hung up, as far as the server knows."""
+        """Whether the server has reported a disconnect."""
         return self._leaving is not None and self._leaving.done()
 
     def watch(self) -> "asyncio.Task[Any]":
-        """Begin to listen for the end of the connection."""
+        """Start waiting for the end of the connection."""
         if self._leaving is None:
             self._leaving = asyncio.ensure_future(self._receive())
         return self._leaving
 
     async def wait_for(self, turn: asyncio.Event, seconds: float) -> bool:
-        """Return True at the turn, False when the time is over or the client has left."""
+        """Return True at the turn, False after the timeout or a disconnect."""
         if turn.is_set() and not self.has_left:
             return True
         waiting = asyncio.ensure_future(turn.wait())
@@ -188,13 +188,13 @@ class _Client:
         return turn.is_set() and not self.has_left
 
     def forget(self) -> None:
-        """Listen no more."""
+        """Stop watching."""
         if self._leaving is not None:
             self._leaving.cancel()
 
 
 def _is_from_machine(scope: Scope) -> bool:
-    """Return whether a request is a machine's; the Atropos routes never accept a cookie."""
+    """Return whether a request is a machine's; Atropos routes never accept a cookie."""
     if scope["type"] != "http":
         return False
     path = scope["path"]
@@ -206,7 +206,7 @@ def _is_from_machine(scope: Scope) -> bool:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """Return the body, counted already by what is around this; None if the client left."""
+    """Return the body, already limited by outer middleware; None if the client left."""
     pieces = []
     while True:
         message = await receive()
@@ -219,10 +219,10 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _leave_the_pool() -> None:
-    """Give this thread a connection of its own, beside those that pages and jobs share.
+    """Give this thread its own connection, outside of the pool that pages and jobs share.
 
-    Pages that hold all connections of the pool then keep no push waiting. Without a server,
-    connecting fails at once, where the pool would wait for a connection.
+    A pool exhausted by pages then delays no push. If the server is down, connecting fails at once,
+    while the pool would wait for a connection.
     """
     given = connection.settings_dict
     options = {name: value for name, value in given["OPTIONS"].items() if name != "pool"}
@@ -230,9 +230,9 @@ def _leave_the_pool() -> None:
 
 
 def _connected(work: Callable[[], T]) -> T:
-    """Do some work on this thread's database connection, and keep it if it is still good."""
+    """Run `work` on this thread's database connection, and keep a healthy connection open."""
     raw = connection.connection
-    # An idle server says nothing but goodbye.
+    # An idle server sends data only when it closes the connection.
     if raw is not None and (raw.closed or _has_news(raw.fileno())):
         raw.close()
         connection.close()
@@ -244,7 +244,7 @@ def _connected(work: Callable[[], T]) -> T:
 
 
 def _has_news(descriptor: int) -> bool:
-    news = select.poll()  # unlike select.select, it knows descriptors above 1,023
+    news = select.poll()  # unlike select.select, works above descriptor 1,023
     news.register(descriptor, select.POLLIN)
     return bool(news.poll(0))
 
@@ -267,7 +267,7 @@ def _start(answer: HttpResponseBase, parts: list[bytes]) -> dict[str, Any]:
 
 
 def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the same bytes, small parts joined and large ones cut."""
+    """Yield the same bytes with small parts joined and large ones split."""
     small: list[bytes] = []
     for part in parts:
         if len(part) < SMALL_BYTES:
@@ -282,15 +282,15 @@ def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
 
 
 async def send_pieces(parts: Sequence[bytes], send: Send) -> None:
-    """Send the parts of a body, and let others be heard after each megabyte."""
+    """Send the parts of a body; yield to other tasks after each megabyte."""
     unheard = 0
     for piece in _pieces(parts):
         if not piece:
             continue
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         unheard += len(piece)
-        # The server's `send` waits only for a client that reads slowly: to one that keeps up, all
-        # pieces would leave in one turn of the loop, and nobody else would be heard meanwhile.
+        # `send` blocks only if the client reads slowly. With a fast client all pieces would be
+        # sent in one turn of the loop, and other tasks would not run until the end.
         if unheard >= PIECE_BYTES:
             unheard = 0
             await asyncio.sleep(0)
@@ -299,20 +299,20 @@ async def send_pieces(parts: Sequence[bytes], send: Send) -> None:
 async def _send_whole(answer: HttpResponseBase, send: Send) -> None:
     parts = _parts(answer)
     await send(_start(answer, parts))
-    # The end of a small answer leaves with its head, in one write.
+    # The end of a small response is sent with its head, in one write.
     last = parts.pop() if parts and len(parts[-1]) < SMALL_BYTES else b""
     await send_pieces(parts, send)
     await send({"type": "http.response.body", "body": last, "more_body": False})
-    if answer.streaming:  # it may hold a file; Django's signal at the end of others is nobody's
+    if answer.streaming:  # it may hold a file; other responses need no close
         answer.close()
 
 
 async def _send_but_last_byte(answer: NotedAnswer, send: Send, client: _Client) -> bool:
-    """Return whether the client was there until all but the last byte were handed over."""
+    """Return whether the client was connected until all but the last byte were sent."""
     client.watch()
     await send(_start(answer, answer.parts))
     await send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
-    # Returns when the server's own buffer is nearly empty.
+    # Returns when the server's buffer is nearly empty.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     for _ in range(LOOP_TURNS):
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""Say in Prometheus' words how the runs are: gauges, computed from counts when they are asked for.
+"""Prometheus gauges of the runs, computed from counts at each scrape.
 
-A gauge that counts items counts groups of an outside run and fragments of a fleet.
+A gauge of items counts groups for an outside run and fragments for a fleet run.
 """
 
 import json
@@ -20,26 +20,26 @@ from runs.core.lifecycle import RunStatus
 from runs.models import Run
 from runs.selectors.alerts import unresolved_counts
 
-# Runs whose queues may hold something that somebody waits for.
+# Runs that may hold queued items.
 ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
 
 _GAUGES: Final = {
     "queued_items": "Items waiting for a trainer.",
     "queued_sequences": "Sequences (or fragments) waiting for a trainer.",
-    "waiting_items": "Groups waiting for others of their environment.",
-    "leased_items": "Items in the hands of trainers.",
-    "served_items": "Items that trainers confirmed.",
-    "accepted_items": "Items that ever came in.",
-    "held_bytes": "Bytes of everything that waits or is leased.",
+    "waiting_items": "Groups waiting for other groups of their environment.",
+    "leased_items": "Items leased by trainers.",
+    "served_items": "Items acknowledged by trainers.",
+    "accepted_items": "Items ever accepted.",
+    "held_bytes": "Bytes of all waiting and leased items.",
     "queue_threshold_sequences": "Sequences (or fragments) above which producers pause.",
-    "producers_paused": "1 while the queue is over its tolerance.",
+    "producers_paused": "1 while the queue is over its threshold.",
     "admission_capacity": "Sequences (or fragments) that producers may still start.",
-    "running_items": "Fragments that the fleet has started and not delivered.",
-    "served_steps": "Batches handed out.",
+    "running_items": "Fragments started and not yet delivered by the fleet.",
+    "served_steps": "Batches leased.",
     "policy_step": "Step of the current policy version; -2 for none.",
-    "ledger_balanced": "0 when an item was lost or counted twice.",
-    "batch_wait_seconds": "How long the oldest item of the newest batch waited for it.",
-    "batch_staleness_versions": "Mean versions behind of the newest batch's items.",
+    "ledger_balanced": "0 if an item was lost or counted twice.",
+    "batch_wait_seconds": "Time that the oldest item of the newest batch waited in the queue.",
+    "batch_staleness_versions": "Mean staleness of the newest batch's items, in policy versions.",
 }
 _NEWEST_BATCH: Final = """
     SELECT b.staleness, extract(epoch FROM b.leased_at - (
@@ -66,7 +66,7 @@ def metrics_text() -> bytes:
     registry = CollectorRegistry()
     _count_runs(registry)
     _count_alerts(registry)
-    disk = Gauge("rolldeck_free_disk_bytes", "Room where the deck keeps data.", registry=registry)
+    disk = Gauge("rolldeck_free_disk_bytes", "Free bytes on the data disk.", registry=registry)
     disk.set(free_disk_bytes())
     sheet = _Sheet(
         registry=registry,
@@ -82,7 +82,7 @@ def metrics_text() -> bytes:
         ),
         weights=Gauge(
             "rolldeck_weights",
-            "What the workers that live received: versions by fate, bytes, and seconds it took.",
+            "Weights received by live workers: versions by state, bytes, and seconds of transfer.",
             ["run", "count"],
             registry=registry,
         ),
@@ -102,7 +102,7 @@ def _count_runs(registry: CollectorRegistry) -> None:
 
 def _count_alerts(registry: CollectorRegistry) -> None:
     alerts = Gauge(
-        "rolldeck_alerts", "Alerts nobody resolved.", ["state", "severity"], registry=registry
+        "rolldeck_alerts", "Unresolved alerts.", ["state", "severity"], registry=registry
     )
     for (state, severity), count in unresolved_counts().items():
         alerts.labels(state, severity).set(count)
@@ -137,7 +137,7 @@ def _fill(sheet: _Sheet, run: Run) -> None:
 
 
 def _newest_batch(run_id: int, kind: ItemKind) -> dict[str, float]:
-    """Return how long the newest batch took and how stale it was, as far as it is known."""
+    """Return the wait and the mean staleness of the newest batch, as far as known."""
     with connection.cursor() as cursor:
         cursor.execute(_QUERIES[kind], [run_id])
         row = cursor.fetchone()

@@ -1,7 +1,6 @@
-"""Decompress the body of a request when its view reads it.
+"""Decompress a request's body when its view reads it.
 
-A view reads the body after it has checked the credentials, so a request that may not use the view
-costs no decompression.
+A view reads the body after authentication, so an unauthorized request costs no decompression.
 """
 
 import re
@@ -15,7 +14,7 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from buffer.items.api.delivery import HUNG_UP
 from config.decompression import Bounds, UnknownEncoding, check_encoding, decompress
 
-# Sign-in and the admin's forms read their bodies before they know who sends them.
+# Sign-in and the admin's forms read their bodies before authentication.
 _OPEN_FORMS: Final = re.compile(r"/(?:api/session|admin)(?:/.*)?", re.DOTALL)
 
 
@@ -76,14 +75,14 @@ class PackedHandler(ASGIHandler):
 
 
 def check_packed(path: str, encoding: str) -> None:
-    """Refuse a compressed body that no view decompresses.
+    """Reject a compressed body that no view decompresses.
 
     Raises:
-        UnknownEncoding: If the encoding is not supported, or the path takes no compressed bodies.
+        UnknownEncoding: If the encoding is unsupported, or the path accepts no compressed bodies.
     """
     check_encoding(encoding)
     if _OPEN_FORMS.fullmatch(path):
-        raise UnknownEncoding(f"{path} takes no compressed bodies; send identity")
+        raise UnknownEncoding(f"{path} accepts no compressed bodies; send identity")
 
 
 def encoding_of(header: str) -> str:

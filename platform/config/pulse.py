@@ -1,7 +1,7 @@
-"""Let a process of the deck say every few seconds that it lives.
+"""Heartbeats of the deployment's processes.
 
-A row of its own in the database, written by a thread of its own: whoever looks at the deck sees
-the age of each process' last word, and what is gone shows as unknown, never as well.
+A thread of each process updates its own database row every few seconds. The cluster page shows the
+age of each heartbeat; a process without a recent one has the state unknown.
 """
 
 import logging
@@ -29,14 +29,14 @@ _MEMORY: Final = Path("/proc/self/statm")
 def begin(
     kind: str, *, name: str = "", tell: Callable[[], dict[str, Any]] = dict, forks: bool = False
 ) -> None:
-    """Start the thread that proves that this process lives.
+    """Start the heartbeat thread of this process.
 
     Args:
         kind: One of :data:`runs.models.PART_KINDS`.
-        name: One of its kind; host and process id when not said.
-        tell: Returns what else there is to say, each time.
-        forks: The process forks others and has no other use for the database: nothing of it
-            stays open between two words.
+        name: Name unique within its kind; host and process id by default.
+        tell: Returns further details for each heartbeat.
+        forks: Whether the process forks others and does not use the database otherwise; its
+            connection is then closed after each heartbeat.
     """
     pulse = _Pulse(kind, name or f"{socket.gethostname()}:{os.getpid()}", tell, forks=forks)
     threading.Thread(target=pulse.beat_for_ever, name="rolldeck-pulse", daemon=True).start()
@@ -55,12 +55,12 @@ class _Pulse:
         self._is_first = True
 
     def beat_for_ever(self) -> None:
-        """Say it again and again; a database that is away is tried the next time."""
+        """Send heartbeats without end; after a database error, retry at the next interval."""
         while True:
             try:
                 self._beat()
             except (DatabaseError, OSError) as error:
-                logger.info("nobody hears that this process lives: %s", error)
+                logger.info("heartbeat failed: %s", error)
             finally:
                 connection.close()
                 if self._forks:
@@ -69,7 +69,7 @@ class _Pulse:
 
     def _beat(self) -> None:
         if self._is_first:
-            # A restarted deck does not show the processes that it was.
+            # Removes the processes of the server before its restart.
             services.forget_dead_parts(host=self._host, is_alive=is_alive)
             self._is_first = False
         services.prove_part(
@@ -85,18 +85,18 @@ class _Pulse:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether this machine has a process of that id."""
+    """Return whether this machine has a process with this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # somebody else's
+        return True  # owned by another user
     return True
 
 
 def memory_bytes() -> int | None:
-    """Return what this process has in memory; None where nobody says so."""
+    """Return the resident memory of this process; None if the system does not report it."""
     if sys.platform != "linux":
         return None
     return int(_MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

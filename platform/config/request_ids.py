@@ -1,4 +1,4 @@
-"""Give every request an id, so that what it caused can be found together."""
+"""Assign every request an id, which links its log lines and events."""
 
 import re
 import uuid
@@ -20,14 +20,14 @@ Async = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
 def id_of(request: HttpRequest) -> str:
-    """Return the id that the caller or a proxy gave, or a new one."""
+    """Return the id given by the client or a proxy, or a new one."""
     given = request.headers.get(HEADER, "")
     return given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
 
 
 @sync_and_async_middleware
 def request_id_middleware(get_response: Sync | Async) -> Sync | Async:
-    """Let services know the id of the request they serve, and the caller too."""
+    """Make the request's id available to services, and return it to the client."""
 
     async def answer_later(request: HttpRequest) -> HttpResponseBase:
         token = request_ids.CURRENT.set(id_of(request))

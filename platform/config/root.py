@@ -1,4 +1,4 @@
-"""Answer the root URL: the dashboard for a browser, Atropos' greeting for a client."""
+"""Serve the root URL: the dashboard for a browser, Atropos' greeting for a client."""
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -8,7 +8,7 @@ from frontend.pages import index
 
 
 def root(request: HttpRequest) -> HttpResponseBase:
-    """Show the dashboard to whoever accepts HTML, and the API to everyone else."""
+    """Return the dashboard if the client accepts HTML, otherwise the API greeting."""
     if "text/html" in request.headers.get("Accept", ""):
         return index(request)
     return RootView.as_view()(request)

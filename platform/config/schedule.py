@@ -1,9 +1,9 @@
-"""Say which periodic jobs run, and how often."""
+"""Schedule of the periodic jobs."""
 
 from typing import Any, Final
 
 SCHEDULE: Final[dict[str, dict[str, Any]]] = {
-    # A lost message costs at most one of these periods.
+    # A lost message delays its job by at most one period.
     "reconcile fleets": {
         "task": "rollouts.jobs.reconcile_fleets",
         "schedule": 3.0,

@@ -1,4 +1,4 @@
-"""Headers that limit what a page may do: Content-Security-Policy and Strict-Transport-Security."""
+"""Security headers of pages: Content-Security-Policy and Strict-Transport-Security."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,12 +13,12 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 PAGES: Final = _POLICY.format(scripts="'self'")
-# Alpine, which the admin is made with, compiles the expressions of its attributes.
+# The admin uses Alpine, which compiles the expressions of its attributes.
 ADMIN: Final = _POLICY.format(scripts="'self' 'unsafe-eval'")
 
 
 class SecurityHeaders:
-    """Middleware: sets the policy of every HTML answer that has none, and HSTS on every answer."""
+    """Middleware that adds a policy to HTML responses without one, and HSTS to all responses."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
@@ -26,7 +26,7 @@ class SecurityHeaders:
         self._transport = f"max-age={seconds}" if seconds else ""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer with the headers."""
+        """Add the headers to the response."""
         response = self._get_response(request)
         if response.headers.get("Content-Type", "").startswith("text/html"):
             is_admin = request.path.startswith("/admin/")

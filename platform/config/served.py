@@ -1,4 +1,4 @@
-"""What the web server serves: the application, in a process that says that it lives."""
+"""Entry point of the web server: the application, with heartbeats of the process."""
 
 from config.asgi import application
 

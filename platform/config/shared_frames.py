@@ -1,9 +1,9 @@
-"""Frame a message of a live page once for all sockets that it goes to.
+"""Frame a live message once for all sockets that receive it.
 
-Two hundred pages that watch a run are told the same words. uvicorn encodes, compresses and frames
-them for every socket anew, and each with a history of its own, so that no two get the same bytes.
-Here a message is compressed by itself, and only where it is long; then its bytes are the same for
-every socket with the same window, and are made once.
+Hundreds of pages that watch a run receive the same messages. uvicorn encodes, compresses and
+frames a message for every socket, each with its own compression history, so the bytes differ.
+Here each message is compressed on its own, and only if it is long. Its bytes are then the same
+for all sockets with the same window size, and are computed once.
 """
 
 from functools import lru_cache
@@ -19,7 +19,7 @@ from websockets.protocol import State
 from config.patient_sockets import PatientSockets
 
 PACKED_FROM_BYTES: Final = 2048
-"""What is shorter fits into two packets as it is."""
+"""Minimum size for compression; a shorter message fits into two packets."""
 REMEMBERED: Final = 8
 _PACKING: Final = {"level": 1}
 _DEFLATE: Final = ServerPerMessageDeflateFactory(
@@ -29,7 +29,7 @@ _DEFLATE: Final = ServerPerMessageDeflateFactory(
 
 @lru_cache(maxsize=REMEMBERED)
 def framed(text: str, window_bits: int | None) -> bytes:
-    """Return the bytes of a message for every socket that agreed on a window (None: on none)."""
+    """Return a message's frame for all sockets with this window size (None: no compression)."""
     frame = Frame(Opcode.TEXT, text.encode())
     if window_bits is None or len(frame.data) < PACKED_FROM_BYTES:
         return frame.serialize(mask=False)
@@ -38,14 +38,14 @@ def framed(text: str, window_bits: int | None) -> bytes:
 
 
 class SharedFrames(PatientSockets):
-    """uvicorn's websocket, but for how it sends text."""
+    """uvicorn's websocket protocol with shared frames for text messages."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.conn.available_extensions = [_DEFLATE]
 
     async def send(self, message: Any) -> None:
-        """Send what the application says; text in bytes that other sockets share."""
+        """Send a message of the application; text frames are shared between sockets."""
         text = message.get("text")
         if text is not None:
             await self.writable.wait()
@@ -56,7 +56,7 @@ class SharedFrames(PatientSockets):
 
     @property
     def _window_bits(self) -> int | None:
-        """Of the history that the other side keeps within a message; None: it unpacks nothing."""
+        """Window size of the client's decompression; None without compression."""
         for extension in self.conn.extensions:
             if isinstance(extension, PerMessageDeflate):
                 return extension.local_max_window_bits

@@ -1,7 +1,7 @@
-"""Accept sockets of the deck's own pages only.
+"""Restrict websockets to the deployment's own pages.
 
-Browsers attach cookies to sockets that any page opens, and do not apply their rule of the same
-origin. The cookies of `127.0.0.1` are those of every program on the machine that serves pages.
+Browsers attach cookies to websockets opened by any page, without a same-origin check. Programs on
+one machine that serve pages on `127.0.0.1` all share that host's cookies.
 """
 
 from typing import Final
@@ -19,23 +19,23 @@ Origin = tuple[str, str, int | None]
 
 
 class SocketOrigins:
-    """ASGI middleware: refuses a socket whose Origin is not that of the deck.
+    """ASGI middleware that rejects a websocket with a foreign Origin.
 
-    Scheme, host and port have to equal those of the request, or those of ROLLDECK_PUBLIC_URL or of
-    one of ROLLDECK_TRUSTED_ORIGINS. A Host outside of ROLLDECK_ALLOWED_HOSTS refuses, too.
+    Scheme, host and port must equal those of the request, of ROLLDECK_PUBLIC_URL or of one of
+    ROLLDECK_TRUSTED_ORIGINS. A Host outside of ROLLDECK_ALLOWED_HOSTS is rejected, too.
     """
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the socket on, or refuse it."""
+        """Pass the websocket on, or reject it."""
         app = self._app if is_own(scope) else WebsocketDenier()
         await app(scope, receive, send)
 
 
 def is_own(scope: Scope) -> bool:
-    """Return whether the origin of a socket's page is that of the deck."""
+    """Return whether a websocket's page has the deployment's origin."""
     origins, hosts = _header(scope, b"origin"), _header(scope, b"host")
     if len(origins) != 1 or len(hosts) != 1:
         return False
@@ -48,7 +48,7 @@ def is_own(scope: Scope) -> bool:
 
 
 def _matches(origin: Origin, trusted: str) -> bool:
-    """Return whether a trusted origin is this one; `https://*.example.org` means any subdomain."""
+    """Return whether the origins match; `https://*.example.org` matches any subdomain."""
     if "://*." not in trusted:
         return origin == _parsed(trusted)
     parent = _parsed(trusted.replace("://*.", "://", 1))
@@ -59,7 +59,7 @@ def _matches(origin: Origin, trusted: str) -> bool:
 
 
 def _scheme(scope: Scope) -> str:
-    # Behind a proxy that ends TLS, the connection to the deck itself has none.
+    # Behind a proxy that terminates TLS, the connection to this server has none.
     if settings.SESSION_COOKIE_SECURE:
         return "https"
     return _HTTP_SCHEMES.get(scope.get("scheme", "ws"), "http")

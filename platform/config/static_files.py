@@ -1,8 +1,8 @@
-"""Serve static files ahead of Django.
+"""Serve static files before Django.
 
-A page that a browser does not have in memory yet is a dozen files and more. WhiteNoise knows them
-all, with their packed forms, and answers conditions and ranges; as a middleware of Django's, each
-of them would also wait for a thread of its own and for a whole chain of handlers.
+A page that is not in the browser's cache needs a dozen files or more. WhiteNoise indexes all files
+with their compressed forms, and handles conditional and range requests. As Django middleware, it
+would need a thread and the whole chain of handlers for each file.
 """
 
 from typing import Final
@@ -17,10 +17,10 @@ _SAFE: Final = (b"x-content-type-options", b"nosniff")
 
 
 class StaticFiles:
-    """ASGI middleware: answers for files, and passes all other requests on.
+    """ASGI middleware that serves files and passes all other requests on.
 
-    The files are the built dashboard's and the admin's, of half a megabyte at most: they are read
-    at once, and sent with their length.
+    The files are those of the dashboard and the admin, of at most half a megabyte: each is read
+    at once and sent with its length.
     """
 
     def __init__(self, app: App) -> None:
@@ -28,7 +28,7 @@ class StaticFiles:
         self._known = WhiteNoiseMiddleware()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the file of an address, a part of it, or that it has not changed."""
+        """Send a file, a range of it, or 304."""
         file = self._asked_for(scope)
         if file is None:
             await self._app(scope, receive, send)
@@ -51,7 +51,7 @@ class StaticFiles:
 
 
 def _as_wsgi(scope: Scope) -> dict[str, str]:
-    """Return the headers under the names that WhiteNoise looks for."""
+    """Return the headers in WSGI's form, which WhiteNoise expects."""
     return {
         f"HTTP_{name.decode('latin-1').upper().replace('-', '_')}": value.decode("latin-1")
         for name, value in scope["headers"]

@@ -1,9 +1,9 @@
-"""Send traces to a collector where one is named: a span for each request and background job.
+"""Send traces to a collector, if configured: a span for each request and background job.
 
-OpenTelemetry's own variables say where to and how much (``OTEL_EXPORTER_OTLP_ENDPOINT``,
-``OTEL_TRACES_SAMPLER`` …). A request that carries a ``traceparent`` goes on with its trace, so a
-trainer's step and the batch it waited for stand in one picture. Without a collector nothing is
-imported, and a request costs what it did.
+OpenTelemetry's standard variables configure it (``OTEL_EXPORTER_OTLP_ENDPOINT``,
+``OTEL_TRACES_SAMPLER`` …). A request with a ``traceparent`` continues its trace, so a trainer's
+step and the batch it waited for appear in one trace. Without a collector nothing is imported, and
+requests have no overhead.
 """
 
 import os
@@ -23,13 +23,13 @@ _NUMBERED: Final = re.compile(r"/(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)")
 
 
 def tracer(service: str) -> "Tracer | None":
-    """Return what makes the spans of this process; None where no collector is named.
+    """Return the tracer of this process; None without a collector.
 
     Args:
         service: Name of the process for the collector, unless ``OTEL_SERVICE_NAME`` gives one.
 
     Raises:
-        ImproperlyConfigured: If a collector is named and the packages are not there.
+        ImproperlyConfigured: If a collector is configured and the packages are missing.
     """
     if not any(os.environ.get(name) for name in ENDPOINTS):
         return None
@@ -47,13 +47,13 @@ def tracer(service: str) -> "Tracer | None":
 
 
 def traced(app: App) -> App:
-    """Return the application with a span around each HTTP request; itself without a collector."""
+    """Wrap an application with a span for each HTTP request; unchanged without a collector."""
     made = tracer("rolldeck-web")
     return app if made is None else _TracedRequests(app, made)
 
 
 class _TracedRequests:
-    """ASGI middleware."""
+    """ASGI middleware that opens a span for each HTTP request."""
 
     def __init__(self, app: App, tracer: "Tracer") -> None:
         self._app = app
@@ -88,20 +88,20 @@ class _TracedRequests:
 
 
 def run_of(path: str) -> str | None:
-    """Return the name of the run that an address is about."""
+    """Return the name of the run in a path, if any."""
     found = _RUN.match(path)
     return found["run"] if found else None
 
 
 def route_of(path: str) -> str:
-    """Return an address with a place for the run and for each id: few names for many requests."""
+    """Replace the run and the ids in a path by placeholders, which keeps span names few."""
     if found := _RUN.match(path):
         path = f"{path[: found.start('run')]}{{run}}{path[found.end('run') :]}"
     return _NUMBERED.sub("/{id}", path)
 
 
 def trace_jobs() -> None:
-    """Make a span of each job that this process of Celery's pool runs."""
+    """Open a span for each job of this Celery pool process."""
     made = tracer("rolldeck-jobs")
     if made is None:
         return

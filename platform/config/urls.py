@@ -1,4 +1,4 @@
-"""Route URLs to apps."""
+"""URL routes of the project."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -36,10 +36,10 @@ urlpatterns = [
     path("api/", include("buffer.urls")),
     path("api/", include("rollouts.urls")),
     path("api/", include("frontend.api_urls")),
-    # The routes of the Atropos trajectory API: at the root for the default run, and by name.
+    # The Atropos trajectory API: at the root for the default run, and below a run's name.
     path("atropos/<slug:run>/", include("buffer.atropos.urls")),
     path("", root),
     path("", include("buffer.atropos.urls")),
-    # The dashboard takes every other path.
+    # The dashboard handles all other paths.
     path("", include("frontend.urls")),
 ]

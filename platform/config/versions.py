@@ -1,4 +1,4 @@
-"""Say which versions a deck is made of, without importing any of them."""
+"""Versions of Rolldeck and its main libraries, read without importing them."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -9,12 +9,12 @@ _SHOWN: Final = ("django", "djangorestframework", "celery", "channels", "psycopg
 
 
 def own_version() -> str:
-    """Return the version of Rolldeck itself; empty where it was not installed."""
+    """Return the version of Rolldeck itself; empty if it is not installed."""
     return _version(OURS)
 
 
 def versions() -> dict[str, str]:
-    """Return the version of each library that matters here and is installed, and of Python."""
+    """Return the versions of Python and of the main installed libraries."""
     found = {name: _version(name) for name in (OURS, *_SHOWN)}
     return {"python": platform.python_version()} | {name: at for name, at in found.items() if at}
 

@@ -1,8 +1,8 @@
-"""Serve the platform, with every bound that the server itself has to keep.
+"""Serve the platform with all limits of the server itself.
 
 ``python -m config.web 0.0.0.0:8000 2`` serves on an address with two processes.
-``python -m config.web 7 1`` serves on a socket that the supervisor has bound and passed on as
-file 7: while the web process is started again, connections wait there instead of being refused.
+``python -m config.web 7 1`` serves on file descriptor 7, a socket bound by the supervisor: during
+a restart of the web process, connections wait there instead of being refused.
 """
 
 import socket
@@ -16,7 +16,7 @@ from config.patient_sockets import PATIENCE_SECONDS, PING_SECONDS
 
 GRACE_SECONDS: Final = 2
 BACKLOG: Final = 2048
-# Live pages send a few words; trainers and fleets use HTTP.
+# Live pages send short messages; trainers and fleets use HTTP.
 MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 
@@ -35,7 +35,7 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         http="config.http_protocol:BoundedHttp",
         ws="config.shared_frames:SharedFrames",
         server_header=False,
-        # Without a proxy in front, a forwarded address is whatever the client claims.
+        # Without a proxy in front, a forwarded address is under the client's control.
         proxy_headers=False,
     )
     if workers == 1:
@@ -45,7 +45,7 @@ def serve(listener: socket.socket, *, workers: int) -> None:
 
 
 def listener_at(place: str) -> socket.socket:
-    """Return a socket: the passed file of that number, or a new one at ``host:port``."""
+    """Return the socket of a file descriptor, or a new one at ``host:port``."""
     if place.isdigit():
         return socket.socket(fileno=int(place))
     host, _, port = place.rpartition(":")

@@ -1,4 +1,4 @@
-"""Route websocket paths to consumers."""
+"""Websocket routes of the project."""
 
 from django.urls import path
 

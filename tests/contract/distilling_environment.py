@@ -1,4 +1,4 @@
-"""The example's Atropos environment, whose groups bring what a teacher would say as well."""
+"""The example's Atropos environment with additional distillation fields."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from examples.atropos_env import DigitsEnv
 
 
 class DistillingEnv(DigitsEnv):
-    """The teacher likes each token half as well as the policy did, and token 0 for the rest."""
+    """Environment with a teacher: half the policy's log probability, and token 0 for the rest."""
 
     async def collect_trajectories(
         self, item: dict[str, str]
     ) -> tuple[ScoredDataGroup, list[dict[str, str]]]:
-        """Let the policy answer a prompt; add two tokens of the teacher to each of its own."""
+        """Collect answers to a prompt; add two tokens of the teacher to each token."""
         group: dict[str, Any]
         group, backlog = await super().collect_trajectories(item)
         group["distill_token_ids"] = [[[token, 0] for token in row] for row in group["tokens"]]

@@ -1,6 +1,6 @@
-"""Record what the original Atropos server answers, for our server to be held against.
+"""Record the original Atropos server's responses, as the reference for our server.
 
-Needs a virtual environment of its own, because the package pulls in half of the world:
+Needs a separate virtual environment, because the package has many dependencies:
 
     python -m venv atropos && atropos/bin/pip install --no-deps atroposlib==0.4.0
     atropos/bin/pip install fastapi uvicorn pydantic
@@ -173,7 +173,7 @@ STORIES: dict[str, list[Step]] = {
 
 
 def ask(base: str, method: str, path: str, content: Any) -> dict[str, Any]:
-    """Return one answer: status, and the JSON (or text) of the body."""
+    """Return a response: its status, and the JSON (or text) of the body."""
     request = urllib.request.Request(base + path, method=method)  # noqa: S310 our own server
     if content is not None:
         request.data = json.dumps(content).encode()
@@ -190,7 +190,7 @@ def ask(base: str, method: str, path: str, content: Any) -> dict[str, Any]:
 
 
 def record(story: list[Step]) -> list[dict[str, Any]]:
-    """Play one story to a fresh server."""
+    """Send one story to a new server."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,6 +1,6 @@
 r"""Record every request of an Atropos environment that implements `collect_trajectory` only.
 
-Its requests pass through a listener to the original server, whose answers are recorded as well.
+Its requests pass through a proxy to the original server, whose responses are recorded too.
 In the virtual environment of `record_atropos_environment.py`:
 
     PYTHONPATH=.:platform:client python tests/contract/record_atropos_default.py \
@@ -31,7 +31,7 @@ GROUP_SIZE = 4
 
 
 def forwarding(base: str, recorded: list[dict[str, Any]]) -> Starlette:
-    """Return an app that passes requests on to `base` and records them with their answers."""
+    """Return an app that forwards requests to `base` and records them with their responses."""
 
     async def forward(request: Request) -> Response:
         body = await request.body()
@@ -61,7 +61,7 @@ def forwarding(base: str, recorded: list[dict[str, Any]]) -> Starlette:
 
 
 def record(python: str, tokenizer: Path) -> list[dict[str, Any]]:
-    """Let the environment push for one batch of two groups, which is recorded last."""
+    """Run the environment for one batch of two groups, which is recorded last."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     base, deadline = f"http://127.0.0.1:{port}", time.monotonic() + SECONDS
@@ -71,7 +71,7 @@ def record(python: str, tokenizer: Path) -> list[dict[str, Any]]:
         answer(base, "/", deadline)
         asked = REGISTRATION | {"batch_size": 2 * GROUP_SIZE}
         httpx.post(f"{base}/register", json=asked, timeout=30).raise_for_status()
-        # A trainer has started once it has asked for a batch.
+        # A trainer counts as started after its first request for a batch.
         answer(base, "/batch", deadline)
         command = ["tests/contract/single_trajectory_environment.py", "serve"]
         command += ["--env.rollout_server_url", url, "--env.tokenizer_name", str(tokenizer)]
@@ -81,7 +81,7 @@ def record(python: str, tokenizer: Path) -> list[dict[str, Any]]:
 
 
 def without_repetitions(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return two requests of each route, in order: the environment repeats itself."""
+    """Return at most two requests of each route, in order: the environment repeats itself."""
     kept: list[dict[str, Any]] = []
     for one in recorded:
         if sum(other["path"] == one["path"] for other in kept) < 2:

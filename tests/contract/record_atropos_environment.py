@@ -1,7 +1,7 @@
-r"""Record an unmodified Atropos environment: what it asks our inference server, what it pushes.
+r"""Record an unmodified Atropos environment: its inference requests and its pushed groups.
 
-It pushes to the original Atropos server, so that ours is held against that. The package brings
-half of the world and gets a virtual environment of its own:
+It pushes to the original Atropos server, as the reference for ours. The package has many
+dependencies and needs a separate virtual environment:
 
     python -m venv atropos && atropos/bin/pip install atroposlib==0.4.0
     PYTHONPATH=.:platform:client python tests/contract/record_atropos_environment.py \
@@ -34,7 +34,7 @@ SECONDS = 300
 
 @contextmanager
 def running(python: str, *command: str) -> Iterator[None]:
-    """Run a command of the package until the block ends; what it says goes to stderr."""
+    """Run a command of the package until the block ends; its output goes to stderr."""
     variables = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([python, *command], cwd=ROOT, env=variables, stdout=sys.stderr)
     try:
@@ -48,7 +48,7 @@ def running(python: str, *command: str) -> Iterator[None]:
 
 
 def answer(base: str, path: str, deadline: float) -> dict[str, Any]:
-    """Ask the original server, which may still be starting."""
+    """Query the original server, which may still be starting."""
     while True:
         try:
             said = httpx.get(base + path, timeout=30)
@@ -72,7 +72,7 @@ def pushed(base: str, deadline: float) -> list[dict[str, Any]]:
 
 
 def record(python: str, inference: TinyInference) -> dict[str, Any]:
-    """Let the environment play for one batch."""
+    """Run the environment for one batch."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     base, deadline = f"http://127.0.0.1:{port}", time.monotonic() + SECONDS
@@ -88,7 +88,7 @@ def record(python: str, inference: TinyInference) -> dict[str, Any]:
         answer(base, "/", deadline)
         asked = REGISTRATION | {"batch_size": GROUPS * GROUP}
         httpx.post(f"{base}/register", json=asked, timeout=30).raise_for_status()
-        # A trainer has started once it has asked for a batch.
+        # A trainer counts as started after its first request for a batch.
         answer(base, "/batch", deadline)
         with running(python, *environment):
             groups = pushed(base, deadline)

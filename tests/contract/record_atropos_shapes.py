@@ -1,7 +1,7 @@
-"""Record which bodies the original Atropos server accepts, and what it serves of them.
+"""Record the bodies that the original Atropos server accepts, and its batches of them.
 
-Each case begins with an empty server: a trainer registers, the case runs, and the batch is read.
-In a virtual environment of its own, as for `record_atropos.py`:
+Each case starts with an empty server: a trainer registers, the case runs, and the batch is read.
+In a separate virtual environment, as for `record_atropos.py`:
 
     PYTHONPATH=. atropos/bin/python tests/contract/record_atropos_shapes.py \
         > tests/contract/atropos_shapes_0_4_0.json
@@ -18,7 +18,7 @@ SEQUENCES = 4
 
 
 def plain(**fields: Any) -> dict[str, Any]:
-    """Return a group with distinct rows, so that a change of any of them shows."""
+    """Return a group with distinct rows, so that a change of any of them is visible."""
     rows = [[first, 11, 12] for first in range(1, SEQUENCES + 1)]
     masks = [[-100, 11, 12]] * SEQUENCES
     return {"tokens": rows, "masks": masks, "scores": [0.5, 1.0, -0.25, 0.0]} | fields
@@ -29,7 +29,7 @@ def rows_of(value: Any) -> list[list[Any]]:
 
 
 TALK = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes", "reward": 1}]
-# What `BaseEnv.collect_trajectories` and `handle_send_to_api` make of the four results of an
+# Result of `BaseEnv.collect_trajectories` and `handle_send_to_api` for the four items of an
 # environment that implements `collect_trajectory` only.
 DEFAULT = {
     "advantages": [],

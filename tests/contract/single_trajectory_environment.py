@@ -1,4 +1,4 @@
-"""An Atropos environment that implements `collect_trajectory` only, as many public ones do."""
+"""An Atropos environment that implements `collect_trajectory` only, like many public ones."""
 
 import itertools
 from typing import Any
@@ -9,13 +9,13 @@ GROUP_SIZE = 4
 
 
 class SingleTrajectoryEnv(BaseEnv):
-    """Trajectories of three tokens, made without an inference server."""
+    """Environment with trajectories of three tokens, without an inference server."""
 
     name = "single"
 
     @classmethod
     def config_init(cls) -> tuple[BaseEnvConfig, list[APIServerConfig]]:
-        """Return what holds unless the command line overrides it."""
+        """Return the defaults of the command line."""
         config = BaseEnvConfig(
             group_size=GROUP_SIZE,
             max_token_length=64,
@@ -31,7 +31,7 @@ class SingleTrajectoryEnv(BaseEnv):
         return config, [server]
 
     async def setup(self) -> None:
-        """Begin to count items and trajectories."""
+        """Initialize the counters of items and trajectories."""
         self.items, self.trajectories = itertools.count(), itertools.count(1)
 
     async def get_next_item(self) -> int:

@@ -1,7 +1,7 @@
-"""An unmodified Atropos environment: it generates at our server, pushes to us, a trainer reads.
+"""An unmodified Atropos environment generates with our server and pushes to us; a trainer reads.
 
-What the environment of `atroposlib` 0.4.0 asked and pushed is replayed;
-`record_atropos_environment.py` recorded it.
+The test replays the recorded requests and pushes of `atroposlib` 0.4.0's environment, see
+`record_atropos_environment.py`.
 """
 
 import json
@@ -44,7 +44,7 @@ def deck() -> Iterator[str]:
 def register(deck: str) -> None:
     registration = REGISTRATION | {"batch_size": 2 * GROUP, "max_token_len": 64, "num_steps": 100}
     assert requests.post(f"{deck}/register", json=registration, timeout=30).status_code == 200
-    # A trainer has started once it has asked for a batch.
+    # A trainer counts as started after its first request for a batch.
     assert requests.get(f"{deck}/batch", timeout=30).json() == {"batch": None}
 
 
@@ -61,7 +61,7 @@ def batch_of(deck: str) -> list[dict[str, Any]]:
 
 
 def check(group: dict[str, Any], model: Transformer) -> None:
-    """Hold a group against the model that answered and the messages that it came from."""
+    """Check a group against the model that answered and against its messages."""
     assert {len(group[name]) for name in ("tokens", "masks", "scores", "messages")} == {GROUP}
     mean = sum(group["scores"]) / GROUP
     for row, tokens in enumerate(group["tokens"]):

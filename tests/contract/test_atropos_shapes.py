@@ -1,4 +1,4 @@
-"""Hold what our server accepts and serves against what atroposlib 0.4.0 did with the same bodies.
+"""Compare our server with atroposlib 0.4.0 on accepted and served bodies.
 
 `record_atropos_shapes.py` recorded the original server.
 """
@@ -17,7 +17,7 @@ RECORDED = json.loads((Path(__file__).with_name("atropos_shapes_0_4_0.json")).re
 
 
 def refused(*place: str | int) -> Callable[[int, Any], bool]:
-    """Return a check for a refusal that names the place of the problem."""
+    """Return a check for a refusal that names the path of the problem."""
 
     def check(status: int, answer: Any) -> bool:
         return status == 422 and answer["detail"][0]["loc"] == ["body", *place]
@@ -25,7 +25,7 @@ def refused(*place: str | int) -> Callable[[int, Any], bool]:
     return check
 
 
-# Bodies that the original server accepts and that would poison training: ours names the field.
+# Bodies that the original server accepts although they would harm training: ours names the field.
 REFUSED: dict[str, Callable[[int, Any], bool]] = {
     "group: some rows of inference_logprobs are empty": refused("inference_logprobs", 0),
     "group: fewer rows of ref_logprobs than sequences": refused("ref_logprobs"),
@@ -37,7 +37,7 @@ REFUSED: dict[str, Callable[[int, Any], bool]] = {
     "group: env_id of no environment": refused("env_id"),
     "environment: a length of -1": refused("max_token_length"),
 }
-# Bodies that the original server answers with 500: ours names the field.
+# Bodies that the original server fails on with 500: ours names the field.
 FAILED: dict[str, Callable[[int, Any], bool]] = {
     "group: null among messages": refused("messages", 0),
 }
@@ -64,12 +64,12 @@ def test_a_body_is_accepted_and_served_as_by_the_original_server(name: str) -> N
 
 
 def pushed(name: str) -> int:
-    """Return which step sends the body of a case."""
+    """Return the step that sends the body of a case."""
     return 2 if name.startswith("environment") else 3
 
 
 def served(answer: Any) -> Any:
-    """Return an answer without the fields that Atropos drops and our server keeps."""
+    """Return a response without the fields that Atropos drops and our server keeps."""
     if isinstance(answer, dict) and answer.get("batch"):
         for group in answer["batch"]:
             for name in ("ground_truth", "metadata", "reward"):
@@ -90,7 +90,7 @@ def test_an_environment_with_collect_trajectory_only_is_served_like_by_the_origi
     registration = REGISTRATION | {"batch_size": len(last["batch"]) * 4, "starting_step": 3}
     register = {"method": "POST", "path": "/register", "content": registration}
     assert ask(register)[0] == 200
-    # A trainer has started once it has asked for a batch.
+    # A trainer counts as started after its first request for a batch.
     batch = {"method": "GET", "path": "/batch", "content": None}
     assert ask(batch) == (200, {"batch": None})
 

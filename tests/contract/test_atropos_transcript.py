@@ -1,4 +1,4 @@
-"""Hold our server against what atroposlib 0.4.0 answered to the same requests."""
+"""Compare our server's responses with those of atroposlib 0.4.0 to the same requests."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from django.test import Client
 
 RECORDED = json.loads((Path(__file__).parent / "atropos_0_4_0.json").read_text(encoding="utf-8"))
 
-# (story, step) → why our answer differs, and a check of ours.
+# (story, step) → reason of a difference, and a check of our response.
 DIFFERENCES: dict[tuple[str, int], tuple[str, Callable[[Any], bool]]] = {}
 
 
@@ -70,7 +70,7 @@ def ask(step: dict[str, Any]) -> tuple[int, Any]:
 
 
 def comparable(status: int, answer: Any) -> Any:
-    """Return what must be the same: not random numbers, not the wording of an error."""
+    """Return the part that must be equal: no random numbers, no wording of errors."""
     if status == 422:
         return sorted({json.dumps(problem["loc"]) for problem in answer["detail"]})
     if isinstance(answer, dict) and "uuid" in answer:

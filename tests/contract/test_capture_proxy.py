@@ -1,7 +1,7 @@
-"""Agent programs that know an OpenAI base URL and nothing else; what they say is captured.
+"""Capture agent programs that only know an OpenAI base URL.
 
 OpenAI's own client talks to our proxy, the proxy to our inference server and to the platform, each
-over real sockets; the trainer's batch tells what arrived.
+over real sockets; the trainer's batch shows the captured data.
 """
 
 import json
@@ -64,7 +64,7 @@ def on_a_port(app: Any, *, lifespan: Any = "off") -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A run, its proxy, and what the proxy stands in front of."""
+    """A run with its capturing proxy and the servers behind it."""
 
     run: Run
     proxy: str
@@ -107,7 +107,7 @@ def trained(row: dict[str, Any], place: int) -> list[int]:
 
 
 def spoken(stand: Stand, session: str, seed: int) -> Any:
-    """Have the model say five tokens; an end among them is no letter, and would be lost in text."""
+    """Generate five tokens; an end token has no text, so a text-based capture would lose it."""
     return stand.agent(session).chat.completions.create(
         model="policy", messages=HELLO, max_tokens=5, seed=seed, extra_body={"ignore_eos": True}
     )

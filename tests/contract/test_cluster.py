@@ -1,4 +1,4 @@
-"""The cluster in memory and the real one behave alike."""
+"""The in-memory cluster and the real one behave alike."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def order() -> LaunchOrder:
         incarnation="1-contract",
         run="contract",
         config=to_builtins(RunConfig()),
-        # Nobody listens there: a manager must live on without its platform.
+        # Nothing listens there: a manager must survive without its platform.
         platform_url="http://127.0.0.1:1",
         token="rd_contract",
     )

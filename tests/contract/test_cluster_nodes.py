@@ -1,4 +1,4 @@
-"""What is told of the nodes is the same of the cluster in memory and of a real one of three."""
+"""The in-memory cluster and a real one of three nodes report the same about their nodes."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,17 +17,17 @@ CPUS = {"one": 2.0, "two": 3.0}
 
 
 class World(Protocol):
-    """A cluster with two nodes beside its head, and what may happen to them."""
+    """A cluster with a head and two nodes, and operations on it."""
 
     @property
     def cluster(self) -> Cluster:
-        """Return the port to it."""
+        """Return the interface to the cluster."""
 
     def reserve(self, name: str, *, cpus: float) -> None:
-        """Let an actor have CPUs of a node for as long as the cluster lives."""
+        """Reserve CPUs of a node by an actor that lives as long as the cluster."""
 
     def kill(self, name: str) -> None:
-        """Let a node die."""
+        """Kill a node."""
 
 
 class FakeWorld:
@@ -75,7 +75,7 @@ def world_of(kind: str) -> Iterator[World]:
 
 
 def told(cluster: Cluster) -> list[RayNode]:
-    """Return the nodes, each with exactly the fields that the page knows."""
+    """Return the nodes, after a check of their fields."""
     rows = cluster.nodes()
     for row in rows:
         assert set(row) == set(RayNode.__struct_fields__)
@@ -91,7 +91,7 @@ def eventually(cluster: Cluster, holds: Callable[[list[RayNode]], bool]) -> list
 
 
 def of(nodes: list[RayNode], name: str) -> RayNode:
-    """Return the node called `name`, which its number of CPUs tells: a host has one name."""
+    """Return the node called `name`, identified by its number of CPUs: all share one host name."""
     (found,) = [node for node in nodes if not node.is_head and node.cpus == CPUS[name]]
     return found
 

@@ -1,6 +1,6 @@
-"""Every inference server keeps the promises of the port: ours, in and out of process, and others.
+"""Every inference server fulfils the contract of the interface: ours, in and out of process, too.
 
-vLLM and SGLang need a GPU: here are stand-ins that speak their HTTP.
+vLLM and SGLang need a GPU and are replaced by stand-ins with their HTTP API.
 """
 
 import threading
@@ -43,7 +43,7 @@ def model(seed: int) -> Transformer:
 
 @dataclass(slots=True)
 class Place:
-    """Where a server is tried: how a worker connects, and what the server heard."""
+    """A tested server: its connection factory and the requests that it received."""
 
     connect: MakeServer
     heard: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ def ask(server: InferenceServer, *prompts: Prompt) -> list[list[Answer]]:
 
 
 def agrees(weights: Transformer, asked: Prompt, answer: Answer) -> bool:
-    """Return whether these weights give the answer's tokens the logprobs that it came with."""
+    """Return whether these weights give the answer's tokens the reported log probabilities."""
     expected = logprobs(weights, [*asked.tokens, *answer.tokens])
     first = len(asked.tokens) - 1
     found = [expected[first + n, token].item() for n, token in enumerate(answer.tokens)]
@@ -187,7 +187,7 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
         assert answer.versions == sorted(answer.versions)
         assert set(answer.versions) <= {FIRST, SECOND}
         newer = answer.versions.index(SECOND) if SECOND in answer.versions else 200
-        # The cache holds what the old weights left: only the first tokens can be recomputed.
+        # The cache holds values of the old weights: only the first tokens can be recomputed.
         head = Answer(request=0, index=0, tokens=answer.tokens[:newer], logprobs=[])
         head.logprobs.extend(answer.logprobs[:newer])
         assert newer == 200 or agrees(model(1), asked, head)
@@ -217,7 +217,7 @@ def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None
 
     found = server.generate(asked, stop=stop, timeout_seconds=600)
 
-    # All of them would take half a minute; a busy machine gets ten times what it should need.
+    # Full answers would take half a minute; a busy machine gets ten times the needed time.
     assert time.monotonic() - began < 10
     assert [len(answers) for answers in found] == [64] * 8
     assert any(answer.finish == "cancelled" for answers in found for answer in answers)
@@ -250,5 +250,5 @@ def test_workers_that_share_a_server_replace_its_weights_once(place: Place) -> N
         one.join(60)
 
     assert [worker.version for worker in workers] == [FIRST] * 3
-    # `rolldeck serve` refuses a second time itself; the others hear of one change only.
+    # `rolldeck serve` rejects a repeated change itself; the others receive only one.
     assert len([call for call in place.heard if "weights" in call]) <= 1

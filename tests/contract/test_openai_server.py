@@ -1,4 +1,4 @@
-"""OpenAI's own Python client talks to our inference server, over a real socket."""
+"""OpenAI's Python client works with our inference server, over a real socket."""
 
 import socket
 import threading
@@ -26,7 +26,7 @@ TOKENIZER = CharTokenizer(ALPHABET, ChatFormat(user="user: {}\n", answer="ai: ")
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running server, its model and its engine's thread."""
+    """A running server with its model and its engine's thread."""
 
     url: str
     model: Transformer

@@ -1,4 +1,4 @@
-"""Weights that travel arrive whole and under their own label, whichever way they take."""
+"""Weights arrive complete and with the right version over every transport."""
 
 import threading
 from collections.abc import Iterator
@@ -28,17 +28,17 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Way(Protocol):
-    """Weights in at one end, out at the other."""
+    """A transport of weights with both of its ends."""
 
     def publish(self, tensors: dict[str, Any], *, step: int) -> None:
-        """Put a version in."""
+        """Publish a version."""
 
     def source(self) -> WeightsSource:
-        """Return the other end."""
+        """Return the receiving end."""
 
 
 class OverThePlatform:
-    """HTTP or a directory: both ends know the platform."""
+    """Transport over HTTP or a directory: both ends use the platform."""
 
     def __init__(self, run: Run, url: str) -> None:
         self.run = run
@@ -73,7 +73,7 @@ class OverThePlatform:
 
 
 class OverTheCluster:
-    """A reference into the object store, looked up by another process."""
+    """Transport by a reference into the object store, resolved by another process."""
 
     def __init__(self) -> None:
         self.newest: Any = None
@@ -142,7 +142,7 @@ def test_a_version_arrives_whole_and_under_its_label(way: Way) -> None:
 
 
 def test_numbers_that_numpy_lacks_arrive_bit_by_bit(way: Way) -> None:
-    # Every bfloat16 and every number of eight bits there is, infinities and all NaNs included.
+    # All values of bfloat16 and of the 8-bit floats, including infinities and NaNs.
     wanted = {
         kind: np.arange(256**dtype.itemsize, dtype=dtype[0]).view(dtype)
         for kind, dtype in safetensors.BITS.items()

@@ -1,4 +1,4 @@
-"""Our inference server on a tiny checkpoint, as others speak to it, with all that it was asked."""
+"""Our inference server with a tiny checkpoint and a record of its requests."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ CONTEXT = 128
 
 @dataclass(slots=True)
 class TinyInference:
-    """Where it listens, what draws, and the bodies that it got."""
+    """The server's address, its engine, and the bodies that it received."""
 
     model: Transformer
     folder: Path
@@ -36,7 +36,7 @@ class TinyInference:
 
 @contextmanager
 def tiny_inference(folder: Path) -> Iterator[TinyInference]:
-    """Write the checkpoint into `folder` and serve it; the same weights every time."""
+    """Write the checkpoint into `folder` and serve it, with the same weights every time."""
     tiny_checkpoint.write(folder)
     model, tokenizer = checkpoints.load(folder), load_tokenizer(folder)
     thread = EngineThread(Engine(model, rows=32, version=(1, 0)), context=CONTEXT)

@@ -106,7 +106,7 @@ def seeded(deck: Deck, *options: str) -> Iterator[None]:
 
     def is_seeded() -> bool:
         assert process.poll() is None, log.read_text()
-        return "playing the fleets" in log.read_text()
+        return "simulating the fleets" in log.read_text()
 
     try:
         wait_until(is_seeded, seconds=300, what="the deck is seeded")

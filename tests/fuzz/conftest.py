@@ -1,4 +1,4 @@
-"""Gives the fuzz suite one platform with a few runs, served by a real web process."""
+"""Fixtures of the fuzz suite: one platform with a few runs, served by a real web process."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from tests.fuzz.requests import CAPTURED
 from tests.integration.rollouts.cast import launched, report, window, worker
 from tests.web_process import WebProcess, web_process
 
-# Short patience, so that silence is noticed within the time of a test.
+# Short timeouts, so that a silent client is disconnected within a test.
 PATIENCE = {"ROLLDECK_MAX_HEADER_SECONDS": "1", "ROLLDECK_MAX_IDLE_SECONDS": "1"}
-# Single bytes with pauses between them are a case of their own, and slow on a busy machine.
+# Single bytes with pauses are a separate case, and slow on a busy machine.
 PATIENCE |= {"ROLLDECK_MIN_BODY_BYTES_PER_SECOND": "20"}
 
 
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A running platform, an administrator's token, and what calls must know of it."""
+    """A running platform with an administrator's token and the data that calls need."""
 
     web: WebProcess
     token: str
@@ -52,7 +52,7 @@ class Platform:
 def platform(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Platform]:
-    """A platform that lives through a whole module: what a case stores, the next one finds."""
+    """A platform for a whole module: data stored by one case is visible to the next."""
     log = tmp_path_factory.mktemp("fuzz") / "web.log"
     with django_db_blocker.unblock():
         try:
@@ -88,14 +88,14 @@ def _populated(web: WebProcess) -> Platform:
 
 
 def _archived(http: httpx.Client) -> int:
-    """Return an archive that is written."""
+    """Create an archive and return its id once it is written."""
     asked = _post(http, "/api/runs/leased/archives", {})
     assert work_on_archives(clock=lambda: datetime.now(UTC)) == 1
     return int(asked["id"])
 
 
 def _followed(http: httpx.Client) -> str:
-    """Return the cursor behind what a follower has read."""
+    """Return the cursor after the items that a follower has read."""
     http.put("/api/runs/leased/followers/harvest", json={}).raise_for_status()
     headers = {"Accept": "application/json"}
     read = http.post("/api/runs/leased/followers/harvest/fetch", json={}, headers=headers)

@@ -33,7 +33,7 @@ RUN_OF_TAG: Final = {
     "lessons": "seed-reverse-lessons",
 }
 SPARE: Final = "spare"
-"""The run of operations that end, empty or replace a run."""
+"""Run for operations that end, empty or replace a run."""
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
@@ -46,7 +46,7 @@ QUERY_OF: Final[dict[str, dict[str, Any]]] = {
 
 
 class KnownObjects:
-    """Parameters that name objects which exist."""
+    """Parameters that name existing objects."""
 
     def __init__(self, lease: dict[str, Any]) -> None:
         leased = {"run": lease["run"], "batch": lease["batch"]}

@@ -1,4 +1,4 @@
-"""Sixty ways to damage a request; each takes a valid one and random numbers."""
+"""Sixty mutations of a request; each takes a valid one and random numbers."""
 
 import copy
 import gzip
@@ -17,7 +17,7 @@ BOMB_BYTES: Final = 8 << 20
 
 
 def _paths(tree: Any, path: Path = ()) -> Iterator[Path]:
-    """Yield the way to every node, of long rows only to the first few."""
+    """Yield the path of every node; for long rows only of the first few."""
     yield path
     if isinstance(tree, dict):
         for key, value in tree.items():
@@ -42,7 +42,7 @@ def _put(tree: Any, path: Path, value: Any) -> Any:
 
 
 def _some_path(request: Request, random: Random, kind: type | None = None) -> Path | None:
-    """Return a random node below the root, of a kind when it is given."""
+    """Return a random node below the root, optionally of a kind."""
     paths = [
         path
         for path in _paths(request.tree)
@@ -52,7 +52,7 @@ def _some_path(request: Request, random: Random, kind: type | None = None) -> Pa
 
 
 def instead(value: Any) -> Mutator:
-    """Put a value where another was."""
+    """Replace a random value."""
 
     def mutate(request: Request, random: Random) -> Request:
         path = _some_path(request, random)
@@ -62,7 +62,7 @@ def instead(value: Any) -> Mutator:
 
 
 def raw_instead(as_json: bytes, as_msgpack: bytes) -> Mutator:
-    """Put bytes where a value was that no encoder would write."""
+    """Replace a random value by bytes that no encoder writes."""
 
     def mutate(request: Request, random: Random) -> Request:
         path = _some_path(request, random) or ()
@@ -73,7 +73,7 @@ def raw_instead(as_json: bytes, as_msgpack: bytes) -> Mutator:
 
 
 def wrapped(wrap: Callable[[Any], Any]) -> Mutator:
-    """Nest a value otherwise than it should be."""
+    """Nest a value in an unexpected way."""
 
     def mutate(request: Request, random: Random) -> Request:
         path = _some_path(request, random) or ()
@@ -122,7 +122,7 @@ def renamed(fields: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def shuffled_values(fields: dict[str, Any], key: str) -> dict[str, Any]:
-    """Give each field the value of the one before: other dtypes, other shapes, other rows."""
+    """Shift the values of the fields by one: other dtypes, other shapes, other rows."""
     values = list(fields.values())
     return dict(zip(fields, [values[-1], *values[:-1]], strict=True))
 
@@ -135,7 +135,7 @@ def nested(depth: int) -> list[Any]:
 
 
 def twice_a_key(request: Request, random: Random) -> Request:
-    """Name a field twice: an object where the second value stands may not be what it seems."""
+    """Repeat a field; parsers may disagree on which value counts."""
     if request.is_msgpack:
         # A map of two pairs with one key.
         return request.with_body(b"\x82\xa6schema\x01\xa6schema\x01")
@@ -193,7 +193,7 @@ GZIP: Final = {"Content-Encoding": "gzip"}
 ZSTD: Final = {"Content-Encoding": "zstd"}
 
 MUTATORS: Final[dict[str, Mutator]] = {
-    # Another value at a random place.
+    # Another value at a random position.
     "null": instead(None),
     "true": instead(True),
     "an empty text": instead(""),
@@ -217,7 +217,7 @@ MUTATORS: Final[dict[str, Mutator]] = {
     "an empty object": instead({}),
     "a list of lists": instead([[[]], [[]]]),
     "an object": instead({"a": 1}),
-    # What encoders do not write: for msgpack its own curiosities.
+    # Values that encoders do not write, including msgpack's special ones.
     "NaN": raw_instead(b"NaN", b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"),
     "minus Infinity": raw_instead(b"-Infinity", b"\xcb\xff\xf0\x00\x00\x00\x00\x00\x00"),
     "a float beyond floats": raw_instead(b"1e999", b"\xca\x7f\x80\x00\x00"),

@@ -1,4 +1,4 @@
-"""Look at what a request changed: rows of the database, and memory of the server."""
+"""Observe the effects of a request on the database's rows and the server's memory."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from django.apps import apps
 from django.db import connection
 
-# Rows that come and go by themselves: answers on their way, sessions, open segments, what
-# processes say of themselves, and calls, which a thread notes a moment later.
+# Tables that change without requests: unanswered pushes, sessions, open segments, heartbeats, and
+# calls, which a thread records later.
 RESTLESS = {"unansweredpush", "session", "segment", "deckpart", "apicall"}
 
 
 def tables() -> list[str]:
-    """Return the tables of our apps that only requests write to."""
+    """Return the tables of our apps that change only by requests."""
     return [
         model._meta.db_table
         for app in ("runs", "buffer", "rollouts")
@@ -22,26 +22,26 @@ def tables() -> list[str]:
 
 
 def rows() -> Counter[str]:
-    """Return how many rows each table has."""
+    """Return the number of rows of each table."""
     names = tables()
     counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in names)  # noqa: S608 ours
     connection.ensure_connection()
-    # Asked thousands of times, and planned for longer than it runs.
+    # Executed thousands of times, with a planning time above its execution time.
     found = connection.connection.execute(f"SELECT {counts}", prepare=True).fetchone() or ()
     return Counter(dict(zip(names, found, strict=True)))
 
 
 class Memory:
-    """Peak memory of a process over one piece of work."""
+    """Peak memory of a process during a block of work."""
 
     def __init__(self, pid: int) -> None:
         self._proc = Path("/proc", str(pid))
         self._before = self._of("VmRSS")
-        # Makes the peak the present size.
+        # Resets the peak to the present size.
         (self._proc / "clear_refs").write_text("5")
 
     def growth_bytes(self) -> int:
-        """Return by how much the process was larger at its peak than when this began."""
+        """Return the growth from the start to the peak, in bytes."""
         return max(0, self._of("VmHWM") - self._before)
 
     def _of(self, name: str) -> int:

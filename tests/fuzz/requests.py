@@ -1,4 +1,4 @@
-"""The requests that the fuzz suite starts from, as trees whose parts can be replaced."""
+"""The initial requests of the fuzz suite, as trees with replaceable parts."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ import msgspec
 
 from tests.valid_bodies import JSON_TYPE, VALID_BODIES
 
-# Stands for bytes that neither JSON nor msgpack could encode; short enough for one length byte.
+# Placeholder for bytes that neither JSON nor msgpack can encode; its length fits one length byte.
 RAW: Final = "@@RAW@@"
 BOUNDARY: Final = "fuzz-boundary"
 FORM_TYPE: Final = f"multipart/form-data; boundary={BOUNDARY}"
@@ -42,7 +42,7 @@ CAPTURED: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request: what is sent, and the tree it was made of."""
+    """One request: its body, and the tree that the body was encoded from."""
 
     name: str
     path: str
@@ -55,11 +55,11 @@ class Request:
 
     @property
     def is_msgpack(self) -> bool:
-        """Whether the tree is written as msgpack."""
+        """Whether the tree is encoded as msgpack."""
         return self.content_type.endswith("+msgpack")
 
     def with_tree(self, tree: Any, *, raw: bytes = b"") -> "Request":
-        """Return the request with another tree, in which `raw` stands where RAW stands."""
+        """Return the request with another tree, in which `raw` replaces RAW."""
         return replace(self, tree=tree, body=self._packed(tree, raw))
 
     def with_body(self, body: bytes, **headers: str) -> "Request":
@@ -90,7 +90,7 @@ def _unnested(tree: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _nested(tree: Any) -> Any:
-    """Return a push whose items are packed into bytes, as far as they are still items."""
+    """Return a push whose items are packed into bytes, unless they already are."""
     if not isinstance(tree, dict):
         return tree
     return {
@@ -127,7 +127,7 @@ def _call(name: str, path: str, tree: Any, **fields: Any) -> Request:
 
 
 def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]:
-    """Return the valid calls of routes that take something else than data to train on."""
+    """Return the valid calls of routes that accept other data than training data."""
     metric = {"name": "loss", "step": 3, "value": 0.25}
     run = {"name": "made", "kind": "outside", "start": True}
     config = {"environment": {"spec": "gymnasium:CartPole-v1"}}

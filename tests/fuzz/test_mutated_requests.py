@@ -1,7 +1,7 @@
-"""Damaged requests are refused with a reason or stored once; the server takes no harm.
+"""Damaged requests are rejected with a reason or stored once, without harm to the server.
 
-Every valid request is sent once as it is and once after each of the mutators. What is random
-depends on the names of request and mutator only, so a case that fails fails again.
+Every valid request is sent once unchanged and once after each of the mutations. The randomness
+depends only on the names of request and mutation, so failures are reproducible.
 """
 
 import json
@@ -25,18 +25,18 @@ from tests.fuzz.mutators import MUTATORS
 from tests.fuzz.observing import Memory, rows
 from tests.fuzz.requests import NAMES, NOTHING_LEASED, PUSHES, Request, request_named
 
-# Only so that pytest-django makes the database; the platform lives through all tests of a module.
+# Makes pytest-django create the database; the platform lives through all tests of a module.
 pytestmark = pytest.mark.django_db
 
 MAX_GROWTH_BYTES = 64 << 20
-# Refusals of what a request says, in contrast to what the platform is or has.
+# Statuses for errors of the request, in contrast to the platform's state.
 ABOUT_THE_REQUEST = {400, 408, 411, 413, 415, 422}
 
 
 @pytest.fixture(scope="module")
 def http(platform: Platform) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {platform.token}"}
-    # The server closes what was idle for 5 s, which a busy machine may take from one to the next.
+    # The server closes connections idle for 5 s, which may pass between requests on a busy machine.
     kept = httpx.Limits(keepalive_expiry=1.0)
     url = platform.web.url
     with httpx.Client(base_url=url, headers=headers, timeout=30, limits=kept) as client:
@@ -54,7 +54,7 @@ def send(http: httpx.Client, request: Request) -> httpx.Response:
 
 
 def problems(answer: httpx.Response) -> list[str]:
-    """Return the places that a refusal names."""
+    """Return the paths named by a refusal."""
     said = answer.json()
     detail = said.get("detail")
     if isinstance(detail, list):
@@ -63,14 +63,14 @@ def problems(answer: httpx.Response) -> list[str]:
 
 
 def is_explained(answer: httpx.Response) -> bool:
-    """Return whether a refusal says what is wrong, and where if it is about the request."""
+    """Return whether a refusal has a reason, and a path if it is about the request."""
     if answer.status_code in ABOUT_THE_REQUEST:
         return bool(problems(answer))
     return bool(answer.json()["detail"])
 
 
 def stored_by(request: Request, answer: httpx.Response) -> dict[str, int]:
-    """Return how many rows a push that was accepted must have left, from its own answer."""
+    """Return the number of rows that an accepted push must have stored, from its response."""
     if request.path.endswith("/scored_data"):
         return {"buffer_trajectorygroup": 1}
     if not request.path.endswith(("_list", "/groups", "/fragments", "/metrics")):
@@ -88,7 +88,7 @@ def stored_by(request: Request, answer: httpx.Response) -> dict[str, int]:
 def faults(
     request: Request, answer: httpx.Response, changed: Counter[str], growth_bytes: int
 ) -> list[str]:
-    """Return what is wrong with how a request was taken."""
+    """Return the problems with the response to a request."""
     found = []
     if growth_bytes > MAX_GROWTH_BYTES:
         found.append(f"took {growth_bytes >> 20} MB")
@@ -135,7 +135,7 @@ def test_a_damaged_request_does_no_harm(
 def test_whatever_was_stored_can_be_served_in_every_form(
     platform: Platform, http: httpx.Client
 ) -> None:
-    # Where tests are spread over processes, this one's platform has seen a part of the others.
+    # With tests spread over processes, this process's platform has seen only some of the others.
     for request in PUSHES:
         send(http, request)
     rows = TrajectoryGroup.objects.values_list("id", *Place._fields)

@@ -1,7 +1,7 @@
-"""What no HTTP library would send: answered with a refusal or cut off, in time, and harmless.
+"""Malformed HTTP that libraries never send: rejected or disconnected in time, without harm.
 
-Each case is one connection to the real server. A word after the bytes says what the client does
-then: it waits for the answer, falls silent, or hangs up.
+Each case is one connection to the real server. The client then waits for the response, falls
+silent, or disconnects.
 """
 
 import socket
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 PUSH: Final = body(group())
 LENGTH: Final = b"Content-Length: %d\r\n" % len(PUSH)
 HOST: Final = b"Host: localhost\r\n"
-# The server's patience in these tests is one second, and five between requests.
+# The server's timeout in these tests is one second, and five between requests.
 SECONDS: Final = 8.0
 
 
@@ -37,7 +37,7 @@ LENGTH_OF_PUSH: Final = LENGTH.strip()
 CHUNKED: Final = b"Transfer-Encoding: chunked"
 UPGRADE: Final = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13")
 
-# Bytes → statuses that may be answered; an empty answer (cut off) is always fine.
+# Bytes → permitted statuses; an empty response (disconnected) is always permitted.
 ANSWERED: Final[dict[str, tuple[bytes, set[int]]]] = {
     "no HTTP": (b"hello there\r\n\r\n", {400}),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), {400}),
@@ -62,7 +62,7 @@ ANSWERED: Final[dict[str, tuple[bytes, set[int]]]] = {
     "the address of another": (get(b"GET http://evil.example/status HTTP/1.1"), {200, 400, 404}),
     "a star": (get(b"OPTIONS * HTTP/1.1"), {200, 400, 404, 405}),
     "a tunnel": (get(b"CONNECT example.org:443 HTTP/1.1"), {400, 404, 405}),
-    # As nginx speaks to servers behind it: open mode then needs credentials.
+    # HTTP/1.0, as sent by nginx to backends: open mode then needs credentials.
     "an old version": (get(b"GET /status HTTP/1.0"), {401}),
     "another host": (b"GET /status HTTP/1.1\r\nHost: evil.example\r\n\r\n", {400}),
     "no host": (b"GET /status HTTP/1.1\r\n\r\n", {200, 400}),
@@ -111,7 +111,7 @@ ANSWERED: Final[dict[str, tuple[bytes, set[int]]]] = {
     ),
 }
 
-# What a client sends before it falls silent or hangs up.
+# Bytes that a client sends before it falls silent or disconnects.
 UNFINISHED: Final[dict[str, bytes]] = {
     "nothing": b"",
     "half a line": b"POST /scored_da",
@@ -128,7 +128,7 @@ UNFINISHED: Final[dict[str, bytes]] = {
 
 
 class Reply(NamedTuple):
-    """What came back until the server closed the connection, or the answer was whole."""
+    """The bytes received until the response was complete or the server disconnected."""
 
     content: bytes
     seconds: float
@@ -148,7 +148,7 @@ def is_whole(content: bytes) -> bool:
 
 
 def talk(platform: Platform, *pieces: bytes, pause_seconds: float = 0.0) -> Reply:
-    """Send pieces, and read until the answer is whole or the server hangs up."""
+    """Send pieces, and read until the response is complete or the server disconnects."""
     began = time.monotonic()
     content = b""
     with socket.create_connection(("127.0.0.1", platform.web.port), timeout=SECONDS) as client:
@@ -258,7 +258,7 @@ def test_requests_in_one_breath_are_answered_in_order(platform: Platform) -> Non
 
 
 def test_a_request_hidden_in_a_body_is_a_body(platform: Platform) -> None:
-    """Smuggling: what one server takes for a body must be no request to the next."""
+    """Request smuggling: the body of one request must not become another request."""
     before = rows()
     hidden = post(LENGTH_OF_PUSH, content=PUSH)
 

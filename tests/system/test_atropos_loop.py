@@ -1,7 +1,7 @@
-"""An environment as Atropos has them, our inference server and our trainer close the loop.
+"""An Atropos environment, our inference server and our trainer close the training loop.
 
-The environment knows two URLs: it generates at `rolldeck serve`, which follows the run's weights,
-and pushes to the run; `examples/grpo.py` trains on what it pushed and publishes the next weights.
+The environment uses two URLs: it generates with `rolldeck serve`, which follows the run's weights,
+and pushes to the run; `examples/grpo.py` trains on its groups and publishes the next weights.
 """
 
 import re
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.system
 
 RUN = "digits"
 VERSIONS = 12
-"""After about eight the share of digits has risen by more than a group strays."""
+"""After about eight versions the share of digits has risen by more than a group's noise."""
 SECONDS = 420
 
 

@@ -1,4 +1,4 @@
-"""A deck that works is backed up, and a second one made of the backup serves all that it held."""
+"""A running deployment is backed up, and a second one restored from it serves all its data."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.system
 
 LARGE_TOKENS = 2_000
 WEIGHTS = save({"w": np.arange(6, dtype=np.float32)})
-# A group of a few tokens stays in the database, one of two thousand becomes an object.
+# A group of a few tokens is stored in the database, one of two thousand as an object.
 DECK = {"RAY_ADDRESS": NO_RAY, "ROLLDECK_INLINE_PAYLOAD_BYTES": "1000"}
 
 
@@ -61,7 +61,7 @@ def push(deck: Deck, mark: int, *, tokens: int) -> None:
 
 
 def trained_marks(deck: Deck) -> list[tuple[int, int]]:
-    """Return (mark, tokens) of everything that is served until there is no more."""
+    """Return (mark, tokens) of all groups, served until none are left."""
     got = []
     while batch := deck.get("/batch")["batch"]:
         got += [(one["tokens"][0][0], len(one["tokens"][0])) for one in batch]
@@ -87,7 +87,7 @@ def publish(deck: Deck) -> None:
 
 @contextmanager
 def pushing(deck: Deck, first: int) -> Iterator[list[int]]:
-    """Push groups of both sizes meanwhile; the marks are those that were acknowledged."""
+    """Push groups of both sizes during the block; the list holds the acknowledged marks."""
     marks: list[int] = []
     is_over = threading.Event()
 
@@ -115,7 +115,7 @@ def eve(deck: Deck) -> Follower:
 
 
 def read_on(follower: Follower, *, count: int) -> list[int]:
-    """Read so many groups, fewer if there are no more, and confirm them; return their marks."""
+    """Read and acknowledge up to `count` groups; return their marks."""
     marks: list[int] = []
     while len(marks) < count and (items := follower.fetch(min(3, count - len(marks)))) is not None:
         marks += [one["tokens"][0][0] for one in items.groups]
@@ -125,7 +125,7 @@ def read_on(follower: Follower, *, count: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A backup that was made while environments pushed, and what the deck said before."""
+    """A backup made during pushes, with the server's data before it."""
     room = tmp_path_factory.mktemp("backup")
     known: dict[str, Any] = {"room": room, "folder": room / "kept", "var": room / "var"}
     with running_deck(room / "var", **DECK) as deck:
@@ -154,7 +154,7 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
     assert "1 runs" in done(backed_up["said"])
-    assert "is whole" in done(manage(tmp_path, "backup", "--check", str(backed_up["folder"])))
+    assert "complete: " in done(manage(tmp_path, "backup", "--check", str(backed_up["folder"])))
 
     told = done(manage(tmp_path / "var", "restore_backup", str(backed_up["folder"])))
 
@@ -163,8 +163,8 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
         ledger = deck.get("/api/runs/default/ledger")["groups"]
         assert ledger["balanced"]
         got = trained_marks(deck)
-        # What an environment was told is kept, byte for byte, in whichever of the two places;
-        # what was leased is handed out again.
+        # Acknowledged groups are kept, byte for byte, in either storage; leased ones are served
+        # again.
         wanted = {*range(1, 9), *backed_up["before"]}
         marks = [mark for mark, _ in got]
         assert wanted <= {*marks, *backed_up["served"]}
@@ -177,7 +177,7 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
         with eve(deck) as follower:
             rest = read_on(follower, count=10_000)
         assert wanted - set(backed_up["followed"]) <= set(rest)
-        # It goes on as any deck: what comes now is behind what was restored.
+        # It works like any server: new items follow the restored ones.
         for mark in range(5000, 5004):
             push(deck, mark, tokens=LARGE_TOKENS)
         assert [mark for mark, _ in trained_marks(deck)] == [5000, 5001, 5002, 5003]
@@ -188,10 +188,10 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
 
 def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:
     folder = str(backed_up["folder"])
-    assert "a deck already runs" in refused(backed_up["running"])
+    assert "a server already runs" in refused(backed_up["running"])
 
     assert "holds 1 runs" in refused(manage(backed_up["var"], "restore_backup", folder))
-    assert "there already" in refused(manage(backed_up["var"], "backup", folder))
+    assert "already exists" in refused(manage(backed_up["var"], "backup", folder))
 
     stranger = tmp_path / "var" / "payloads" / "7" / "somebodys"
     stranger.parent.mkdir(parents=True)
@@ -222,14 +222,14 @@ def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
 
     var = tmp_path / "var"
     assert one.name in refused(manage(var, "restore_backup", str(damaged)))
-    assert "cut off" in refused(manage(var, "restore_backup", str(cut)))
+    assert "incomplete" in refused(manage(var, "restore_backup", str(cut)))
     assert "runs.9999_the_future" in refused(manage(var, "restore_backup", str(newer)))
-    assert "no backup" in refused(manage(var, "restore_backup", str(tmp_path)))
+    assert "not a backup" in refused(manage(var, "restore_backup", str(tmp_path)))
     assert not (var / "payloads").exists()
 
 
 def changed(backup: Path, target: Path, **fields: Any) -> str:
-    """Copy a backup with other fields in the first line of its list."""
+    """Copy a backup with other fields in the first line of its manifest."""
     shutil.copytree(backup, target)
     head, _, rest = (backup / "manifest.jsonl").read_text().partition("\n")
     body = json.dumps(json.loads(head) | fields) + "\n" + rest[: rest.rindex("{")]
@@ -249,9 +249,9 @@ def test_a_backup_of_a_later_server_is_refused_before_anything_is_written(
 
     said = refused(manage(var, "restore_backup", later))
 
-    assert "made of PostgreSQL 99.3" in said
-    assert f"restore into is PostgreSQL {described['postgresql'] // 10_000}." in said
-    assert "is whole" not in said
+    assert "made with PostgreSQL 99.3" in said
+    assert f"target server is PostgreSQL {described['postgresql'] // 10_000}." in said
+    assert "is complete" not in said
     assert not (var / "payloads").exists()
 
 
@@ -260,7 +260,7 @@ def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_pat
     programs.mkdir()
     for name in ("postgres", "initdb", "pg_restore"):
         (programs / name).symlink_to(postgres_folder() / name)
-    # Loads everything, and fails as a server does that does not know a setting.
+    # Reads everything, and fails like a server that does not know a setting.
     (programs / "psql").write_text("#!/bin/sh\ncat > /dev/null\necho unknown setting >&2\nexit 3\n")
     (programs / "psql").chmod(0o755)
 
@@ -272,7 +272,7 @@ def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_pat
         )
     )
 
-    assert "psql ended with 3: unknown setting" in said
+    assert "psql failed with exit code 3: unknown setting" in said
     left = [path for tree in ("payloads", "media", "archives") for path in (var / tree).rglob("*")]
     assert left == []
 
@@ -280,18 +280,18 @@ def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_pat
 def test_older_servers_of_this_machine_are_refused_with_both_versions(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The comparison itself is tested above; here are those servers that are installed."""
+    """Compare with installed servers; the comparison itself is tested above."""
     for number, binaries in enumerate(sorted(Path("/usr/lib/postgresql").glob("*/bin"))):
         var, major = tmp_path / f"var{number}", binaries.parent.name
         with server_of(binaries, tmp_path / f"server{number}") as url:
             told = manage(var, "restore_backup", str(backed_up["folder"]), DATABASE_URL=url)
-            assert f"restore into is PostgreSQL {major}." in refused(told)
+            assert f"target server is PostgreSQL {major}." in refused(told)
         assert not (var / "payloads").exists()
 
 
 @contextmanager
 def server_of(binaries: Path, folder: Path) -> Iterator[str]:
-    """Run an installed PostgreSQL, as its own user where this is root."""
+    """Run an installed PostgreSQL, as its own user if this process is root."""
     sockets = Path(tempfile.mkdtemp(prefix="rolldeck-"))
     server = Postgres(data_folder=folder, socket_folder=sockets, log_folder=folder.parent)
     os.environ["ROLLDECK_POSTGRES_BIN"] = str(binaries)

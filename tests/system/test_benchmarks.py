@@ -1,4 +1,4 @@
-"""The benchmarks run: a real deck, real sockets, a load in a process of its own."""
+"""The benchmarks run: a real server, real sockets, and a load in a separate process."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.system
 
 
 def tiny_bench(said: list[str]) -> Bench:
-    """Return benchmarks that only show that everything works."""
+    """Return a bench with minimal sizes, which only tests the benchmarks."""
     return Bench(pairs=1, tiny=True, alone=True, say=said.append, prepare=copy_database)
 
 
@@ -22,7 +22,7 @@ def test_rows_are_measured_on_a_real_deck() -> None:
     delivery = p6_delivery.ROW.result(bench)
 
     assert batches["ours"] > 0
-    assert batches["mark_met"] is False  # nobody was beside us
+    assert batches["mark_met"] is False  # measured without a peer
     assert batches["cpu_ms"]["ours"].keys() == {"web", "postgres"}
     assert delivery["samples"] == 5
     assert 0 < delivery["p50_ms"] <= delivery["p99_ms"]

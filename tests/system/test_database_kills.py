@@ -1,4 +1,4 @@
-"""Fleet, example trainer and client go on through ten kills of PostgreSQL."""
+"""Fleet, example trainer and client survive ten kills of PostgreSQL."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 
 
 class Producer(threading.Thread):
-    """Pushes groups with our client until it is asked to stop; a call that raises ends it."""
+    """Producer that pushes groups with our client until stopped or until a call raises."""
 
     def __init__(self, deck: Deck, run: str) -> None:
         super().__init__(daemon=True)
@@ -45,12 +45,12 @@ class Producer(threading.Thread):
                     self.acknowledged.append(mark)
                     if self.stopping.wait(0.02) and mark % BATCH == 0:
                         return
-        except Exception as error:  # noqa: BLE001 the test shows it
+        except Exception as error:  # noqa: BLE001 shown by the test
             self.error = error
 
 
 class Consumer(threading.Thread):
-    """Trains with our client on all that the producer has sent."""
+    """Consumer that trains with our client on all groups of the producer."""
 
     def __init__(self, deck: Deck, run: str, producer: Producer) -> None:
         super().__init__(daemon=True)
@@ -71,7 +71,7 @@ class Consumer(threading.Thread):
                     self.trainer.ack(batch)
                     self.trainer.log_metrics({"loss": 0.1}, step=batch.head.ordinal)
                     self.served += marks
-        except Exception as error:  # noqa: BLE001 the test shows it
+        except Exception as error:  # noqa: BLE001 shown by the test
             self.error = error
 
     def is_done(self) -> bool:

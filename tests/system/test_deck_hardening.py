@@ -1,4 +1,4 @@
-"""A deck's fleets see none of its secrets, and its servers listen on the loopback alone."""
+"""Fleets see none of the platform's secrets, and its servers listen only on loopback."""
 
 import ipaddress
 import json
@@ -20,7 +20,7 @@ import json, os, pathlib
 import gymnasium, numpy
 
 class Spy(gymnasium.Env):
-    """Write down what environment code can see of the platform's variables."""
+    """Environment that records the variables visible to environment code."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), numpy.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -91,7 +91,7 @@ def launch(deck: Deck, name: str, spies: Path, **fleet: Any) -> None:
 
 
 def seen(spies: Path, name: str, *, processes: int) -> list[dict[str, Any]]:
-    """Return what the environments of a run saw."""
+    """Return the variables seen by the environments of a run."""
     notes = wait_until(
         lambda: len(found := list((spies / name).glob("*.json"))) >= processes and found,
         seconds=120,
@@ -101,7 +101,7 @@ def seen(spies: Path, name: str, *, processes: int) -> list[dict[str, Any]]:
 
 
 def secrets_of(deck: Deck) -> dict[str, str]:
-    """Return all that fleets must not know."""
+    """Return all values that fleets must not see."""
     written = json.loads((deck.var / "run" / "services.json").read_text())
     servers = {name: written[name] for name in ("DATABASE_URL", "REDIS_URL")}
     token = deck.http.headers["Authorization"].partition(" ")[2]
@@ -109,7 +109,7 @@ def secrets_of(deck: Deck) -> dict[str, str]:
 
 
 def fleets_processes(deck: Deck) -> list[int]:
-    """Return Ray's processes with all that they started."""
+    """Return Ray's processes with all of their descendants."""
     (head,) = [
         pid for pid in deck.children("ray.scripts.scripts") if parent(pid) == deck.process.pid
     ]
@@ -158,7 +158,7 @@ def test_no_process_of_ray_holds_a_secret(deck: Deck, spies: Path) -> None:
         try:
             variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
             line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         looked_at.append(line)
         if names := leaked(variables, secrets):
@@ -170,7 +170,7 @@ def test_no_process_of_ray_holds_a_secret(deck: Deck, spies: Path) -> None:
 
 
 def address_of(text: str) -> Any:
-    """Return an address of the kernel's tables, which are words of four bytes."""
+    """Return an address from the kernel's tables, which store words of four bytes."""
     size = len(text) // 8
     words = struct.unpack(f">{size}I", bytes.fromhex(text))
     packed = struct.pack(f"={size}I", *words)
@@ -179,7 +179,7 @@ def address_of(text: str) -> Any:
 
 
 def listeners(pids: list[int]) -> dict[tuple[str, int], str]:
-    """Return where processes listen, as the kernel has it, and the command of each."""
+    """Return the listening sockets of processes from the kernel's tables, with their commands."""
     owners = {}
     for pid in pids:
         try:

@@ -1,4 +1,4 @@
-"""`manage.py demo` shows a policy that learns, and leaves nothing behind."""
+"""`manage.py demo` shows a learning policy and cleans up completely."""
 
 import re
 import signal
@@ -48,8 +48,8 @@ def test_a_demo_that_misses_its_mark_says_so(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert re.search(r"The mark was missed: .* of 450 after 1 seconds", done.stdout)
-    assert "the demo missed its mark" in done.stderr
+    assert re.search(r"Target missed: .* of 450 after 1 seconds", done.stdout)
+    assert "the demo missed its target" in done.stderr
     wait_until(lambda: not living(tmp_path), seconds=60, what="nothing lives")
 
 

@@ -1,4 +1,4 @@
-"""`manage.py demo grpo`: a language run learns on the real platform, fleet and trainer."""
+"""`manage.py demo grpo`: a language run learns with the real platform, fleet and trainer."""
 
 import json
 import re

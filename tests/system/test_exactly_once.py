@@ -1,4 +1,4 @@
-"""What was acknowledged is served exactly once, whatever was killed in between."""
+"""Acknowledged data is served exactly once, whichever process was killed in between."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ GROUPS_EACH = 40
 
 
 class Pusher(threading.Thread):
-    """Pushes groups of its own, each until it is acknowledged, as a client with keys does."""
+    """Producer that pushes each group until it is acknowledged, like a client with keys."""
 
     def __init__(self, where: dict[str, str], first_mark: int) -> None:
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Pusher(threading.Thread):
 
 
 def kill(deck: Deck, *words: str) -> None:
-    """Kill −9 one of the deck's processes."""
+    """Kill one of the server's processes with SIGKILL."""
     os.kill(deck.children(*words)[0], signal.SIGKILL)
 
 
@@ -59,7 +59,7 @@ def acknowledged(pushers: list[Pusher]) -> int:
 
 
 def train(deck: Deck) -> list[int]:
-    """Return the marks of all groups that are served until there are no more."""
+    """Return the marks of all groups, served until none are left."""
     got: list[int] = []
     while batch := deck.get("/batch")["batch"]:
         got += [one["tokens"][0][0] for one in batch]
@@ -76,7 +76,7 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
     pushers = [Pusher(where, first_mark=1000 * number) for number in range(1, PUSHERS + 1)]
     with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
         where["url"] = deck.url
-        # A part that dies while the deck still starts ends the start.
+        # A part that dies during the start makes the start fail.
         wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
         deck.post("/register", REGISTRATION)
         for pusher in pushers:

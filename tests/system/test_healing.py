@@ -1,4 +1,4 @@
-"""Kills each part of a learning run; it heals within 30 seconds and still reaches its mark."""
+"""Kill each part of a learning run; it recovers within 30 seconds and reaches its target."""
 
 import logging
 import os
@@ -41,7 +41,7 @@ def kinds(deck: Deck) -> list[str]:
 
 
 def is_flowing(deck: Deck, *, since: int) -> bool:
-    """Whether more came in than was under way when the part was killed."""
+    """Return whether more data arrived than was in transit at the time of the kill."""
     return accepted(deck) > since + 16
 
 
@@ -50,7 +50,7 @@ def heals(deck: Deck, pids: list[int], *, healed: Callable[[], bool] = lambda: T
     assert pids
     before, started = accepted(deck), time.monotonic()
     for pid in pids:
-        with suppress(ProcessLookupError):  # a process of the pool that ended by itself
+        with suppress(ProcessLookupError):  # a pool process that has ended
             os.kill(pid, signal.SIGKILL)
     wait_until(
         lambda: healed() and is_flowing(deck, since=before),

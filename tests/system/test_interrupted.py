@@ -13,7 +13,7 @@ from tests.processes import descendants, is_gone
 
 pytestmark = pytest.mark.system
 
-# A test of this file has a deck with a Ray head, a browser, and a process that seeds the deck.
+# A test of this file uses a server with a Ray head, a browser, and a process that runs the seed.
 INNER = "tests/e2e/test_home_page.py"
 
 
@@ -33,7 +33,7 @@ def test_ctrl_c_leaves_no_deck_no_ray_head_and_no_seeding_process() -> None:
 
         wait_until(is_seeding, seconds=300, what="every kind of process runs", every=0.5)
         below = descendants(session.pid)
-        # As a terminal does: every process of the foreground group gets the signal.
+        # Like a terminal, signal every process of the foreground group.
         os.killpg(session.pid, signal.SIGINT)
         session.wait(60)
 

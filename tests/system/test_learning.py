@@ -1,6 +1,6 @@
-"""The example trainers really learn, on the fleet's policies and fragments in lockstep.
+"""The example trainers learn, on the fleet's policies and fragments in lockstep.
 
-Every figure is the same in every repetition. Bounds leave room for other versions of torch.
+All figures are reproducible. The bounds leave a margin for other versions of torch.
 """
 
 import math
@@ -33,7 +33,7 @@ def test_a_pendulum_is_swung_up() -> None:
         until=lambda: fleet.mean_return() > -250,
     )
 
-    # A policy that does nothing gets about -1,200.
+    # An idle policy gets about -1,200.
     assert fleet.mean_return() > -250, f"after {steps} train steps"
 
 
@@ -67,5 +67,5 @@ def test_a_memory_recalls_what_it_was_shown() -> None:
 
 
 def test_without_a_memory_the_same_trainer_stays_at_a_guess() -> None:
-    # One of four cues: 0.25, give or take a tenth over 200 episodes.
+    # Guessing one of four cues: 0.25, plus or minus 0.1 over 200 episodes.
     assert 0.1 < train_on_recall("mlp", train_steps=60) < 0.4

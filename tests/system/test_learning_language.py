@@ -1,7 +1,7 @@
-"""The example trainer teaches a lesson of several turns, on groups in lockstep.
+"""The example trainer trains on a lesson of several turns, with groups in lockstep.
 
-The model begins as `examples/grpo.py` lets every fresh one begin; bounds leave room for draws
-that fall differently where answers are batched differently.
+The model starts like every new one of `examples/grpo.py`; the bounds leave a margin for samples
+that differ with the batching of answers.
 """
 
 import re
@@ -53,7 +53,7 @@ def said(tokenizer: Tokenizer, tokens: NDArray[Any], where: NDArray[np.bool_]) -
 
 
 def check_masks(batch: Batch, tokenizer: Tokenizer) -> int:
-    """Check that only questions and answers are trained on; return how often a reply was read."""
+    """Check that only questions and answers are trained on; return the number of read replies."""
     arrays = batch.padded()
     replies = 0
     for tokens, masks, is_there in zip(
@@ -61,7 +61,7 @@ def check_masks(batch: Batch, tokenizer: Tokenizer) -> int:
     ):
         own = masks >= 0
         heard = said(tokenizer, tokens, is_there & ~own)
-        # Whatever the policy writes, what it is told has one form.
+        # Whatever the policy writes, the environment's messages have one form.
         assert re.fullmatch(r"\d\*\d\+\d;(=\d+;)*", heard), heard
         assert (masks[own] == tokens[own]).all()
         asked = len(re.findall(r"\?\d+[+*]\d+", said(tokenizer, tokens, own)))
@@ -94,6 +94,6 @@ def test_a_calculator_is_used_better_after_grpo_than_after_imitation() -> None:
         )
 
     assert replies > TRAIN_STEPS * 128
-    # With the seed 0 a quarter was right in the beginning, and six in ten after 30 train steps.
+    # With seed 0, 25 % of the answers were right at first, and 60 % after 30 train steps.
     early, late = np.mean(lesson.rewards[:5]), np.mean(lesson.rewards[-5:])
-    assert late > early + 0.15, f"{early} in the beginning, {late} in the end"
+    assert late > early + 0.15, f"{early} at first, {late} at the end"

@@ -1,6 +1,6 @@
-"""Charts open fast: twenty runs of a million samples, and the overview of a month with 5,000 names.
+"""Charts open fast: 20 runs of a million samples, and a month's overview with 5,000 names.
 
-A machine of its own scans a million rows in 0.1 s or more; a busy one may take longer for both.
+An idle machine scans a million rows in 0.1 s or more; a busy one may take longer for both.
 """
 
 import time
@@ -31,7 +31,7 @@ RUNS = 20
 
 
 def measured_scan() -> float:
-    """Return the seconds that the machine takes now for a scan of a million plain rows."""
+    """Return the present duration of a scan of a million plain rows, in seconds."""
     with database.cursor() as cursor:
         cursor.execute(
             "CREATE TEMP TABLE IF NOT EXISTS plain AS "
@@ -46,7 +46,7 @@ def measured_scan() -> float:
 
 
 def quickest(act: Any, *, times: int = 5) -> float:
-    """Return the seconds of the quickest of a few calls: the others shared the machine."""
+    """Return the duration of the fastest of several calls: the machine may be shared."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -86,11 +86,11 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
     asked = msgspec.json.decode(ask(), type=MetricLines).lines
     assert [len(line.x) > 0 for line in asked] == [True] * RUNS
 
-    # 1 s for all twenty on a machine of its own, which scans a million rows in 0.1 s or more.
+    # 1 s for all twenty on an idle machine, which scans a million rows in 0.1 s or more.
     took = {axis: quickest(lambda axis=axis: draw(axis)) for axis in AXES}  # type: ignore[misc]
     budget = max(1.0, 10 * measured_scan())
     assert {axis: seconds for axis, seconds in took.items() if seconds >= budget} == {}
-    # What a page of twenty runs asks for is no dearer: the answer is the lines, and little else.
+    # The request of a page of twenty runs costs no more: the response is mostly the lines.
     assert quickest(ask) < budget
 
 
@@ -98,7 +98,7 @@ def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> 
     run = measured_month("month", began=NOON)
 
     def draw() -> list[int]:
-        """Ask as the page does: chart by chart, and once what is new of the metrics."""
+        """Send the page's requests: each chart, and the changes of the metrics once."""
         assert metric_part(run.pk).keys == NAMES
         charts = [CURVES[begin : begin + 2] for begin in range(0, len(CURVES), 2)]
         found = [
@@ -113,7 +113,7 @@ def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> 
     budget = max(0.6, 6 * measured_scan())
     assert quickest(draw) < budget
 
-    # The list of the metrics tab: its first page, and one in which a word was looked for.
+    # The list of the metrics tab: its first page, and the first page of a search.
     first = metric_keys(run.pk, limit=60)
     assert (first.total, len(first.results)) == (NAMES, 60)
     assert quickest(lambda: metric_keys(run.pk, limit=60)) < budget / 3

@@ -1,4 +1,4 @@
-"""A killed PostgreSQL or Valkey is an outage of seconds: 503, `Retry-After`, and no lost call."""
+"""A killed PostgreSQL or Valkey causes seconds of outage: 503, `Retry-After`, no lost call."""
 
 import json
 import os
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.system
 
 PASSWORD: Final = "a-password-for-tests"
 ASKED_AT_ONCE: Final = 48
-# These need no database, like the dashboard's pages and Atropos' greeting.
+# Routes without database queries.
 NO_DATABASE: Final = ("healthz/live", "static/", "login/once")
 WITH_SESSION: Final = ("api/session", "api/presets", "api/alerts")
 EXAMPLES: Final = ("1", "x", str(uuid4()))
@@ -58,7 +58,7 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 
 @contextmanager
 def without(deck: Deck, *words: str) -> Iterator[None]:
-    """Kill −9 a server of the deck, and keep the supervisor from starting it again."""
+    """Kill a server with SIGKILL, and keep the supervisor from restarting it."""
     pid = deck.child(*words)
     os.kill(deck.process.pid, signal.SIGSTOP)
     try:
@@ -70,7 +70,7 @@ def without(deck: Deck, *words: str) -> Iterator[None]:
 
 
 def get_routes() -> Iterator[tuple[str, str]]:
-    """Yield the path of every route that answers GET, and the form of its errors."""
+    """Yield the path of every route with a GET method, and the format of its errors."""
     for route, pattern in _patterns(get_resolver(), ""):
         view = getattr(pattern.callback, "view_class", getattr(pattern.callback, "cls", None))
         if view is not None and not hasattr(view, "get"):
@@ -108,7 +108,7 @@ def _examples(pattern: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser(deck: Deck) -> Iterator[httpx.Client]:
-    """Give a browser on which an administrator has signed in."""
+    """Open a browser session of an administrator."""
     name = f"admin-{uuid4().hex[:6]}"
     subprocess.run(
         [sys.executable, "manage.py", "createsuperuser", "--noinput"]  # noqa: RUF005 a command
@@ -129,7 +129,7 @@ def browser(deck: Deck) -> Iterator[httpx.Client]:
 
 
 def flaw(answer: httpx.Response, form: str) -> str:
-    """Return what is wrong with the answer to a request that met an outage."""
+    """Return the problem with a response during an outage, or an empty text."""
     found = answer.headers.get("Content-Type", "").partition(";")[0]
     if answer.status_code != 503:
         return f"answered {answer.status_code}"
@@ -149,7 +149,7 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
     assert len(asked) > 250
 
     def ask(route: str, form: str) -> str:
-        # The admin sends strangers to its sign-in, without a look at the database.
+        # The admin redirects anonymous users to its sign-in, without a query.
         client = browser if route.startswith(("admin/", *WITH_SESSION)) else deck.http
         answer = client.get(
             f"/{route}", headers={"Accept": "text/html"} if form == PAGE else {}, timeout=60
@@ -202,14 +202,14 @@ def test_no_route_answers_500_while_redis_is_away(deck: Deck, browser: httpx.Cli
 
 @contextmanager
 def session_of(deck: Deck) -> Iterator["psycopg.Connection[Any]"]:
-    """Give a session with the deck's database, beside those of the deck."""
+    """Open a session with the server's database, separate from the server's own."""
     services = json.loads((deck.var / "run" / "services.json").read_text())
     with psycopg.connect(services["DATABASE_URL"], autocommit=True) as session:
         yield session
 
 
 def pushed(deck: Deck, run: str, mark: int) -> tuple[int, float]:
-    """Push a group once; return the status of the answer and the seconds that it took."""
+    """Push a group once; return the status and the duration in seconds."""
     began = time.monotonic()
     answer = httpx.post(
         f"{deck.url}/atropos/{run}/scored_data",
@@ -236,7 +236,7 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: htt
         ThreadPoolExecutor(PRODUCERS) as producers,
     ):
         with session.transaction():
-            # Each page looks up its session: it holds its connection until this ends.
+            # Each page looks up its session and holds its connection until this transaction ends.
             session.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")
             pages = [threads.submit(page, number) for number in range(PAGES)]
             wait_until(
@@ -245,7 +245,7 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: htt
                 what="pages without a connection are answered",
             )
             refused = [one.result() for one in pages if one.done()]
-            # As many at once as there are threads for them, most of which have not begun yet.
+            # As many at once as threads, most of which are not started yet.
             pushes = list(producers.map(lambda mark: pushed(deck, run, mark), range(1, 21)))
         answers = [one.result() for one in pages]
 

@@ -1,4 +1,4 @@
-"""`manage.py up` starts everything, ends everything, and shares its data with nobody."""
+"""`manage.py up` starts and stops all servers, and keeps its data private."""
 
 import os
 import re
@@ -32,7 +32,7 @@ from tests.processes import wait_until_gone
 
 pytestmark = pytest.mark.system
 
-# Long enough for a machine that does other things; the deck itself says how long it took.
+# Enough for a loaded machine; the server's own log shows the real duration.
 READY_SECONDS = 120
 UP = [sys.executable, "manage.py", "up"]
 
@@ -61,7 +61,7 @@ def ready_deck(var: Path, port: int, **more: str) -> Iterator[Deck]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
-    """A deck without runs that takes no bodies above a megabyte; it stays as it is."""
+    """A shared server without runs, with a body limit of one megabyte; tests do not change it."""
     var = tmp_path_factory.mktemp("shared")
     copy_database(var / "postgres")
     more = {"ROLLDECK_MAX_BODY_BYTES": "1000000", "RAY_ADDRESS": NO_RAY}
@@ -70,7 +70,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 
 
 def wait_until_every_part_is_ready(deck: Deck, *, starts: int = 1) -> None:
-    """Wait for the deck's own word, which the log has once for each start in the same folder."""
+    """Wait for the "Ready on" line, which the log has once for each start in the same folder."""
     log = deck.var / "up.log"
     wait_until(
         lambda: log.read_text().count("Ready on") >= starts,
@@ -80,7 +80,7 @@ def wait_until_every_part_is_ready(deck: Deck, *, starts: int = 1) -> None:
 
 
 def refused(var: Path, port: int, **more: str) -> str:
-    """Return what a deck says that must not start."""
+    """Return the output of a server that must fail to start."""
     done = processes.run(
         UP,
         cwd=ROOT,
@@ -95,7 +95,7 @@ def refused(var: Path, port: int, **more: str) -> str:
 
 
 def living(var: Path) -> list[str]:
-    """Return the command lines of processes that belong to the deck in `var`."""
+    """Return the command lines of processes that belong to the server in `var`."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -128,7 +128,7 @@ def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ever
         asked_at = time.monotonic()
         deck.process.send_signal(signal.SIGTERM)
 
-        # Parts have at most five seconds each, one after the other.
+        # Each part has at most five seconds, one after the other.
         assert deck.process.wait(60) == 0
         assert time.monotonic() - asked_at < 30
     wait_until(lambda: not living(tmp_path), seconds=60, what="nothing lives")
@@ -190,7 +190,7 @@ def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
                 what=f"{words} runs again",
             )
         wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
-        assert deck.log().count("starting it again") == 5
+        assert deck.log().count("; restarting ") == 5
         assert "Traceback" not in deck.log()
 
 

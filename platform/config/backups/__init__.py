@@ -1,1 +1,1 @@
-"""Keep a whole deck in a folder, and make a deck of such a folder again."""
+"""Back up a whole deployment into a folder, and restore it from there."""

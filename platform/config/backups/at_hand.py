@@ -1,4 +1,4 @@
-"""Reach a deck's database, whether the deck runs or not."""
+"""Access to the deployment's database, whether its server runs or not."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,14 +14,14 @@ from config.settings.connections import database
 
 @contextmanager
 def database_at_hand(*, alone: bool) -> Iterator[None]:
-    """Let this process use the deck's database meanwhile; an embedded one is started if need be.
+    """Connect this process to the database; start an embedded one if it does not run.
 
     Args:
-        alone: Nobody may start a deck on the folder meanwhile.
+        alone: Fail if a server runs on the folder, and keep others from starting.
 
     Raises:
-        DeckRunning: If a deck runs on the folder, and this is to be done alone.
-        StartFailed: If the embedded database cannot run.
+        DeckRunning: If a server runs on the folder and `alone` is true.
+        StartFailed: If the embedded database cannot start.
     """
     folders = Folders(settings.ROLLDECK_VAR)
     folders.create()

@@ -1,4 +1,4 @@
-"""Copy files and objects in pieces, and say what they were."""
+"""Copy files and objects in pieces, with their sizes and checksums."""
 
 import hashlib
 import os
@@ -17,9 +17,9 @@ STAGED: Final = ".backup"
 
 
 def trees() -> dict[str, Path]:
-    """Return the folders whose files belong to rows of the database, by their name in a backup.
+    """Return the folders whose files belong to database rows, by their name in a backup.
 
-    Weights and recordings lie in `media`, archives in `archives`; payloads are a storage.
+    Weights and recordings are in `media`, archives in `archives`; payloads have their own storage.
     """
     return {
         "media": Path(settings.MEDIA_ROOT),
@@ -28,7 +28,7 @@ def trees() -> dict[str, Path]:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Go through the files below a folder, in order; there may be no folder."""
+    """Yield the files below a folder in order; the folder may be missing."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != STAGED)
         for name in sorted(names):
@@ -37,12 +37,12 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """Give every file below a folder a second name, so that none goes while it is copied.
+    """Hard-link every file below a folder, so that none disappears while it is copied.
 
-    Where the file system knows no second names, the files are copied instead.
+    On file systems without hard links, the files are copied.
     """
     room = folder / STAGED
-    shutil.rmtree(room, ignore_errors=True)  # of a backup that was killed
+    shutil.rmtree(room, ignore_errors=True)  # left by a killed backup
     try:
         for path in files_below(folder):
             target = room / path.relative_to(folder)
@@ -57,7 +57,7 @@ def _link(path: Path, target: Path) -> None:
     try:
         os.link(path, target)
     except FileNotFoundError:
-        return  # nobody's any more
+        return  # deleted since it was listed
     except OSError:
         shutil.copyfile(path, target)
 
@@ -77,24 +77,24 @@ def write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
 
 
 def remove(path: Path, *, within: Path) -> None:
-    """Remove a file, if it is there, and the folders below `within` that are empty then."""
+    """Remove a file, if it exists, and the folders below `within` that become empty."""
     path.unlink(missing_ok=True)
     for folder in path.relative_to(within).parents:
         try:
             (within / folder).rmdir()
-        except OSError:  # it holds something else
+        except OSError:  # not empty
             return
 
 
 def pieces_of(path: Path) -> Iterator[bytes]:
-    """Go through the bytes of a file."""
+    """Yield the bytes of a file in pieces."""
     with path.open("rb") as file:
         while piece := file.read(PIECE_BYTES):
             yield piece
 
 
 def sha256_of(pieces: Iterable[bytes]) -> str:
-    """Return the SHA-256 of bytes that come in pieces."""
+    """Return the SHA-256 of bytes given in pieces."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
@@ -102,7 +102,7 @@ def sha256_of(pieces: Iterable[bytes]) -> str:
 
 
 class Objects:
-    """The storage of payloads, whichever it is."""
+    """The storage of payloads, whichever backend is configured."""
 
     def __init__(self) -> None:
         self._storage: Any = storages[PAYLOADS]
@@ -112,17 +112,17 @@ class Objects:
         return sorted(f"{segment}/{name}" for name in self._listed(segment)[1])
 
     def all_names(self) -> Iterator[str]:
-        """Go through the names of all objects."""
+        """Yield the names of all objects."""
         folders, files = self._listed("")
         yield from sorted(files)
         for folder in sorted(folders):
             yield from self.names(folder)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Go through the bytes of an object.
+        """Yield the bytes of an object in pieces.
 
         Raises:
-            FileNotFoundError: If there is none of this name.
+            FileNotFoundError: If no object has this name.
         """
         offset = 0
         while piece := self._storage.read_ranges(name, [(offset, PIECE_BYTES)])[0]:
@@ -132,11 +132,11 @@ class Objects:
                 return
 
     def write(self, name: str, path: Path) -> None:
-        """Write a new object from a file. An object is one push, which has a limit."""
+        """Write a new object from a file. An object holds one push, whose size is limited."""
         self._storage.write_parts(name, list(pieces_of(path)))
 
     def delete(self, name: str) -> None:
-        """Remove an object; it may not be there. Its segment goes with its last object."""
+        """Remove an object, if it exists, and its segment with the last object."""
         self._storage.delete(name)
         segment = name.rpartition("/")[0]
         if segment and not self._listed(segment)[1]:

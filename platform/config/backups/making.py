@@ -1,9 +1,8 @@
-"""Write a backup: the database first, then the bytes that its rows name.
+"""Write a backup: first the database, then the files and objects that its rows name.
 
-Bytes are written before the row that names them and removed after it, so whatever the database
-names at one moment is there at that moment; the other way round a backup would miss what came in
-between. Until everything is copied, retention rests, and files that rows let go meanwhile have a
-second name.
+Files are written before the row that names them and removed after it, so everything the database
+names at a snapshot exists at that time. In the opposite order a backup would miss data written
+in between. Until all files are copied, retention is paused and hard links keep deleted files.
 """
 
 import os
@@ -25,7 +24,7 @@ from runs import services as runs_services
 DUMP: Final = "database.dump"
 ACTOR: Final = "manage.py backup"
 
-# Who writes here lets files go when the transaction is over; nobody does while they get names.
+# Writers of these tables delete files after commit; the lock keeps them out while links are made.
 _NO_WRITERS: Final = """
     LOCK TABLE runs_policyversion, rollouts_recording, buffer_archivejob IN SHARE MODE"""
 _REST: Final = "SELECT pg_advisory_lock(hashtext('rolldeck.retention'))"
@@ -38,12 +37,12 @@ _SEGMENTS: Final = "SELECT number FROM buffer_segment WHERE dropped_at IS NULL O
 
 
 class BackupRefused(Exception):
-    """There is no place for a backup, or nothing to make one of."""
+    """The target folder exists, or the database holds no deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a backup holds."""
+    """The totals of a finished backup."""
 
     runs: int
     files: int
@@ -51,15 +50,15 @@ class Made:
 
 
 def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
-    """Write a backup of the deck into a new folder, which has its name when it is whole.
+    """Write a backup into a new folder, which gets its final name once it is complete.
 
     Raises:
-        BackupRefused: If the folder is there already, or the database has no deck in it.
-        ProgramFailed: If PostgreSQL's programs do not do what they are asked.
+        BackupRefused: If the folder exists, or the database holds no deployment.
+        ProgramFailed: If a PostgreSQL program fails.
         OSError: If the folder cannot be written.
     """
     if folder.exists():
-        raise BackupRefused(f"{folder} is there already; name a new folder")
+        raise BackupRefused(f"{folder} already exists; name a new folder")
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True, mode=0o700)
@@ -72,7 +71,7 @@ def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
     runs_services.record_event(
         run_id=None,
         kind="deck_backed_up",
-        message=f"the deck was backed up: {made.runs} runs, {made.files} files",
+        message=f"backup made: {made.runs} runs, {made.files} files",
         actor=ACTOR,
         details={"bytes": made.size_bytes, "files": made.files, "as_of": now.isoformat()},
         now=now,
@@ -88,7 +87,7 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> Made:
         segments = [str(number) for (number,) in session.execute(_SEGMENTS)]
         with progress.of(part / DUMP):
             programs.dump(part / DUMP, snapshot=snapshot)
-        session.close()  # the snapshot is in the dump now; no vacuum need wait for it any more
+        session.close()  # ends the snapshot, which holds back vacuum
         with manifest.Writer(part, header) as listed:
             dump = part / DUMP
             digest = files.sha256_of(files.pieces_of(dump))
@@ -108,18 +107,18 @@ def _retention_rests() -> Iterator[None]:
         try:
             yield
         finally:
-            # A lost connection has let go of it.
+            # The server releases the lock of a lost connection.
             with suppress(Exception):
                 cursor.execute(_GO_ON)
 
 
 def _one_moment(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
-    """Fix one moment: a session that sees the database as of it, and names of the files then."""
+    """Open a session on a snapshot, and link the files that exist at that snapshot."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")
         cursor.execute("SELECT to_regclass('django_migrations')")
         if cursor.fetchone()[0] is None:
-            raise BackupRefused("the database has no deck in it")
+            raise BackupRefused("the database has no Rolldeck tables")
         cursor.execute(_NO_WRITERS)
         session = undo.enter_context(programs.new_session())
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -165,7 +164,7 @@ def _copy_objects(
             try:
                 written = files.write(part / where, objects.pieces(name))
             except FileNotFoundError:
-                # Its push was a retry, or failed: no row names it, and it was taken back.
+                # The push was a retry or failed: no row names the object, and it was deleted.
                 (part / where).unlink(missing_ok=True)
                 continue
             listed.add(manifest.Entry(where, *written))

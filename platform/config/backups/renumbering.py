@@ -1,10 +1,10 @@
-"""Let followers go on in a cluster that counts its transactions anew.
+"""Renumber the positions of followers for a cluster with other transaction ids.
 
-Items stand in the order of the transactions that wrote them (buffer.followers.services), and those
-numbers belong to one cluster. In another one, what comes in after a restore may have smaller
-numbers than what was restored: so all of that is taken as written by one early transaction, in the
-order of ids. Whoever was reading begins with the first item that it had not read; some behind it
-may come once more, and none is left out.
+Items are ordered by the transactions that wrote them (buffer.followers.services), and transaction
+ids belong to one cluster. In another cluster, items written after a restore may get smaller ids
+than restored items. So all restored items count as written by one early transaction, in the order
+of their row ids. Each reader continues at the first item that it had not read; some later items
+may be read twice, and none is skipped.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ _IF_AHEAD: Final = """
 
 
 def statements() -> str:
-    """Return what renumbers restored items, if this cluster counts behind them."""
+    """Return the SQL that renumbers restored items, if this cluster's ids are behind theirs."""
     places = [_PLACES.format(table=table) for table in _ITEMS]
     cursors = [
         _CURSORS.format(table=table, number=number, item=item, last=_LAST)

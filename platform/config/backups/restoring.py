@@ -1,8 +1,8 @@
-"""Make a deck of a backup: the bytes first, then the rows that name them, in one transaction.
+"""Restore a backup: first the files, then the rows that name them, in one transaction.
 
-A restore that fails leaves neither rows nor files; one that is killed leaves no row, so the same
-command begins it again. Nothing is written over: a
-deck that holds data, or files that are none of the backup's, are a reason to refuse.
+A restore that fails leaves neither rows nor files. One that is killed leaves no rows, so the same
+command starts it again. Nothing is overwritten: a deployment that holds data, or files that are
+not part of the backup, make the restore fail.
 """
 
 import json
@@ -36,7 +36,7 @@ _TABLES: Final = """
 _HELD: Final = """
     SELECT (SELECT count(*) FROM (SELECT 1 FROM runs_run LIMIT 1000) r),
         (SELECT count(*) FROM (SELECT 1 FROM auth_user LIMIT 1000) u)"""
-# Whatever an empty deck has made of the schema goes, and comes back if anything fails.
+# Drops the schema of an empty deployment; the transaction brings it back if anything fails.
 _EMPTY: Final = """
     DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC;"""
 _ITEMS: Final = """
@@ -44,29 +44,29 @@ _ITEMS: Final = """
 
 
 class RestoreRefused(Exception):
-    """There is something that a restore would write over, or that it cannot read."""
+    """The restore would overwrite data, or the backup cannot be read by this version."""
 
 
 class RestoreWrong(Exception):
-    """What was restored is not what was backed up."""
+    """The restored data differs from the backup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a deck was made of."""
+    """The totals of a finished restore."""
 
     runs: int
     items: dict[str, int]
-    """Accepted ones by kind."""
+    """Accepted items by kind."""
     migrations: int
-    """Applied afterwards, because the backup is of an earlier version."""
+    """Number of migrations applied afterwards, for a backup of an earlier version."""
 
 
 def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
-    """Read every byte of a backup.
+    """Read every byte of a backup and compare it with the manifest.
 
     Raises:
-        BackupDamaged: If one of its files is not what it was; the message names it.
+        BackupDamaged: If a file is missing or changed; the message names it.
     """
     header = manifest.header(folder)
     size_bytes, has_dump = 0, False
@@ -77,7 +77,7 @@ def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
         except OSError as error:
             raise manifest.BackupDamaged(f"{path} cannot be read: {error}") from error
         if digest != entry.sha256:
-            raise manifest.BackupDamaged(f"{path} is not as it was: its checksum differs")
+            raise manifest.BackupDamaged(f"{path} was changed: its checksum differs")
         size_bytes += entry.size_bytes
         has_dump = has_dump or entry.path == DUMP
         progress.checked("checked", number, size_bytes)
@@ -87,13 +87,13 @@ def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
 
 
 def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restored:
-    """Make the empty deck at hand the one that was backed up, and prove it.
+    """Restore a backup into the empty deployment, and verify the result.
 
     Raises:
-        BackupDamaged: If the backup is not whole; nothing is changed then.
-        RestoreRefused: If something is in the way; nothing is changed then.
-        ProgramFailed: If PostgreSQL does not take it; no row is there then.
-        RestoreWrong: If what is there now does not add up.
+        BackupDamaged: If the backup is incomplete; nothing was changed.
+        RestoreRefused: If existing data is in the way; nothing was changed.
+        ProgramFailed: If PostgreSQL rejects the dump; no row was written.
+        RestoreWrong: If the restored data differs from the backup.
     """
     header = check_backup(folder, progress=progress)
     _refuse_other_version(header)
@@ -101,7 +101,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     _refuse_older_server(header, dump)
     _refuse_data()
     _refuse_foreign_files(folder)
-    progress.say("The backup is whole, and nothing is in its way.")
+    progress.say("The backup is complete, and the target is empty.")
     with _taken_back_on_failure() as written:
         _put_files(folder, progress, written)
         progress.say("Loading the database …")
@@ -120,7 +120,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     runs_services.record_event(
         run_id=None,
         kind="deck_restored",
-        message=f"the deck was restored as it was at {header.made_at:%Y-%m-%d %H:%M:%S} UTC",
+        message=f"deployment restored as of {header.made_at:%Y-%m-%d %H:%M:%S} UTC",
         actor=ACTOR,
         details={"as_of": header.made_at.isoformat(), "runs": restored.runs},
         now=now,
@@ -129,10 +129,10 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
 
 
 def _path(folder: Path, entry: manifest.Entry) -> Path:
-    """Return where a file of a backup lies; the list is read before it is trusted."""
+    """Return the path of a file of a backup; rejects paths that leave the folder."""
     parts = entry.path.split("/")
     if not parts[0] or set(parts) & {"", ".", ".."} or "\0" in entry.path:
-        raise manifest.BackupDamaged(f"{entry.path!r} is no file of a backup")
+        raise manifest.BackupDamaged(f"{entry.path!r} is not a valid path in a backup")
     return folder.joinpath(*parts)
 
 
@@ -162,18 +162,18 @@ def _refuse_data() -> None:
         others = _number(session, _OTHERS)
         if others:
             raise RestoreRefused(
-                f"{others} other sessions use the database: stop the deck before it is restored"
+                f"{others} other sessions use the database: stop the server before the restore"
             )
         tables, is_ours = session.execute(_TABLES).fetchone() or (0, 0)
         if not tables:
             return
         if not is_ours:
-            raise RestoreRefused("the database holds tables of something else than a deck")
+            raise RestoreRefused("the database holds tables of another application")
         held, people = session.execute(_HELD).fetchone() or (0, 0)
         if held or people:
             raise RestoreRefused(
-                f"the deck holds {held} runs and {people} users; a backup is restored into an"
-                " empty one only: give it another ROLLDECK_VAR or DATABASE_URL"
+                f"the deployment holds {held} runs and {people} users; restore into an empty"
+                " one: set another ROLLDECK_VAR or DATABASE_URL"
             )
 
 
@@ -183,24 +183,22 @@ def _number(session: "psycopg.Connection[Any]", query: str) -> int:
 
 
 def _refuse_foreign_files(folder: Path) -> None:
-    """Refuse files that are there and are none of the backup's: they are somebody's."""
+    """Refuse existing files that are not part of the backup."""
     for name in files.Objects().all_names():
         if not (folder / files.PAYLOADS / name).is_file():
-            raise RestoreRefused(
-                f"the storage of payloads holds {name}, which is not in the backup"
-            )
+            raise RestoreRefused(f"the payload storage holds {name}, which is not in the backup")
     for name, tree in files.trees().items():
         for path in files.files_below(tree):
             if not (folder / name / path.relative_to(tree)).is_file():
-                raise RestoreRefused(f"{path} is there, and is not in the backup")
+                raise RestoreRefused(f"{path} exists and is not in the backup")
 
 
 @contextmanager
 def _taken_back_on_failure() -> Iterator[IO[str]]:
-    """Give a list for the paths of new files; a failure of the block removes them again.
+    """Yield a list for the paths of new files; if the block fails, these files are removed.
 
-    The list is a file, so memory does not grow with it. Files that were there before, of a
-    restore that was killed, stay.
+    The list is a file, so memory does not grow with it. Files left by an earlier, killed restore
+    stay.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8") as written:
         try:
@@ -236,18 +234,18 @@ def _put_files(folder: Path, progress: Progress, written: IO[str]) -> None:
 
 
 def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:
-    """Return whether an earlier restore that was cut off has brought a file already."""
+    """Return whether an earlier, interrupted restore has already written a file."""
     try:
         digest = files.sha256_of(pieces)
     except FileNotFoundError:
         return False
     if digest != entry.sha256:
-        raise RestoreRefused(f"{entry.path} is there already, with other bytes")
+        raise RestoreRefused(f"{entry.path} already exists with other content")
     return True
 
 
 def _proved(header: manifest.Header, *, applied: int) -> Restored:
-    """Compare what is there with what was, and each run's counts with its rows."""
+    """Compare the restored counts with the backup, and each run's ledger with its rows."""
     found: dict[str, dict[str, int]] = {}
     with connection.cursor() as cursor:
         cursor.execute(_ITEMS)
@@ -256,8 +254,8 @@ def _proved(header: manifest.Header, *, applied: int) -> Restored:
     runs = list(Run.objects.values_list("pk", "name"))
     if len(runs) != header.runs or found != header.items:
         raise RestoreWrong(
-            f"{header.runs} runs with {header.items} were backed up, and there are"
-            f" {len(runs)} with {found}"
+            f"the backup holds {header.runs} runs with {header.items}, but"
+            f" {len(runs)} runs with {found} were restored"
         )
     for pk, name in runs:
         problems = ledger_problems(pk)

@@ -1,1 +1,1 @@
-"""Show of what the deck is made, and whether each part of it lives."""
+"""Status of the deployment's parts for the cluster page."""

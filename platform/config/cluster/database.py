@@ -1,4 +1,4 @@
-"""Ask PostgreSQL what a person who keeps it alive would look at first."""
+"""Maintenance figures of PostgreSQL: table sizes, dead rows, oldest transaction, WAL."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ _TABLES: Final = """
     SELECT relname, pg_total_relation_size(relid), n_live_tup, n_dead_tup,
         greatest(last_vacuum, last_autovacuum)
     FROM pg_stat_user_tables ORDER BY 2 DESC LIMIT %s"""
-# What holds rows back from being cleaned away: sessions, standbys, slots and prepared work.
+# Holders of old snapshots: sessions, standbys, replication slots and prepared transactions.
 _OLDEST_XMIN: Final = """
     SELECT max(held) FROM (
         SELECT max(age(backend_xmin)) AS held FROM pg_stat_activity WHERE pid <> pg_backend_pid()
@@ -19,9 +19,9 @@ _WAL_ON_DISK: Final = "SELECT sum(size)::bigint FROM pg_ls_waldir()"
 
 
 def upkeep_figures(own: "psycopg.Connection[Any]") -> dict[str, Any]:
-    """Return the largest tables with their dead rows, what holds those, and the log's size.
+    """Return the largest tables with their dead rows, the age of the oldest snapshot, WAL size.
 
-    Each is None where this role may not ask, or counting takes too long.
+    A figure is None if the role lacks the privilege, or the query times out.
     """
     tables = _asked(own, _TABLES, [TABLES_SHOWN])
     xmin = _asked(own, _OLDEST_XMIN)

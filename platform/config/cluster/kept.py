@@ -1,4 +1,4 @@
-"""Say what the deck keeps, for how long, by which setting, and how large it is now."""
+"""Retention by kind of data: limits, their settings, and the current size."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,46 +29,46 @@ _TABLES: Final[dict[str, tuple[str, ...]]] = {
     "alerts": ("runs_alert", "runs_alertdelivery"),
     "metrics": ("rollouts_metricsample", "rollouts_metricchunk"),
 }
-# Of PostgreSQL's own statistics: counting millions of rows would take seconds.
+# From PostgreSQL's statistics: counting millions of rows would take seconds.
 _SIZES: Final = """
     SELECT relname, pg_total_relation_size(oid), GREATEST(reltuples, 0)::bigint FROM pg_class
     WHERE relkind = 'r' AND relname = ANY(%s)"""
 
 
 class KeptLimit(Struct, frozen=True, kw_only=True):
-    """One bound of what is kept."""
+    """One limit on the retained data."""
 
     setting: str
-    """Empty: it is no setting."""
+    """Empty if the limit is not a setting."""
     value: int
-    """0: without limit, where it is a setting."""
+    """0 means without limit, for a setting."""
     unit: Literal["seconds", "days", "bytes", "items", "per_run"]
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """One kind of data."""
+    """One kind of data with its limits and size."""
 
     what: KeptWord
     limits: list[KeptLimit]
-    """What is over any of them goes; none: it is kept as long as its run."""
+    """Data above any limit is deleted; without limits it is kept as long as its run."""
     size_bytes: int
     count: int
     is_estimate: bool
-    """Whether the count is that of PostgreSQL's statistics."""
+    """Whether the count is an estimate from PostgreSQL's statistics."""
     oldest_at: datetime | None
-    """Null: nothing is kept, or nobody counts."""
+    """Null if nothing is kept or the age is not tracked."""
 
 
 class KeptList(Struct, frozen=True, kw_only=True):
-    """Everything that goes by itself or grows for ever, and when the deck was last backed up."""
+    """All data with a retention limit or unlimited growth, and the time of the last backup."""
 
     results: list[Kept]
     backed_up_at: datetime | None
-    """Null: never, as far as the audit knows."""
+    """Null if no backup is recorded in the audit log."""
 
 
 class KeptView(APIView):
-    """What the deck keeps."""
+    """Retention of the deployment's data."""
 
     permission_classes = [Readers]
 
@@ -76,7 +76,7 @@ class KeptView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List retention periods.
 
-        What is stored, for how long, its size and the setting that controls it.
+        For each kind of data: the limits with their settings, the size and the count.
         """
         del request
         sizes = _table_sizes()

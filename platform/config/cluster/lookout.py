@@ -1,4 +1,4 @@
-"""Look at a part of the deck without ever waiting for it longer than one is told to."""
+"""Probe a part of the deployment in a thread, with a bounded wait for its answer."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight(Generic[T]):
-    """What is known of a part: how it is, and what it said when it last answered."""
+    """Last known status of a part, with the answer of its last successful probe."""
 
     state: PartState
     found: T | None = None
@@ -26,13 +26,13 @@ class Sight(Generic[T]):
 
 
 class Lookout(Generic[T]):
-    """Looks at one part, in a thread of its own, one look at a time.
+    """Probe one part in a separate thread, one probe at a time.
 
-        lookout.begin()                      # of several parts, one after the other
-        sight = lookout.sight(by=deadline)   # whatever there is by then
+        lookout.begin()                      # start the probes of several parts
+        sight = lookout.sight(by=deadline)   # the status known by the deadline
 
-    A look that hangs keeps its thread; nobody waits for it, and no second one is begun beside
-    it, however many people ask.
+    A probe that hangs keeps its thread. Readers do not wait for it, and no second probe starts
+    until it ends.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Lookout(Generic[T]):
         fresh_seconds: float = 2.0,
         believed_seconds: float = 10.0,
     ) -> None:
-        """Look at nothing yet.
+        """Configure the probe without starting it.
 
         Args:
-            look: Returns what the part says, or raises when it does not answer. Is given what
-                :meth:`begin` is.
-            clock: Says when a part was proven to live.
-            fresh_seconds: For so long a sight is not looked at again.
-            believed_seconds: For so long the last sight stands while a slower look is under way.
+            look: Returns the part's answer, or raises if there is none. Receives the arguments of
+                :meth:`begin`.
+            clock: Returns the time recorded for a successful probe.
+            fresh_seconds: Minimum time between the end of a probe and the start of the next.
+            believed_seconds: Time for which the last status stays valid during a slower probe.
         """
         self._look = look
         self._clock = clock
@@ -64,7 +64,7 @@ class Lookout(Generic[T]):
         self._last: Sight[T] = Sight(state="unknown", problem="not looked at yet")
 
     def begin(self, *told: Any) -> None:
-        """Begin to look, unless somebody does already, or has just done."""
+        """Start a probe, unless one is running or has just ended."""
         with self._lock:
             fresh = self._ended is not None and (
                 time.monotonic() - self._ended < self._fresh_seconds
@@ -76,10 +76,10 @@ class Lookout(Generic[T]):
         threading.Thread(target=self._go, args=told, name="rolldeck-lookout", daemon=True).start()
 
     def sight(self, *, by: float) -> Sight[T]:
-        """Return what was seen last; `unknown` if that is long ago and the look has not ended.
+        """Return the last status; `unknown` if it is old and the probe has not ended.
 
         Args:
-            by: Until when to wait at most, on :func:`time.monotonic`'s clock.
+            by: Deadline of the wait, on :func:`time.monotonic`'s clock.
         """
         self._done.wait(max(0.0, by - time.monotonic()))
         with self._lock:
@@ -95,7 +95,7 @@ class Lookout(Generic[T]):
         try:
             found = self._look(*told)
         except Exception as error:
-            logger.debug("a part of the deck does not answer", exc_info=True)
+            logger.debug("a part of the deployment does not answer", exc_info=True)
             seen = replace(self._last, state="down", problem=_first_line(error))
         else:
             seen = Sight(

@@ -1,4 +1,4 @@
-"""Ask the parts of a deck how they are; each asks once, and raises when there is no answer."""
+"""Probes of the deployment's parts; each asks once and raises if there is no answer."""
 
 import shutil
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from config.cluster.database import upkeep_figures
 from config.cluster.messages import ActiveJob
 
 ANSWER_SECONDS: Final = 0.9
-"""A part that takes longer is not waited for."""
-# The least that libpq takes.
+"""Timeout of a probe."""
+# The smallest connect timeout of libpq.
 _CONNECT_SECONDS: Final = 2
 _DEFAULT_QUEUE: Final = "celery"
 _HURRY: Final[dict[str, Any]] = {
@@ -41,17 +41,17 @@ _SESSIONS: Final = """
 
 
 class NoWorkerAnswers(Exception):
-    """No worker answered when all were called."""
+    """No worker answered the broadcast."""
 
 
 def database_figures(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what PostgreSQL says of itself, over a connection of its own.
+    """Return PostgreSQL's figures, over a separate connection.
 
     Args:
-        params: Of :func:`psycopg.connect`.
+        params: Arguments of :func:`psycopg.connect`.
 
     Raises:
-        psycopg.Error: If it does not answer.
+        psycopg.Error: If the server does not answer.
     """
     wanted = {name: value for name, value in params.items() if name != "pool"}
     wanted |= {"connect_timeout": _CONNECT_SECONDS, "autocommit": True}
@@ -75,33 +75,33 @@ def _size_of(own: "psycopg.Connection[Any]") -> int | None:
     try:
         ((size,),) = own.execute("SELECT pg_database_size(current_database())").fetchall()
     except psycopg.errors.QueryCanceled:
-        return None  # it looks at every file, and there are many
+        return None  # it reads the size of every file
     return int(size)
 
 
 def database_params() -> dict[str, Any]:
-    """Return how to connect to the deck's database."""
+    """Return the connection parameters of the deployment's database."""
     return dict(connection.get_connection_params())
 
 
 def database_address(params: Mapping[str, Any]) -> str:
-    """Return where the database is, without a word of how to get in."""
+    """Return the location of the database, without credentials."""
     host, port = params.get("host") or "localhost", params.get("port")
     place = host if host.startswith("/") or not port else f"{host}:{port}"
     return f"{place} · {params.get('dbname', '')}"
 
 
 def broker_address(url: str) -> str:
-    """Return where the broker is, without a word of how to get in."""
+    """Return the location of the broker, without credentials."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def broker_figures(url: str) -> dict[str, Any]:
-    """Return what Valkey, or Redis, says of itself.
+    """Return the figures of Valkey or Redis.
 
     Raises:
-        redis.RedisError: If it does not answer.
+        redis.RedisError: If the server does not answer.
     """
     with redis.Redis.from_url(
         url,
@@ -124,16 +124,16 @@ def broker_figures(url: str) -> dict[str, Any]:
 
 
 def active_jobs(app: Celery, workers: int = 0) -> dict[str, list[ActiveJob]]:
-    """Return what each worker that answers is at, by the worker's name.
+    """Return the running jobs of each worker that answers, by the worker's name.
 
     Args:
-        app: Whose workers are asked.
-        workers: So many answers are waited for; 0 for all that come in 0.45 s, which takes a
-            second, as kombu looks for them once in one.
+        app: The Celery app of the workers.
+        workers: Number of answers to wait for. With 0 the call collects all answers of 0.45 s and
+            takes a second, as kombu polls once per second.
 
     Raises:
-        NoWorkerAnswers: If none does.
-        kombu.exceptions.OperationalError: If the broker is away.
+        NoWorkerAnswers: If no worker answers.
+        kombu.exceptions.OperationalError: If the broker is unavailable.
     """
     with app.connection_for_write(transport_options=_HURRY) as broker:
         broker.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
@@ -153,11 +153,11 @@ def _active(job: Mapping[str, Any]) -> ActiveJob:
 
 
 def storage_figures() -> dict[str, Any]:
-    """Return how much room there is for payloads; of a bucket, only that it answers.
+    """Return the disk space for payloads; of a bucket, only check that it answers.
 
     Raises:
-        OSError: If the folder is away.
-        Exception: What the bucket's client raises when that does not answer.
+        OSError: If the folder is unavailable.
+        Exception: Any error of the bucket's client.
     """
     storage: Any = storages["payloads"]
     if not hasattr(storage, "bucket_name"):
@@ -168,7 +168,7 @@ def storage_figures() -> dict[str, Any]:
 
 
 def storage_place() -> tuple[str, str]:
-    """Return the kind of the storage of payloads, and where it is."""
+    """Return the kind and the location of the payload storage."""
     storage: Any = storages["payloads"]
     if hasattr(storage, "bucket_name"):
         return "s3", f"{storage.bucket_name}/{storage.location}"
@@ -176,6 +176,6 @@ def storage_place() -> tuple[str, str]:
 
 
 def _existing(folder: str) -> str:
-    """Return the folder, or the nearest above it: it is made with the first large payload."""
+    """Return the folder or its nearest ancestor: the first large payload creates the folder."""
     path = Path(folder)
     return str(next(each for each in (path, *path.parents) if each.is_dir()))

@@ -1,4 +1,4 @@
-"""Shape what the deck says of its parts."""
+"""API schemas of the deployment's parts."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,35 +12,35 @@ PartState = Literal["up", "down", "unknown", "absent"]
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """How a part was found when it was last looked at."""
+    """The status of a part at its last probe."""
 
     state: PartState
-    """`unknown`: it has not answered in time. `absent`: this deck has none."""
+    """`unknown`: no answer in time. `absent`: not part of this deployment."""
     proven_at: datetime | None
-    """When it last answered."""
+    """Time of its last answer."""
     problem: str
     took_ms: float | None
-    """How long its last answer took."""
+    """Response time of its last answer, in milliseconds."""
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """One of the largest tables, as PostgreSQL's own statistics have it."""
+    """One of the largest tables, from PostgreSQL's statistics."""
 
     name: str
     size_bytes: int
-    """With its indexes and what lies outside of it."""
+    """Includes indexes and TOAST data."""
     live_rows: int
     dead_rows: int
-    """Not yet cleaned away."""
+    """Not yet removed by vacuum."""
     vacuumed_at: datetime | None
-    """Null: not since the statistics began."""
+    """Null if not since the statistics began."""
 
 
 class DatabasePart(Part, frozen=True, kw_only=True):
-    """PostgreSQL; figures are those of its last answer."""
+    """PostgreSQL, with the figures of its last answer."""
 
     address: str | None = None
-    """For administrators."""
+    """For administrators only."""
     version: str | None = None
     connections: int | None = None
     connections_at_most: int | None = None
@@ -48,50 +48,50 @@ class DatabasePart(Part, frozen=True, kw_only=True):
     """Connections with a statement under way."""
     idle_in_transaction: int | None = None
     oldest_transaction_seconds: float | None = None
-    """Null: none is open."""
+    """Null if none is open."""
     size_bytes: int | None = None
-    """Null: counting took too long."""
+    """Null if the query timed out."""
     replicas: int | None = None
     tables: list[TableRow] | None = None
-    """The largest ones; null: this role may not ask, or it took too long, as below."""
+    """The largest tables; null if the role lacks the privilege or the query timed out."""
     oldest_xmin_transactions: int | None = None
-    """Transactions since the oldest one that keeps dead rows from being cleaned away."""
+    """Age in transactions of the oldest snapshot, which keeps dead rows from being removed."""
     wal_bytes: int | None = None
     """Write-ahead log on disk."""
 
 
 class BrokerPart(Part, frozen=True, kw_only=True):
-    """Valkey, or Redis; figures are those of its last answer."""
+    """Valkey or Redis, with the figures of its last answer."""
 
     address: str | None = None
-    """For administrators."""
+    """For administrators only."""
     product: str | None = None
     version: str | None = None
     memory_bytes: int | None = None
     memory_at_most_bytes: int | None = None
-    """Null: without a limit."""
+    """Null if unlimited."""
     clients: int | None = None
     uptime_seconds: int | None = None
     waiting_jobs: int | None = None
-    """Background jobs that no worker has taken yet."""
+    """Background jobs in the queue."""
 
 
 class StoragePart(Part, frozen=True, kw_only=True):
-    """Where payloads are kept."""
+    """The storage of payloads."""
 
     kind: Literal["files", "s3"]
     place: str | None = None
-    """Folder or bucket, for administrators."""
+    """Folder or bucket, for administrators only."""
     free_bytes: int | None = None
     total_bytes: int | None = None
     keep_free_bytes: int
-    """Below this pushes are refused."""
+    """Pushes are rejected below this amount of free space."""
     kept_bytes: int | None = None
-    """Payloads that retention has not let go, as of a few seconds ago."""
+    """Payloads not yet deleted by retention, as of a few seconds ago."""
 
 
 class RayNode(Struct, frozen=True, kw_only=True):
-    """One node of the Ray cluster; what is used is what actors have reserved."""
+    """One node of the Ray cluster; used resources are those reserved by actors."""
 
     node: str
     host: str
@@ -108,15 +108,15 @@ class RayNode(Struct, frozen=True, kw_only=True):
 
 
 class RayPart(Part, frozen=True, kw_only=True):
-    """The Ray cluster, as a job of the deck last saw it."""
+    """The Ray cluster as of the last probe by a background job."""
 
     address: str | None = None
-    """For administrators."""
+    """For administrators only."""
     nodes: list[RayNode] = []
 
 
 class ProcessRow(Struct, frozen=True, kw_only=True):
-    """A process of the deck, by its own last word."""
+    """A process of the deployment as of its last heartbeat."""
 
     name: str
     host: str
@@ -128,12 +128,12 @@ class ProcessRow(Struct, frozen=True, kw_only=True):
 
 
 class NodeWorkers(Struct, frozen=True, kw_only=True):
-    """Workers of one run on one node, as they last said."""
+    """Workers of one run on one node, as last reported."""
 
     node: str
-    """Its host."""
+    """Host name of the node."""
     node_id: str
-    """As Ray calls it; empty where it did not say."""
+    """Ray's id of the node; empty if not reported."""
     run: str
     workers: int
 
@@ -151,41 +151,41 @@ class WorkerRow(ProcessRow, frozen=True, kw_only=True):
     queues: list[str]
     concurrency: int | None
     active: list[ActiveJob] | None
-    """Null: it did not say so just now."""
+    """Null if the worker did not answer the last probe."""
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """Everything that the deck is made of."""
+    """All parts of the deployment."""
 
     at: datetime
     process_word_seconds: float
-    """How often a process says that it lives."""
+    """Interval of a process's heartbeats, in seconds."""
     web: list[ProcessRow]
     workers: list[WorkerRow]
     clocks: list[ProcessRow]
     jobs: Part
-    """Whether workers answer when they are called."""
+    """Whether workers answer the broadcast."""
     ray: RayPart
     database: DatabasePart
     broker: BrokerPart
     storage: StoragePart
     placements: list[NodeWorkers]
-    """Which run's workers are where."""
+    """Workers by run and node."""
     cordons: list[MachineCordonRow]
-    """Machines that shall be empty, those that have left the cluster included."""
+    """Cordoned machines, including those that have left the cluster."""
     growth: Growth
     versions: dict[str, str]
 
 
 class Deck(Struct, frozen=True, kw_only=True):
-    """Which deck this is."""
+    """Identity and sign-in options of the deployment."""
 
     version: str
     deployment: str
-    """Its name; empty for none."""
+    """Name of the deployment; empty if it has none."""
     colour: Literal["info", "success", "warning", "danger"]
     auth: Literal["open", "required"]
-    """Whether the Atropos routes need credentials from this very machine, too."""
+    """With `required`, Atropos routes need credentials from the same machine too."""
     time_zone: str
     password_address: str | None
-    """Where this person changes the password; null where only an administrator can."""
+    """Path of the password form; null if only an administrator can change the password."""

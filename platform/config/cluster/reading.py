@@ -1,4 +1,4 @@
-"""Put together what the deck is made of, within about a second whatever is broken."""
+"""Status of all parts of the deployment, collected within about one second."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -39,15 +39,15 @@ from runs.selectors import deck
 
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0
-"""All parts together are waited for no longer than this."""
+"""Total time to wait for all probes."""
 RAY_LOOK_SECONDS: Final = 5.0
 _RAY_PROOF_SECONDS: Final = 90.0
 
 
 def look_around(*, is_admin: bool) -> Cluster:
-    """Return how every part of the deck is; addresses and what libraries say, to administrators.
+    """Return the status of every part; only administrators get addresses and raw errors.
 
-    Parts are looked at side by side, once for all who ask at about the same time.
+    The probes run in parallel and are shared by concurrent readers.
     """
     parts = list(DeckPart.objects.order_by("name"))
     database, broker, workers, storage = _lookouts(settings.REDIS_URL)
@@ -68,18 +68,18 @@ def look_around(*, is_admin: bool) -> Cluster:
 
 
 def cluster_part() -> Cluster:
-    """Return the deck as its live page shows it to whoever may read every run."""
+    """Return the status for the live page of readers of all runs."""
     return look_around(is_admin=False)
 
 
 def cluster_admin_part() -> Cluster:
-    """Return the deck as administrators see it."""
+    """Return the status for the live page of administrators."""
     return look_around(is_admin=True)
 
 
 @cache
 def _lookouts(redis_url: str) -> tuple[Lookout[Any], ...]:
-    """Return who looks at the database, the broker, the workers and the storage."""
+    """Return the probes of the database, the broker, the workers and the storage."""
     return (
         Lookout(lambda: looks.database_figures(looks.database_params()), clock=timezone.now),
         Lookout(lambda: looks.broker_figures(redis_url), clock=timezone.now),
@@ -90,12 +90,12 @@ def _lookouts(redis_url: str) -> tuple[Lookout[Any], ...]:
 
 @cache
 def _ray_lookout() -> Lookout[None]:
-    """Return who has a worker look at Ray; nobody waits for it."""
+    """Return the probe that makes a worker inspect Ray; its result is not awaited."""
     return Lookout(jobs.ask_for_nodes, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS)
 
 
 def _living_workers(parts: Iterable[DeckPart]) -> int:
-    """Return how many workers of background jobs have lately said that they live."""
+    """Return the number of job workers with a recent heartbeat."""
     since = timezone.now() - timedelta(seconds=2 * pulse.EVERY_SECONDS)
     return sum(part.kind == "worker" and part.proven_at >= since for part in parts)
 
@@ -162,8 +162,8 @@ def _seen(sight: Sight[Any], *, is_admin: bool) -> dict[str, Any]:
 
 
 def _told(problem: str, state: PartState, *, is_admin: bool) -> str:
-    """Return a problem for this reader: what a library says of it names addresses."""
-    return problem if is_admin or state != "down" else "it does not answer"
+    """Return a problem for this reader: raw library errors may contain addresses."""
+    return problem if is_admin or state != "down" else "no answer"
 
 
 def _figured(
@@ -195,11 +195,11 @@ def _worker(part: DeckPart, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerR
 def _ray(parts: Iterable[DeckPart], *, is_admin: bool) -> RayPart:
     address = settings.RAY_ADDRESS
     if not address:
-        problem = "RAY_ADDRESS is empty: this deck launches no fleets"
+        problem = "RAY_ADDRESS is empty: this deployment launches no fleets"
         return RayPart(state="absent", proven_at=None, problem=problem, took_ms=None)
     seen = next((one for one in parts if one.kind == "ray" and one.name == address), None)
     if seen is None:
-        problem = "no worker has looked at it yet"
+        problem = "no worker has probed it yet"
         return RayPart(state="unknown", proven_at=None, problem=problem, took_ms=None)
     is_fresh = (timezone.now() - seen.proven_at).total_seconds() < _RAY_PROOF_SECONDS
     state: PartState = "down" if seen.problem else "up" if is_fresh else "unknown"

@@ -1,4 +1,4 @@
-"""Answer what the deck is made of, and which one it is."""
+"""Views of the cluster status and of the deployment's identity."""
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -16,7 +16,7 @@ from runs.core import rights
 
 
 class ClusterView(APIView):
-    """The parts of the deck."""
+    """Status of the deployment's parts."""
 
     permission_classes = [Readers]
 
@@ -38,7 +38,7 @@ class ClusterView(APIView):
 
 
 class DeckView(APIView):
-    """Which deck this is."""
+    """Identity of the deployment."""
 
     permission_classes = [Known]
 

@@ -1,4 +1,4 @@
-"""Read what a language run has learnt: which of its lessons have graduated."""
+"""Progress of the language run: its lessons and those that have graduated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ _MOVES: Final[Mapping[tuple[str, str], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonsProgress:
-    """One look at the run.
+    """A snapshot of the run.
 
     Attributes:
-        run: The run itself.
-        lessons: All of them.
-        changes: How they moved, oldest first.
+        run: State of the run.
+        lessons: All lessons.
+        changes: Status changes of lessons, oldest first.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -35,12 +35,12 @@ class LessonsProgress:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything has been answered."""
+        """Whether any sample has been answered."""
         return any(lesson.samples for lesson in self.lessons)
 
     @property
     def ever_graduated(self) -> list[str]:
-        """Lessons that have graduated, those that fell back included, the first one first."""
+        """Lessons that have ever graduated, in order of their first graduation."""
         moves = (one.lesson for one in self.changes if one.target == "graduated")
         return list(dict.fromkeys(moves))
 
@@ -52,24 +52,24 @@ class LessonsProgress:
 
     @property
     def wanted(self) -> int:
-        """Lessons that are to graduate."""
+        """Number of lessons that have to graduate."""
         return min(WANTED_LESSONS, len(self.lessons))
 
     @property
     def has_reached_target(self) -> bool:
-        """Whether enough lessons have graduated and the first is still known."""
+        """Whether enough lessons have graduated and the first is still mastered."""
         success = self.first_success
         is_known = success is not None and success >= WANTED_SUCCESS
         return is_known and len(self.ever_graduated) >= self.wanted
 
     @property
     def share(self) -> float:
-        """Part of the wanted lessons that have graduated."""
+        """Graduated share of the wanted lessons, in [0, 1]."""
         return min(1.0, len(self.ever_graduated) / max(1, self.wanted))
 
     @property
     def summary(self) -> str:
-        """Where it is, in half a line."""
+        """The progress in one phrase."""
         graduated = self.ever_graduated
         said = f"{len(graduated)} of {len(self.lessons)} lessons have graduated, "
         said += f"{self.wanted} wanted"
@@ -79,7 +79,7 @@ class LessonsProgress:
 
     @property
     def rows(self) -> dict[str, str]:
-        """Each lesson."""
+        """The status of each lesson by its name."""
         return {
             lesson.name: f"{lesson.status:9}  evaluated {_percent(_evaluated(lesson)):>7}   "
             f"drawn {_percent(lesson.probability):>7}"
@@ -88,7 +88,7 @@ class LessonsProgress:
 
     @property
     def news(self) -> tuple[str, ...]:
-        """Each move of a lesson, and why."""
+        """Each status change of a lesson with its reason."""
         moves = ((_MOVES.get((one.source, one.target), one.target), one) for one in self.changes)
         return tuple(
             f"{one.lesson} {move} at version {one.policy_step} ({one.reason})"
@@ -97,13 +97,13 @@ class LessonsProgress:
 
 
 class Curricula:
-    """Reads the lessons of one run."""
+    """Reader of the lessons of one run."""
 
     def __init__(self, run_id: int) -> None:
         self._run_id = run_id
 
     def read(self, run: RunState) -> LessonsProgress:
-        """Return the progress of a run that is in this state."""
+        """Return the progress for the given state of the run."""
         changes = lesson_changes(self._run_id, lesson="", limit=CHANGES_READ)
         return LessonsProgress(
             run=run,

@@ -1,4 +1,4 @@
-"""Say how far a demo's run has come, whatever it learns."""
+"""Progress of a demo's run, independent of its subject."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from runs.models import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """What every run has.
+    """The figures that every run has.
 
     Attributes:
         status: State of the run.
-        fleet: State of its fleet as last seen.
-        workers_running: Rollout workers at work.
-        workers: Rollout workers in all.
+        fleet: Last observed state of its fleet.
+        workers_running: Number of running rollout workers.
+        workers: Number of all rollout workers.
         env_steps: Steps of all environments since the start.
         queued: Items that wait for the trainer.
-        threshold: Items above which workers wait.
+        threshold: Queue length at which workers pause.
         policy_step: Current policy version; negative before the first weights.
-        served_steps: Batches handed to the trainer.
+        served_steps: Number of batches leased by the trainer.
     """
 
     status: str = "queued"
@@ -40,54 +40,54 @@ class RunState:
 
 
 class Progress(Protocol):
-    """One look at what a run learns."""
+    """A snapshot of the learning progress."""
 
     @property
     def run(self) -> RunState:
-        """The run itself."""
+        """State of the run."""
         ...
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything has been rolled out."""
+        """Whether any rollout has finished."""
         ...
 
     @property
     def has_reached_target(self) -> bool:
-        """Whether it has learnt what it should; stays true."""
+        """Whether the target has been reached; stays true."""
         ...
 
     @property
     def share(self) -> float:
-        """How much of the way to the target is done, in [0, 1]."""
+        """Progress towards the target, in [0, 1]."""
         ...
 
     @property
     def summary(self) -> str:
-        """Where it is, in half a line; also says what is missing."""
+        """The progress in one phrase, with the remaining part."""
         ...
 
     @property
     def rows(self) -> dict[str, str]:
-        """Where it is, as names and values."""
+        """The progress as names and values."""
         ...
 
     @property
     def news(self) -> Sequence[str]:
-        """All that has happened since the start, oldest first; never grows shorter."""
+        """All events since the start, oldest first; the list only grows."""
         ...
 
 
 class Learning(Protocol):
-    """Reads what one run has learnt, again and again."""
+    """Reader of the learning progress of one run."""
 
     def read(self, run: RunState) -> Progress:
-        """Return the progress of a run that is in this state."""
+        """Return the progress for the given state of the run."""
         ...
 
 
 class ProgressReader:
-    """Looks at one run again and again; keeps the last look while the database is away."""
+    """Repeated reader of one run; keeps the last snapshot while the database is unavailable."""
 
     def __init__(self, run_id: int, learning: Learning) -> None:
         self._run_id = run_id
@@ -95,7 +95,7 @@ class ProgressReader:
         self._last: Progress | None = None
 
     def read(self, *, now: datetime) -> Progress | None:
-        """Return the run's progress as of now; None before the first look."""
+        """Return the run's progress as of now; None before the first snapshot."""
         try:
             self._last = self._learning.read(run_state(self._run_id, now=now))
         except DatabaseError:
@@ -122,13 +122,13 @@ def run_state(run_id: int, *, now: datetime) -> RunState:
 
 
 def phase(progress: Progress, *, trainer_exit_code: int | None) -> str:
-    """Return in words what is going on."""
+    """Describe the current phase in words."""
     if progress.has_reached_target:
         return "learnt"
     if trainer_exit_code is not None:
-        return "the trainer is started again"
+        return "restarting the trainer"
     if progress.run.policy_step < 0:
-        return "the trainer registers"
+        return "waiting for the trainer"
     if not progress.has_begun:
-        return f"the fleet starts ({progress.run.fleet})"
+        return f"starting the fleet ({progress.run.fleet})"
     return "learning" if progress.run.status == "running" else progress.run.status

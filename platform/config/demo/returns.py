@@ -1,4 +1,4 @@
-"""Read what the CartPole run has learnt: the mean return of its newest episodes."""
+"""Progress of the CartPole run: the mean return of its latest episodes."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from config.demo.progress import RunState
 from rollouts.episodes.queries.episode_windows import episodes
 
-# The mean that counts is that of this many episodes.
+# Number of episodes in the mean return.
 WINDOW_EPISODES: Final = 20
 TARGET_RETURN: Final = 450.0
 ROWS_PER_READ: Final = 500
@@ -14,13 +14,13 @@ ROWS_PER_READ: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnsProgress:
-    """One look at the run.
+    """A snapshot of the run.
 
     Attributes:
-        run: The run itself.
-        episodes: Episodes that ended.
+        run: State of the run.
+        episodes: Number of finished episodes.
         recent_return: Mean return of the last 20 episodes; None before the first.
-        best_recent_return: The highest that mean has been since there were 20.
+        best_recent_return: Highest mean return over 20 episodes so far.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -30,22 +30,22 @@ class ReturnsProgress:
 
     @property
     def has_begun(self) -> bool:
-        """Whether an episode has ended."""
+        """Whether an episode has finished."""
         return self.episodes > 0
 
     @property
     def has_reached_target(self) -> bool:
-        """Whether the policy has learnt what it should."""
+        """Whether the target return has been reached."""
         return self.best_recent_return is not None and self.best_recent_return >= TARGET_RETURN
 
     @property
     def share(self) -> float:
-        """Part of the target that the mean return is."""
+        """Share of the target reached by the mean return, in [0, 1]."""
         return min(1.0, max(0.0, self.recent_return or 0.0) / TARGET_RETURN)
 
     @property
     def summary(self) -> str:
-        """Where it is, in half a line."""
+        """The progress in one phrase."""
         return (
             f"{self.run.env_steps} env steps, {self.episodes} episodes, "
             f"mean return {_number(self.recent_return)} of {TARGET_RETURN:g}"
@@ -53,7 +53,7 @@ class ReturnsProgress:
 
     @property
     def rows(self) -> dict[str, str]:
-        """Where it is, as names and values."""
+        """The progress as names and values."""
         return {
             "mean return": f"{_number(self.recent_return)} of {TARGET_RETURN:g}, last 20 episodes",
             "episodes": f"{self.episodes:,}   env steps {self.run.env_steps:,}",
@@ -61,7 +61,7 @@ class ReturnsProgress:
 
     @property
     def news(self) -> tuple[str, ...]:
-        """The first episode, and the mark."""
+        """The first episode and the reached target."""
         if not self.has_begun:
             return ()
         if not self.has_reached_target:
@@ -71,7 +71,7 @@ class ReturnsProgress:
 
 
 class Returns:
-    """Reads each episode of one run once."""
+    """Reader that counts each episode of one run once."""
 
     def __init__(self, run_id: int) -> None:
         self._run_id = run_id
@@ -81,7 +81,7 @@ class Returns:
         self._best: float | None = None
 
     def read(self, run: RunState) -> ReturnsProgress:
-        """Return the progress of a run that is in this state."""
+        """Return the progress for the given state of the run."""
         self._read_episodes()
         return ReturnsProgress(
             run=run,

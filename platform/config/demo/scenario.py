@@ -1,4 +1,4 @@
-"""Make what the demo shows: somebody to sign in, a run, and a token for its trainer."""
+"""Create the objects of the demo: a user, a run, and a token for its trainer."""
 
 import secrets
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ RUN_NAME: Final = "demo-{number}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What was made.
+    """The created objects.
 
     Attributes:
-        run_id: The run, started.
+        run_id: Id of the started run.
         run_name: Its name.
-        trainer_token: Lets a trainer work on this run alone.
-        login_path: Path of a link that signs the demo's user in once and shows the run.
+        trainer_token: API token with trainer rights on this run only.
+        login_path: Path of a one-time link that signs the demo's user in and opens the run.
     """
 
     run_id: int
@@ -34,16 +34,16 @@ class Scenario:
 
 
 def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime) -> Scenario:
-    """Make a user if there is none yet, and a new run through the dashboard's own services.
+    """Create the demo's user if missing, and a new run, through the dashboard's own services.
 
     Args:
-        preset: What the run is configured by; may be empty.
-        config: Fields of a run configuration, laid over the preset.
+        preset: Preset of the run; may be empty.
+        config: Fields of a run configuration that override the preset.
         now: Time of creation.
 
     Raises:
-        UnknownPreset: If there is no such preset.
-        InvalidRunConfig: If the configuration is wrong.
+        UnknownPreset: If the preset does not exist.
+        InvalidRunConfig: If the configuration is invalid.
     """
     user = _demo_user()
     run = services.create(name=_free_name(), preset=preset, config=config, created_by=user, now=now)
@@ -56,7 +56,7 @@ def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime)
 
 
 def _demo_user() -> User:
-    """Return the demo's user; nobody knows the password, the link signs in."""
+    """Return the demo's user; its password is random, the link signs in."""
     users = get_user_model().objects
     found = users.filter(username=USER_NAME).first()
     return found or users.create_superuser(USER_NAME, password=secrets.token_urlsafe(24))

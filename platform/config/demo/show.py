@@ -1,4 +1,4 @@
-"""Start a deck, let a policy learn on it, and show how."""
+"""Start a server and a trainer, and show the learning progress."""
 
 import os
 import signal
@@ -21,21 +21,21 @@ from config.embedded.services import Services, manage_command
 DECK_STARTS_WITHIN_SECONDS: Final = 120.0
 LOOK_EVERY_SECONDS: Final = 0.5
 TRAINER_AGAIN_AFTER_SECONDS: Final = 1.0
-# Long enough for a loaded machine to start Python and torch, and find a web process that is back.
+# Enough for a loaded machine to start Python and torch, and to find a restarted web process.
 EARLY_DEATH_SECONDS: Final = 60.0
 EARLY_DEATHS_AT_MOST: Final = 10
 READY_WORDS: Final = "Ready on"
 
 
 class Demo:
-    """The deck and the trainer as children, and their progress in a view.
+    """The server and the trainer as child processes, with their progress in a view.
 
     Args:
-        subject: What is shown.
-        view: Where it is shown.
-        exits: Whether to end once the mark is reached or missed.
-        limit_seconds: When the mark is missed, counted from the start; None for the subject's.
-        config: A run configuration in place of the subject's preset.
+        subject: The demo to run.
+        view: Target of the output.
+        exits: Whether to end once the target is reached or the time limit has passed.
+        limit_seconds: Time limit counted from the start; None for the subject's.
+        config: A run configuration that replaces the subject's preset.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Demo:
         self._environment: dict[str, str] = {}
 
     def run(self) -> str:
-        """Return what is missing to the mark, empty if it is reached; only with `exits`.
+        """Return the missing part of the target, empty if it is reached; only with `exits`.
 
         Raises:
-            StartFailed: If the deck does not start or ends by itself, or the trainer cannot work.
-            InvalidRunConfig: If the configuration is wrong.
+            StartFailed: If the server does not start or ends, or the trainer keeps failing.
+            InvalidRunConfig: If the configuration is invalid.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
@@ -81,7 +81,7 @@ class Demo:
             base_folder=settings.BASE_DIR, var=settings.ROLLDECK_VAR
         )
         scenario = self._prepare()
-        self._view.say(f"Run {scenario.run_name} is launched; a trainer begins")
+        self._view.say(f"Run {scenario.run_name} is launched; starting its trainer")
         return deck, scenario
 
     def _prepare(self) -> Scenario:
@@ -97,7 +97,7 @@ class Demo:
             view.say(f"Further login links: {manage_command('login_link', USER_NAME)}")
             while True:
                 if deck.exit_code is not None:
-                    raise StartFailed(f"the deck has ended:\n{deck.last_lines()}")
+                    raise StartFailed(f"the server has ended:\n{deck.last_lines()}")
                 trainer.keep_running()
                 progress = reader.read(now=timezone.now())
                 if progress is not None:
@@ -117,7 +117,7 @@ class Demo:
                 time.sleep(LOOK_EVERY_SECONDS)
 
     def _wait_for(self, deck: Child) -> None:
-        """Show the deck's own lines until it is ready."""
+        """Show the server's own lines until it is ready."""
         deadline = time.monotonic() + DECK_STARTS_WITHIN_SECONDS
         shown = 0
         while True:
@@ -129,7 +129,7 @@ class Demo:
                     return
             shown = len(lines)
             if ended or time.monotonic() > deadline:
-                raise StartFailed("the deck did not start; its own lines above say why")
+                raise StartFailed("the server did not start; see its output above")
             time.sleep(0.1)
 
     def _child(self, name: str, *words: str, stop_seconds: float = 5.0, **more: str) -> Child:
@@ -145,7 +145,7 @@ class Demo:
         return child
 
     def _stop(self) -> None:
-        # A second Ctrl-C must not leave half of it running.
+        # A second Ctrl-C must not leave some processes running.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._view.say("Stopping …")
@@ -154,10 +154,10 @@ class Demo:
 
 
 class _Trainer:
-    """The example trainer; started again where it stopped, should it die.
+    """The example trainer; restarted from its last checkpoint if it fails.
 
     Raises:
-        StartFailed: From `keep_running`, if it dies again and again as soon as it is started.
+        StartFailed: From `keep_running`, after repeated failures within a minute of the start.
     """
 
     def __init__(self, child: Callable[..., Child], file: str, scenario: Scenario) -> None:
@@ -170,11 +170,11 @@ class _Trainer:
 
     @property
     def exit_code(self) -> int | None:
-        """Why it ended; None while it runs, or when it has done all its steps."""
+        """Exit code of a failed trainer; None while it runs or after a regular end."""
         return self._child.exit_code or None
 
     def keep_running(self) -> None:
-        """Start it again, a moment after it died."""
+        """Restart a failed trainer after :data:`TRAINER_AGAIN_AFTER_SECONDS`."""
         if self.exit_code is None:
             return
         now = time.monotonic()
@@ -189,7 +189,9 @@ class _Trainer:
         is_early = lived_seconds < EARLY_DEATH_SECONDS
         self._early_deaths = self._early_deaths + 1 if is_early else 0
         if self._early_deaths >= EARLY_DEATHS_AT_MOST:
-            raise StartFailed(f"the trainer cannot work:\n{self._child.last_lines()}")
+            raise StartFailed(
+                f"the trainer failed {self._early_deaths} times:\n{self._child.last_lines()}"
+            )
 
     def _begin(self, *words: str) -> Child:
         return self._start(
@@ -204,17 +206,17 @@ class _Trainer:
 
 
 class _Report:
-    """Says what is new, each thing once, and whether the mark is reached."""
+    """Reporter of each event once, and of the reached or missed target."""
 
     def __init__(self, view: View, *, limit_seconds: float) -> None:
         self._view = view
         self._limit_seconds = limit_seconds
         self._said = 0
         self.missing: str | None = None
-        """Empty once the mark is reached; what is missing once the limit is over."""
+        """Empty once the target is reached; the missing part once the time limit has passed."""
 
     def look(self, progress: Progress, elapsed_seconds: float) -> None:
-        """Say what is new."""
+        """Write the new events."""
         after = f"{elapsed_seconds:.1f} seconds after the command"
         for line in progress.news[self._said :]:
             self._view.say(f"{line}, {after}")
@@ -226,4 +228,4 @@ class _Report:
             self._view.say(f"Learnt {after}: {progress.summary}")
         elif elapsed_seconds > self._limit_seconds:
             self.missing = f"{progress.summary} after {self._limit_seconds:g} seconds"
-            self._view.say(f"The mark was missed: {self.missing}")
+            self._view.say(f"Target missed: {self.missing}")

@@ -1,4 +1,4 @@
-"""List what the demo can show: a run, who trains it, and how its progress is read."""
+"""The demos to choose from: a run, its trainer, and the reader of its progress."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from config.demo.returns import Returns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One thing to show.
+    """One demo.
 
     Attributes:
-        title: Stands above the table.
-        preset: What the run is configured by.
-        trainer: File among the examples.
-        limit_seconds: When the mark is missed, by default, counted from the start.
-        learning: Reads what the run with an id has learnt.
+        title: Title of the table.
+        preset: Preset of the run.
+        trainer: File name of the trainer in examples/.
+        limit_seconds: Default time limit to reach the target, counted from the start.
+        learning: Creates the progress reader for a run id.
     """
 
     title: str

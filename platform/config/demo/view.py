@@ -1,4 +1,4 @@
-"""Show the demo in a terminal as one live table, and elsewhere as a line now and then."""
+"""Views of the demo: a live table in a terminal, or a line every 10 s elsewhere."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
@@ -16,13 +16,13 @@ LINE_EVERY_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What one view shows.
+    """The content of one update.
 
     Attributes:
-        title: What is learnt, and how.
-        phase: What is going on, in words.
-        elapsed_seconds: Since the command.
-        progress: How far the run is.
+        title: Name of the task and the algorithm.
+        phase: Description of the current phase.
+        elapsed_seconds: Time since the command started.
+        progress: Progress of the run.
         url: One-time login link to the run.
     """
 
@@ -34,27 +34,27 @@ class Frame:
 
 
 class View(Protocol):
-    """Shows frames between ``with`` and its end, and lines that stay."""
+    """A view of frames inside its ``with`` block, and of permanent lines."""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start the display."""
         ...
 
     def __exit__(self, *error: object) -> None:
-        """End; what was said stays."""
+        """Stop the display; permanent lines remain."""
         ...
 
     def show(self, frame: Frame) -> None:
-        """Show the present."""
+        """Show the current frame."""
         ...
 
     def say(self, line: str) -> None:
-        """Show a line that stays."""
+        """Write a permanent line."""
         ...
 
 
 class PlainView:
-    """One line every ten seconds, for logs."""
+    """A view that writes one line every ten seconds, for logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -62,14 +62,14 @@ class PlainView:
         self._said_url = False
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start the display."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End."""
+        """Stop the display."""
 
     def show(self, frame: Frame) -> None:
-        """Print a line, unless one was printed just now."""
+        """Print a line, unless one was printed less than ten seconds ago."""
         if frame.elapsed_seconds < self._next_at:
             return
         if not self._said_url:
@@ -84,23 +84,23 @@ class PlainView:
 
 
 class LiveView:
-    """One table that changes in place."""
+    """A view that updates one table in place."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, refresh_per_second=4)
         self._said_url = False
 
     def __enter__(self) -> Self:
-        """Take the terminal."""
+        """Start the live display."""
         self._live.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Give the terminal back; the last table stays."""
+        """Stop the live display; the last table remains."""
         self._live.stop()
 
     def show(self, frame: Frame) -> None:
-        """Replace the table; the link stands above it, where no box breaks it in two."""
+        """Replace the table; the link is printed above it, so that no border breaks it."""
         if not self._said_url:
             self._said_url = True
             self.say(link_line(frame))
@@ -112,12 +112,12 @@ class LiveView:
 
 
 def link_line(frame: Frame) -> str:
-    """Return where to look, as one line."""
+    """Return the line with the login link."""
     return f"Watch it (signs in once, within 15 minutes): {frame.url}"
 
 
 def line_of(frame: Frame) -> str:
-    """Return a frame as one line."""
+    """Format a frame as one line."""
     run = frame.progress.run
     return (
         f"{frame.elapsed_seconds:5.0f} s  {frame.phase}: {frame.progress.summary}, "
@@ -131,7 +131,7 @@ def _version(run: RunState) -> str:
 
 
 def panel_of(frame: Frame) -> Panel:
-    """Return a frame as a table in a box."""
+    """Format a frame as a table in a box."""
     seen, run = frame.progress, frame.progress.run
     table = Table.grid(padding=(0, 3))
     table.add_column(style="dim", min_width=14)

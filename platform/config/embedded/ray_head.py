@@ -1,4 +1,4 @@
-"""Run a Ray head of our own, closed to others by a token."""
+"""Embedded Ray head, protected by a token."""
 
 import importlib.util
 import os
@@ -13,11 +13,11 @@ from config.embedded.children import Command
 from rollouts.fleet.worker import child_environment
 
 LOOPBACK: Final = "127.0.0.1"
-# A node is dead when it refuses five of these: after 5 s, where Ray by itself takes 15. One that
-# is only slow has ten seconds for each answer all the same.
+# A node counts as dead after five failed checks: 5 s, compared with 15 s by Ray's default. A slow
+# node still has ten seconds for each answer.
 HEALTH: Final = {"RAY_health_check_period_ms": "1000"}
-# Ray replaces a loopback address by the public one of the machine and then listens on every
-# interface, unless clusters of several machines are disabled. Its drivers need this too.
+# Ray replaces a loopback address by the machine's public one and then listens on every interface,
+# unless clusters of several machines are disabled. Its drivers need the setting too.
 ON_LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
@@ -27,7 +27,7 @@ def is_installed() -> bool:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody uses at the moment."""
+    """Return a free port on the loopback interface."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -42,15 +42,16 @@ def command(
     environment: Mapping[str, str],
     token_file: Path | None = None,
 ) -> Command:
-    """Return what starts the head.
+    """Return the start command of the head.
 
     Args:
-        address: ``host:port`` where it listens.
-        cpus: How many actors of one CPU each the cluster takes.
-        temp_folder: Private and short. A folder that others share may hold the notes of a dead
-            cluster, and clients then hang on it.
-        environment: Of which the cluster's processes inherit what fleets need, and Ray's own.
-        token_file: Holds the cluster's token; None: the environment does.
+        address: ``host:port`` to listen on.
+        cpus: Number of CPUs of the cluster; an actor uses one.
+        temp_folder: Private and short. A shared folder may hold files of a dead cluster, on which
+            clients hang.
+        environment: Source of the variables that the cluster's processes get: those for fleets and
+            Ray's own.
+        token_file: File with the cluster's token; with None it is in the environment.
     """
     host, _, port = address.partition(":")
     words = [
@@ -62,9 +63,9 @@ def command(
         f"--num-cpus={cpus}",
         f"--temp-dir={temp_folder}",
         "--include-dashboard=false",
-        "--include-log-monitor=false",  # it would only pass on to drivers what nobody there reads
+        "--include-log-monitor=false",  # its output to drivers is not read
         "--disable-usage-stats",
-        # Any free port, so that several decks live beside each other.
+        # Any free port, so that several deployments can run on one machine.
         "--min-worker-port=0",
         "--max-worker-port=0",
     ]
@@ -79,8 +80,8 @@ def command(
 
 
 def _environment(variables: Mapping[str, str], token_file: Path | None) -> dict[str, str]:
-    """Return the environment of Ray's processes, which actors inherit: no secret is in it."""
-    # The address of a cluster in the environment would make `ray start` refuse.
+    """Return the environment of Ray's processes; actors inherit it, so it holds no secret."""
+    # With RAY_ADDRESS in the environment, `ray start` fails.
     left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
     rays_own = {
         name: value
@@ -108,5 +109,5 @@ def answers(address: str) -> bool:
 
 
 def default_cpus() -> int:
-    """Return how many CPUs to offer: a demo on one core still needs room for two actors."""
+    """Return the number of CPUs to offer: at least 2, as the demo needs two actors."""
     return max(os.cpu_count() or 1, 2)

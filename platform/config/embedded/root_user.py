@@ -1,4 +1,4 @@
-"""Run a program that refuses to be root on a machine where everything is root."""
+"""Run a program that refuses to be root on a machine where everything runs as root."""
 
 import os
 import pwd
@@ -9,19 +9,19 @@ from typing import Final
 
 from config.embedded.children import StartFailed
 
-# Inside the namespace the server sees itself as this user; outside, its files stay root's.
+# User id of the server inside the namespace; outside, root owns its files.
 MAPPED_ID: Final = 1000
 UNPRIVILEGED: Final = ("postgres", "nobody")
 
 
 def unprivileged(folders: tuple[Path, ...]) -> tuple[str, ...]:
-    """Return the words to put before a command so that it does not run as root.
+    """Return the command prefix that keeps a program from running as root.
 
     Args:
-        folders: What the program must own; given away only where no user namespace is allowed.
+        folders: Folders that the program must own; chowned only if user namespaces are disabled.
 
     Raises:
-        StartFailed: If this machine offers neither way.
+        StartFailed: If this machine supports neither way.
     """
     if os.geteuid() != 0:
         return ()
@@ -37,7 +37,7 @@ def _another_user(folders: tuple[Path, ...]) -> tuple[str, ...]:
             user = pwd.getpwnam(name)
         except KeyError:
             continue
-        # A change of user clears the parent-death signal, so setpriv asks for it once more.
+        # A change of user clears the parent-death signal, so setpriv sets it again.
         words = (
             "setpriv",
             f"--reuid={user.pw_uid}",
@@ -53,7 +53,7 @@ def _another_user(folders: tuple[Path, ...]) -> tuple[str, ...]:
     raise StartFailed(
         "PostgreSQL does not run as root. This machine allows no user namespaces, and no "
         f"unprivileged user ({', '.join(UNPRIVILEGED)}) can reach "
-        f"{', '.join(str(folder) for folder in folders)}. Start the deck as another user, move "
+        f"{', '.join(str(folder) for folder in folders)}. Start the server as another user, move "
         "ROLLDECK_VAR to a folder that everyone may enter, or set DATABASE_URL."
     )
 

@@ -1,4 +1,4 @@
-"""Bring a database to the state that this version needs."""
+"""Migrate a database to the schema of this version."""
 
 from collections.abc import Iterable
 
@@ -32,11 +32,11 @@ def migrate() -> int:
 
 
 def unknown_migrations(applied: Iterable[str], loader: MigrationLoader) -> list[str]:
-    """Return the migrations that this version lacks, of the packages that it has.
+    """Return the migrations of known apps that this version lacks.
 
     Args:
-        applied: ``app.name`` of each migration of a database.
-        loader: With the migrations of this version.
+        applied: ``app.name`` of each migration applied to a database.
+        loader: Loader of this version's migrations.
     """
     known = {f"{app}.{name}" for app, name in loader.disk_migrations}
     own = {name for name in applied if name.partition(".")[0] in loader.migrated_apps}
@@ -54,10 +54,10 @@ def _refuse_unknown(loader: MigrationLoader) -> None:
 
 
 def adopt_bootstrap_token() -> None:
-    """Make the token that the environment names an administrator's, if it names one.
+    """Register the token of ROLLDECK_BOOTSTRAP_TOKEN, if set, as an administrator's.
 
     Raises:
-        StartFailed: If it is too easy to guess.
+        StartFailed: If it is too short.
     """
     text = settings.ROLLDECK_BOOTSTRAP_TOKEN
     if not text:

@@ -1,4 +1,4 @@
-"""Name the servers of a deck, and tell children, shells and this process about them."""
+"""Addresses and secrets of a deployment's servers, for children, shells and this process."""
 
 import json
 import os
@@ -19,12 +19,12 @@ MODE_PRIVATE: Final = 0o600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Where the servers of one deck are.
+    """The servers of one deployment.
 
     Attributes:
         database_url: libpq URL of the database.
         redis_url: URL of the broker.
-        ray_address: ``host:port`` of the Ray head; empty where fleets cannot be launched.
+        ray_address: ``host:port`` of the Ray head; empty if fleets cannot be launched.
         ray_token: Secret of the Ray cluster.
         secret_key: Signs sessions and login links.
     """
@@ -37,7 +37,7 @@ class Services:
 
     @classmethod
     def from_environment(cls, *, secret_key_file: Path) -> Self:
-        """Return what the environment names; the rest is empty and ours to start."""
+        """Return the servers named by the environment; empty fields are for embedded servers."""
         return cls(
             database_url=env.text("DATABASE_URL"),
             redis_url=env.text("REDIS_URL"),
@@ -48,7 +48,7 @@ class Services:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Return what a running deck wrote."""
+        """Read the file written by a running server."""
         written = json.loads(path.read_text(encoding="utf-8"))
         return cls(
             database_url=written["DATABASE_URL"],
@@ -58,7 +58,7 @@ class Services:
         )
 
     def write(self, path: Path) -> None:
-        """Write what settings read, for this user's eyes only."""
+        """Write the values that settings read, into a file private to this user."""
         write_private(
             path,
             json.dumps(
@@ -73,7 +73,7 @@ class Services:
         )
 
     def child_environment(self, *, base_folder: Path, var: Path) -> dict[str, str]:
-        """Return the environment of a child: this process' own, and the servers."""
+        """Return the environment of a child: that of this process plus the servers."""
         sources = [str(base_folder / name) for name in ("", "platform", "client")]
         given = os.environ.get("PYTHONPATH")
         named = {
@@ -97,7 +97,7 @@ class Services:
         }
 
     def adopt(self) -> None:
-        """Let this process' Django use these servers; its settings were read before they ran."""
+        """Point this process' Django settings, read before the servers ran, to these servers."""
         settings.DATABASES["default"].update(database(self.database_url))
         settings.REDIS_URL = self.redis_url
         settings.CELERY_BROKER_URL = celery_broker(self.redis_url)
@@ -109,7 +109,7 @@ class Services:
 
 
 def public_url(path: Path) -> str:
-    """Return the URL of the deck that wrote `path`, or that of the settings if none runs."""
+    """Return the URL of the server that wrote `path`, or that of the settings if none runs."""
     if path.is_file():
         written: str = json.loads(path.read_text(encoding="utf-8"))["PUBLIC_URL"]
         return written
@@ -117,7 +117,7 @@ def public_url(path: Path) -> str:
 
 
 def manage_command(*words: str) -> str:
-    """Return a shell command that runs `manage.py` on this deck, from any folder."""
+    """Return a shell command that runs `manage.py` on this deployment from any folder."""
     command = shlex.join([sys.executable, str(settings.BASE_DIR / "manage.py"), *words])
     if "ROLLDECK_VAR" not in os.environ and "ROLLDECK_VAR_FILE" not in os.environ:
         return command
@@ -125,7 +125,7 @@ def manage_command(*words: str) -> str:
 
 
 def _kept_secret(path: Path) -> str:
-    """Return the deck's own secret, made at the first start."""
+    """Return the deployment's secret key; created at the first start."""
     if not path.is_file():
         write_private(path, secrets.token_urlsafe(48))
     return path.read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""Start every part of a deck, keep it running, and end it tidily."""
+"""Start all parts of a deployment, keep them running, and stop them in order."""
 
 import secrets
 import shutil
@@ -27,10 +27,10 @@ STOP_ORDER: Final = ("web", "jobs", "beat", "ray", "valkey", "postgres")
 
 
 class Supervisor:
-    """One deck in the foreground.
+    """A deployment that runs in the foreground.
 
     Args:
-        say: Shows one line to whoever started the deck.
+        say: Writes one line to the console.
     """
 
     def __init__(self, *, say: Say) -> None:
@@ -39,10 +39,10 @@ class Supervisor:
         self._watch = Watch(log_folder=self._folders.log, say=say)
 
     def run(self) -> None:
-        """Run the deck until SIGTERM or Ctrl-C.
+        """Run until SIGTERM or Ctrl-C.
 
         Raises:
-            StartFailed: With a reason for people, when it cannot start; nothing is left running.
+            StartFailed: With the reason, if it cannot start; all its processes have ended.
         """
         self._watch.obey_signals()
         self._folders.create()
@@ -64,7 +64,7 @@ class Supervisor:
     def _start(self, listener: socket.socket, sockets: Path) -> None:
         given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
         _refuse_dangers(given)
-        self._say(f"Rolldeck keeps its data in {self._folders.var}")
+        self._say(f"Data folder: {self._folders.var}")
         services = self._start_servers(given, sockets)
         services.adopt()
         services.write(self._folders.services)
@@ -83,13 +83,13 @@ class Supervisor:
             names.append("ray")
         self._watch.wait_until_ready(names)
         self._greet(services)
-        # Nothing below asks the database; an idle pool would only chase it through restarts.
+        # The code below makes no queries; an idle pool would only reconnect through restarts.
         database = cast(DatabaseWrapper, connections["default"])
         database.close()
         database.close_pool()
 
     def _start_servers(self, given: Services, sockets: Path) -> Services:
-        """Start the servers that the environment does not name; return where all are."""
+        """Start the servers that the environment does not name; return the addresses of all."""
         services, names = given, []
         if not given.redis_url:
             valkey = Valkey(socket_folder=sockets, log_folder=self._folders.log)
@@ -155,10 +155,10 @@ class Supervisor:
 
 
 def _listener() -> socket.socket:
-    """Return a socket that listens where the deck is to be reached.
+    """Return a socket that listens on the configured address.
 
     Raises:
-        StartFailed: If the address is taken or not ours.
+        StartFailed: If the address is in use or not available.
     """
     host, port = settings.ROLLDECK_HOST, settings.ROLLDECK_PORT
     try:
@@ -193,5 +193,5 @@ def _has_users() -> bool:
     try:
         return get_user_model().objects.exists()
     except OperationalError:
-        # PostgreSQL died just now and is being restarted; a hint is not worth ending for.
+        # PostgreSQL has just died and is being restarted; the hint is not essential.
         return True

@@ -1,4 +1,4 @@
-"""Run a Valkey of our own on a unix socket; it keeps nothing on disk."""
+"""Embedded Valkey server on a unix socket, without persistence."""
 
 import signal
 import time
@@ -14,7 +14,7 @@ START_SECONDS: Final = 10.0
 
 
 class Valkey:
-    """A server of nudges: whatever is in it may vanish at any moment.
+    """A server for notifications and the job queue; its content may be lost at any time.
 
     Args:
         socket_folder: Private to this user and short.
@@ -33,7 +33,7 @@ class Valkey:
         """Start the server and wait until it answers.
 
         Raises:
-            StartFailed: If it ends first or takes too long.
+            StartFailed: If it ends first or is not ready in time.
         """
         child = Child(self.prepare(), log_folder=self._log_folder)
         deadline = time.monotonic() + START_SECONDS
@@ -45,7 +45,7 @@ class Valkey:
         return child
 
     def prepare(self) -> Command:
-        """Return what starts the server."""
+        """Return the start command."""
         options = {
             "port": "0",
             "unixsocket": str(self._socket),

@@ -1,4 +1,4 @@
-"""Keep a set of children running: wait until each is ready, restart what dies, stop in order."""
+"""Supervise child processes: wait for readiness, restart failed ones, stop them in order."""
 
 import ctypes
 import os
@@ -16,8 +16,8 @@ from config.embedded.children import Child, Command, StartFailed
 POLL_SECONDS: Final = 0.05
 FIRST_DELAY_SECONDS: Final = 0.5
 MAX_DELAY_SECONDS: Final = 10.0
-# A part that has been ready for this long has recovered: its next failure is its first, and a
-# first failure is followed by a start at once.
+# A part that was ready for this long has recovered: its next failure counts as the first, which is
+# followed by an immediate restart.
 STABLE_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 14.0
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -27,18 +27,18 @@ Say = Callable[[str], None]
 
 
 class StopAsked(Exception):
-    """Somebody wants the deck to end while it starts."""
+    """A stop was requested during the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One server of the deck.
+    """One server of the deployment.
 
     Attributes:
-        name: What terminal lines call it.
-        prepare: Makes what the server needs and returns what starts it; called at each start.
-        is_ready: Whether a started child does its work.
-        start_seconds: How long it may take to be ready.
+        name: Name in console lines.
+        prepare: Prepares the server's files and returns its command; called at each start.
+        is_ready: Returns whether a started child is ready.
+        start_seconds: Timeout for the start.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Part:
 
 
 class Watched:
-    """A part and the child that plays it at the moment."""
+    """A part and its current child process."""
 
     def __init__(self, part: Part, child: Child) -> None:
         self.part = part
@@ -56,18 +56,18 @@ class Watched:
         self.failures = 0
         self.again_at: float | None = None
         self.ready_at: float | None = None
-        """Since when this child has been ready."""
+        """Time at which this child became ready."""
 
 
 def delay_seconds(failures: int) -> float:
-    """Return the wait before the next start after so many failures in a row."""
+    """Return the delay before the next start after this number of consecutive failures."""
     if failures <= 1:
         return 0.0
     return float(min(FIRST_DELAY_SECONDS * 2 ** (failures - 2), MAX_DELAY_SECONDS))
 
 
 class Watch:
-    """Starts, watches and stops parts. All its methods belong to the main thread."""
+    """Supervisor of a set of parts. All methods must be called on the main thread."""
 
     def __init__(self, *, log_folder: Path, say: Say) -> None:
         self._log_folder = log_folder
@@ -78,9 +78,9 @@ class Watch:
         self._began_at = time.monotonic()
 
     def obey_signals(self) -> None:
-        """End at SIGTERM, Ctrl-C or when the terminal goes; adopt orphaned grandchildren."""
+        """Stop on SIGTERM, Ctrl-C or a closed terminal; adopt orphaned grandchildren."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            # nohup ignores SIGHUP on purpose.
+            # nohup ignores SIGHUP deliberately.
             if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: self._stop_asked.set())
         if sys.platform == "linux":
@@ -94,11 +94,11 @@ class Watch:
         self._watched.append(Watched(part, child))
 
     def wait_until_ready(self, names: Iterable[str]) -> None:
-        """Wait for some of the started parts and say so as each becomes ready.
+        """Wait for some of the started parts and report each as it becomes ready.
 
         Raises:
-            StartFailed: If one ends before it is ready, or takes too long.
-            StopAsked: If the deck is to end.
+            StartFailed: If a part ends before it is ready, or is not ready in time.
+            StopAsked: If a stop was requested.
         """
         pending = [watched for watched in self._watched if watched.part.name in set(names)]
         while pending:
@@ -112,18 +112,18 @@ class Watch:
             self._stop_asked.wait(POLL_SECONDS if pending else 0)
 
     def run(self) -> None:
-        """Restart what dies, until somebody asks to stop."""
+        """Restart failed parts until a stop is requested."""
         while not self._stop_asked.wait(POLL_SECONDS):
             self.look_after_all()
             self._reap_orphans()
 
     def look_after_all(self) -> None:
-        """Start again what has ended and is due."""
+        """Restart the ended parts that are due."""
         for watched in self._watched:
             self._look_after(watched)
 
     def stop(self, *, order: Sequence[str]) -> None:
-        """End every part, one after the other by name, and whatever is left of them."""
+        """Stop every part in the given order of names, then kill left-over processes."""
         deadline = time.monotonic() + STOP_SECONDS
         for watched in sorted(self._watched, key=lambda each: order.index(each.part.name)):
             watched.child.stop(deadline=deadline)
@@ -132,22 +132,22 @@ class Watch:
             self._kill_orphans()
 
     def continue_or_stop(self) -> None:
-        """Do nothing, unless somebody asked to stop.
+        """Raise if a stop was requested.
 
         Raises:
-            StopAsked: If so.
+            StopAsked: If a stop was requested.
         """
         if self._stop_asked.is_set():
             raise StopAsked
 
     def report_ready(self, name: str, more: str = "") -> None:
-        """Say that a part is ready, and when."""
+        """Report that a part is ready, with the seconds since the start."""
         seconds = time.monotonic() - self._began_at
         self._say(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
 
     def _became_ready(self, watched: Watched) -> bool:
         child, part = watched.child, watched.part
-        # Asked first: a child that just ended is not ready, whatever its socket says.
+        # Checked first: a child that has just ended is not ready, even if its socket answers.
         exit_code = child.exit_code
         if exit_code is None and part.is_ready(child):
             watched.ready_at = time.monotonic()
@@ -155,12 +155,12 @@ class Watch:
             return True
         if exit_code is not None:
             raise StartFailed(
-                f"{part.name} ended at once (exit code {exit_code}); the end of "
+                f"{part.name} failed to start (exit code {exit_code}); end of "
                 f"{child.log_path}:\n{child.last_lines()}"
             )
         if time.monotonic() - child.started_at > part.start_seconds:
             raise StartFailed(
-                f"{part.name} was not ready within {part.start_seconds:g} s; the end of "
+                f"{part.name} was not ready within {part.start_seconds:g} s; end of "
                 f"{child.log_path}:\n{child.last_lines()}"
             )
         return False
@@ -176,7 +176,7 @@ class Watch:
             if watched.ready_at is None and watched.part.is_ready(watched.child):
                 watched.ready_at = now
             return
-        watched.child.stop()  # its own children, if it left any
+        watched.child.stop()  # also ends its remaining children
         if watched.ready_at is not None and now - watched.ready_at >= STABLE_SECONDS:
             watched.failures = 0
         watched.ready_at = None
@@ -185,8 +185,8 @@ class Watch:
         watched.again_at = now + delay
         when = f"in {delay:g} s" if delay else "now"
         self._say(
-            f"  {watched.part.name} ended (exit code {exit_code}); starting it again {when}; "
-            f"its log is {watched.child.log_path}"
+            f"  {watched.part.name} ended (exit code {exit_code}); restarting {when}; "
+            f"log: {watched.child.log_path}"
         )
         if not delay:
             self._start_again(watched)
@@ -201,7 +201,7 @@ class Watch:
             self._say(f"  {watched.part.name}: {error}")
 
     def _kill_orphans(self) -> None:
-        """End what children left behind; each may leave orphans in its turn."""
+        """Kill orphans of the children; each may leave orphans in turn."""
         for _ in range(MAX_GENERATIONS):
             for pid in _children_of_this_process():
                 try:
@@ -211,7 +211,7 @@ class Watch:
                     continue
 
     def _reap_orphans(self) -> None:
-        """Collect dead grandchildren whose own parent died first."""
+        """Reap dead grandchildren whose parent died first."""
         known = {watched.child.pid for watched in self._watched}
         for pid in _children_of_this_process() - known:
             try:

@@ -1,1 +1,1 @@
-"""How the admin writes dates and times."""
+"""Date and time formats of the admin."""

@@ -1,1 +1,1 @@
-"""Fill a deck with runs to look at: what `manage.py seed` writes."""
+"""Sample runs for a deployment, written by `manage.py seed`."""

@@ -1,4 +1,4 @@
-"""Let a seeded deck have alerts of every state: what is wrong with it now, and what once was."""
+"""Sample alerts of every state: active, acknowledged, resolved and silenced."""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ from runs.wire.alert_rules import NewSilence, SetAlertRule
 
 
 def write(*, now: datetime) -> None:
-    """Tell of corrupt bytes of two days ago, raise what holds, and have somebody at one of it."""
+    """Raise and resolve an old alert, raise the current ones, and acknowledge one of them."""
     at = now - timedelta(days=2)
     alert_id = _corrupt("atropos-mix", "3 items of batch 2 were corrupt", at=at)
     solved, reason = at + timedelta(hours=1), "the disk was replaced"
@@ -32,7 +32,7 @@ def _corrupt(name: str, message: str, *, at: datetime) -> int:
 
 
 def _rule(*, now: datetime) -> None:
-    """Watch a number that stays as it should, and let a known trouble be still for a week."""
+    """Create a rule that does not fire, and a silence of its run for a week."""
     name = f"{PREFIX}cartpole-live"
     wanted = SetAlertRule(
         name="Value loss is not a number",

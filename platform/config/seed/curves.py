@@ -1,4 +1,4 @@
-"""Draw the curves of a training run: smooth where training is, with the spikes that it has."""
+"""Curves of a training run: smooth, with a few spikes."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +11,7 @@ RATE: Final = 3e-4
 
 
 def ppo_metrics(random: np.random.Generator, steps: int) -> dict[str, Curve]:
-    """Return what `examples/ppo_cartpole.py` measures, ``[steps]`` by name, with two spikes."""
+    """Return the metrics of `examples/ppo_cartpole.py`, ``[steps]`` by name, with two spikes."""
     done = np.linspace(0, 1, steps)
     value_loss = _noisy(random, 60 * np.exp(-4 * done) + 3, 0.12)
     kl = _noisy(random, 0.006 + 0.004 * np.sin(9 * done), 0.3)
@@ -34,7 +34,7 @@ def ppo_metrics(random: np.random.Generator, steps: int) -> dict[str, Curve]:
 
 
 def grpo_metrics(random: np.random.Generator, steps: int) -> dict[str, Curve]:
-    """Return what `examples/grpo.py` measures, ``[steps]`` by name, with one spike."""
+    """Return the metrics of `examples/grpo.py`, ``[steps]`` by name, with one spike."""
     done = np.linspace(0, 1, steps)
     loss = random.normal(0.0, 0.02, steps)
     _spike(loss, [int(steps * 0.58)], 4.0)
@@ -54,7 +54,7 @@ def grpo_metrics(random: np.random.Generator, steps: int) -> dict[str, Curve]:
 def returns(
     random: np.random.Generator, windows: int, *, best: float, speed: float = 5.0
 ) -> Iterable[Curve]:
-    """Yield the returns of the episodes of each window, which come to `best` and fall once."""
+    """Yield the episode returns of each window; they rise to `best`, with one drop."""
     for window in range(windows):
         done = window / max(windows - 1, 1)
         mean = best * (0.05 + 0.95 / (1 + np.exp(-speed * 2 * (done - 0.35))))
@@ -69,7 +69,7 @@ def _noisy(random: np.random.Generator, curve: Curve, part: float) -> Curve:
 
 
 def _spike(curve: Curve, places: Iterable[int], factor: float) -> None:
-    """Make the curve leap at some places, and take three steps to come back."""
+    """Multiply the curve at some places, with a decay over three steps."""
     for place in places:
         for late in range(4):
             if place + late < len(curve):

@@ -1,4 +1,4 @@
-"""Write every seeded run, each in a transaction of its own, and keep the live one alive."""
+"""Write each sample run in its own transaction, and simulate the fleets of the active ones."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -24,32 +24,32 @@ from runs.models import Environment, Run, TokenIssuer
 COMMAND: Final = "manage.py seed"
 REPORT_SECONDS: Final = 1.0
 EPISODES_END_EVERY: Final = 3
-"""Reports."""
+"""Number of reports between ended episodes."""
 Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeded:
-    """What was written."""
+    """The written runs."""
 
     runs: list[str]
     fleets: list[PlayedFleet]
-    """Of the runs that are under way or paused; somebody must speak for them."""
+    """Fleets of the running and the paused run, which need a simulated manager."""
 
 
 def present() -> list[str]:
-    """Return the seeded runs that the deck has."""
+    """Return the names of the existing sample runs."""
     named = Run.objects.current().filter(name__startswith=PREFIX).order_by("name")
     return list(named.values_list("name", flat=True))
 
 
 def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seeded:
-    """Write every run; `note` is told the name of each."""
+    """Write all sample runs; `note` is called with the name of each."""
     runs, now, before = [], clock(), events.newest()
     for run in _quiet_runs(scale, now):
         runs.append(run.name)
         note(run.name)
-    # Last, because from here on the platform expects to hear of these fleets every few seconds.
+    # Last, because from here on the platform expects a report of these fleets every few seconds.
     fleets = _live(scale, clock)
     for fleet in fleets:
         note(fleet.run.name)
@@ -61,9 +61,9 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
 
 
 def _quiet_runs(scale: Scale, now: datetime) -> Iterator[Run]:
-    """Yield the runs that stay as they are, oldest first.
+    """Yield the runs without live fleets, oldest first.
 
-    One transaction each: no reconciler ever sees a run that wants a fleet and has none.
+    Each in one transaction, so that no reconciler sees a run that wants a fleet and has none.
     """
     for number in range(scale.finished_runs):
         yield _finished(scale, now, number)
@@ -91,7 +91,7 @@ def _quiet_runs(scale: Scale, now: datetime) -> Iterator[Run]:
 
 @transaction.atomic
 def _finished(scale: Scale, now: datetime, number: int) -> Run:
-    """Write a run that differs from its sisters in its seed and its number of workers."""
+    """Write one run of a sweep; the runs differ in seed and number of workers."""
     told = story(
         f"cartpole-sweep-{number}",
         scale=scale.halved,
@@ -111,7 +111,7 @@ def _finished(scale: Scale, now: datetime, number: int) -> Run:
 
 @transaction.atomic
 def _live(scale: Scale, clock: Clock) -> list[PlayedFleet]:
-    """Write the run that is under way and the one that is paused, and let both fleets report."""
+    """Write the running and the paused run, and report once for both fleets."""
     now, plans = clock(), (FleetPlan(best=300, seed=3), FleetPlan(seed=1))
     stories = [
         story("cartpole-paused", scale=scale, now=now, minutes_ago=170, minutes=130),
@@ -129,7 +129,7 @@ def _live(scale: Scale, clock: Clock) -> list[PlayedFleet]:
 
 
 def _tokens(now: datetime) -> None:
-    """Mint a token that is good, one that was revoked and one that has expired."""
+    """Create an active, a revoked and an expired token."""
     for name, scopes, age in (
         (f"{PREFIX}trainer", ["trainer"], 0),
         (f"{PREFIX}old-environment", ["env"], 40),
@@ -147,9 +147,9 @@ def _tokens(now: datetime) -> None:
 
 
 def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
-    """Report for the fleets each second, answer their requests, and renew the environments.
+    """Report for the fleets each second, execute their requests, and refresh the environments.
 
-    Ends when every run has another manager, or none.
+    Returns when every run has another manager, or none.
     """
     spoken_for = list(fleets)
     connected = _connected_environments()
@@ -173,7 +173,7 @@ def _connected_environments() -> dict[int, list[int]]:
 
 
 def _speak(fleet: PlayedFleet, *, now: datetime) -> bool:
-    """Report once; return False if nobody listens to this manager any more."""
+    """Report once; return False if another manager has taken over."""
     fleet.run.refresh_from_db()
     state = "paused" if fleet.run.status == "paused" else "running"
     has_ended = fleet.sequence % EPISODES_END_EVERY == 0 and state == "running"
@@ -193,14 +193,14 @@ def _speak(fleet: PlayedFleet, *, now: datetime) -> bool:
 
 
 def end(fleets: Iterable[PlayedFleet], *, now: datetime) -> None:
-    """Kill runs whose fleets nobody speaks for any more; what is paused stays without a manager."""
-    reason = "the command that played its fleet has ended"
+    """Kill the runs of live fleets; a paused run stays, without a manager."""
+    reason = "the command that simulated its fleet has ended"
     for fleet in fleets:
         fleet.run.refresh_from_db()
         if fleet.run.status == "paused":
             note_ended(run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now)
             continue
-        with suppress(MoveNotAllowed):  # somebody else has ended it
+        with suppress(MoveNotAllowed):  # already ended
             run_services.ask(
                 run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now
             )

@@ -1,8 +1,7 @@
-"""Put seeded events in the order of their times.
+"""Order sample events by their times.
 
-Runs are written one after the other, and each of them tells of hours: their events come in the
-order of runs. Histories and the audit show events by their numbers, which everywhere else rise
-with time.
+Runs are written one after the other, and each covers hours, so their events are stored run by
+run. Histories and the audit log show events in order of their ids, which normally rise with time.
 """
 
 from typing import Final
@@ -12,8 +11,7 @@ from django.db.models import Max
 
 from runs.models import RunEvent
 
-# The numbers stay the same, they are only dealt out anew; negative ones are out of the way of
-# those that are not yet replaced.
+# Reassigns the same ids. Negative values avoid conflicts with ids that are not yet replaced.
 _DEAL: Final = """
     WITH told AS (
         SELECT id, row_number() OVER (ORDER BY at, id) AS place FROM runs_runevent WHERE id > %s
@@ -26,13 +24,13 @@ _TURN: Final = "UPDATE runs_runevent SET id = -id WHERE id < 0"
 
 
 def newest() -> int:
-    """Return the number of the newest event; 0 before the first."""
+    """Return the id of the newest event; 0 if there is none."""
     return RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
 
 
 @transaction.atomic
 def put_in_order(*, after: int) -> None:
-    """Let the numbers of the events behind `after` rise with their times."""
+    """Reassign the ids of events above `after` so that they rise with time."""
     with connection.cursor() as cursor:
         cursor.execute(_DEAL, [after, after])
         cursor.execute(_TURN)

@@ -1,4 +1,4 @@
-"""Write fleet runs: one under way, one paused, some finished, one that failed."""
+"""Sample fleet runs: running, paused, completed and failed."""
 
 import hashlib
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ BATCH = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What tells one fleet run from another."""
+    """Parameters that differ between fleet runs."""
 
     best: float = 480.0
     workers: int = 4
@@ -111,7 +111,7 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
 
 
 def _sync(run: Run, *, now: datetime) -> int:
-    """Have a person want the weights taken anew; return the number of the order."""
+    """Request a weight sync as a person; return the number of the order."""
     order = run_services.sync_weights(
         run_id=run.pk, actor=ACTOR, reason="worker 3 trails by a version", now=now
     )
@@ -126,12 +126,12 @@ def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> Non
 
 
 def confirm(run: Run, batch: Batch) -> None:
-    """Train on a batch."""
+    """Acknowledge a batch."""
     leases.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
 
 
 def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:
-    """Train on a batch at a time of the story: what is measured of the run goes by it."""
+    """Acknowledge a batch at a given time, so that measurements of the run fit."""
     confirm(run, batch)
     Batch.objects.filter(pk=batch.pk).update(
         leased_at=at, delivered_at=at + timedelta(seconds=0.2), settled_at=at + lasts
@@ -140,7 +140,7 @@ def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:
 
 
 def rest(run: Run, *, at: datetime) -> None:
-    """Measure what a run did last, and that it did nothing after that."""
+    """Measure the end of a run, and that it is idle afterwards."""
     for seconds in (10, 20):
         measure_run(run_id=run.pk, now=at + timedelta(seconds=seconds))
 
@@ -173,7 +173,7 @@ def publish(
 
 
 def measure(run: Run, story: Story, found: dict[str, curves.Curve]) -> None:
-    """Store metrics step by step, each at its own time, as a trainer does."""
+    """Store metrics step by step, each with its own time, as a trainer does."""
     steps = len(next(iter(found.values())))
     every = max(1, steps // 60)
     for begin in range(0, steps, every):
@@ -187,7 +187,7 @@ def measure(run: Run, story: Story, found: dict[str, curves.Curve]) -> None:
 
 
 def date_batches(run: Run, story: Story) -> None:
-    """Date batches back: leases are written by the database's clock, and stories are older."""
+    """Backdate batches: leases use the database's clock, and the story lies in the past."""
     batches = list(Batch.objects.filter(run=run).order_by("ordinal"))
     for place, batch in enumerate(batches):
         if batch.leased_at < story.ends_at:
@@ -202,7 +202,7 @@ def date_batches(run: Run, story: Story) -> None:
 
 
 def complete(run: Run, story: Story) -> None:
-    """End a run as a drain does that came to its end."""
+    """Complete a run by a finished drain."""
     run_services.ask(
         run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99)
     )
@@ -219,7 +219,7 @@ def complete(run: Run, story: Story) -> None:
 
 
 def pause(run: Run, story: Story) -> None:
-    """Pause a run as a person does who needs one of its nodes."""
+    """Pause a run on behalf of a person who needs one of its nodes."""
     reason = "gpu-a1 gets a new driver; resume after 18:00"
     run_services.ask(
         run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98)
@@ -228,7 +228,7 @@ def pause(run: Run, story: Story) -> None:
 
 
 def fail(run: Run, story: Story) -> None:
-    """Fail a run for what its environment said again and again."""
+    """Fail a run after repeated errors of its environment."""
     error = (
         "10 launches within 10 minutes; last: every env slot of worker 1 failed: "
         "ValueError: pole angle is nan"
@@ -260,7 +260,7 @@ def _end_fleet(run: Run, reason: str, *, now: datetime) -> None:
 
 
 def _crash(fleet: PlayedFleet) -> list[FleetEvent]:
-    """Have worker 2 killed for its memory and come back."""
+    """Simulate an out-of-memory kill and a restart of worker 2."""
     ending = WorkerEnding(
         index=2,
         incarnation=incarnation_of(2, restarts=fleet.restarts),

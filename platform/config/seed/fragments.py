@@ -1,4 +1,4 @@
-"""Make fragments of CartPole that look sampled: poles that lean, fall, and begin again."""
+"""Fragments that resemble sampled CartPole episodes."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,20 +16,20 @@ EPOCH: Final = 1
 
 @dataclass(slots=True, kw_only=True)
 class Slot:
-    """One env slot, whose fragments go on where the last one ended."""
+    """One env slot; each fragment continues where the last one ended."""
 
     worker: int
     slot: int
     random: np.random.Generator
     episode_steps: int = 60
-    """Env steps of an episode now."""
+    """Current mean length of an episode, in env steps."""
     _number: int = 0
     _left: int = field(default=0)
     _episode: int = 0
     _state: NDArray[np.float32] = field(default_factory=lambda: np.zeros(4, np.float32))
 
     def next(self, *, policy_step: int) -> tuple[Fragment, bytes]:
-        """Return the slot's next fragment as one version sampled it, and its bytes."""
+        """Return the slot's next fragment, sampled by one policy version, and its bytes."""
         arrays, episodes = self._rolled_out(policy_step)
         fragment = Fragment(
             slot=f"w{self.worker}-{self.slot}@{incarnation_of(self.worker)}",

@@ -1,4 +1,4 @@
-"""Turn problems into scored groups as an environment pushes them: bytes for tokens."""
+"""Scored groups in Atropos' JSON, built from problems, with bytes as tokens."""
 
 from datetime import datetime
 from itertools import groupby
@@ -14,7 +14,7 @@ from rolldeck.groups import IGNORED
 
 LONGEST_TOKENS: Final = 24_576
 PUSH_SECONDS: Final = 0.4
-"""From the last reward of a group to the deck."""
+"""Time from the last reward of a group to its arrival."""
 MOST_SPANS: Final = 200
 OWN: Final = "assistant"
 
@@ -31,9 +31,9 @@ def scored(
 ) -> Group:
     """Return a group of all answers to a problem, in Atropos' JSON.
 
-    Each byte of the conversation is a token. Those that the policy wrote have log probabilities
-    and a mask; `has_advantages` gives them the score less the group's mean, over its deviation.
-    With `ended_at`, when the last of them was done, the parts of each have their times.
+    Each byte of the conversation is a token. The policy's own tokens have log probabilities and a
+    mask. `has_advantages` sets their advantages to the score less the group's mean, divided by its
+    standard deviation. With `ended_at`, the time of the last answer, each answer has timed spans.
     """
     rows = [_tokens(problem.prompt + answer) for answer in problem.answers]
     tokens = [[token for token, _ in row] for row in rows]
@@ -58,7 +58,7 @@ def scored(
 
 
 def _tokens(messages: Messages) -> list[tuple[int, bool]]:
-    """Return each token of a conversation, and whether the policy wrote it."""
+    """Return each token of a conversation with whether the policy wrote it."""
     found: list[tuple[int, bool]] = []
     for message in messages:
         said = message["content"]
@@ -68,7 +68,7 @@ def _tokens(messages: Messages) -> list[tuple[int, bool]]:
 
 
 def _spans(rows: list[list[tuple[int, bool]]], ended: float) -> list[list[dict[str, Any]]]:
-    """Return when conversations were made that began together and were all over at `ended`."""
+    """Return the spans of conversations that start together and are over at `ended`."""
     parts = [_parts(row) for row in rows]
     began = ended - max(row[-1][2] for row in parts)
     return [
@@ -81,7 +81,7 @@ def _spans(rows: list[list[tuple[int, bool]]], ended: float) -> list[list[dict[s
 
 
 def _parts(row: list[tuple[int, bool]]) -> list[tuple[str, float, float]]:
-    """Return what was done to a conversation and when: 4 ms a token of the policy."""
+    """Return the timed parts of a conversation; a token of the policy takes 4 ms."""
     parts: list[tuple[str, float, float]] = []
     at = 0.0
     for own, turn in groupby(row, key=lambda one: one[1]):
@@ -93,7 +93,7 @@ def _parts(row: list[tuple[int, bool]]) -> list[tuple[str, float, float]]:
 
 
 def _logprobs(row: list[tuple[int, bool]], random: np.random.Generator) -> list[float]:
-    """Return natural logs: most tokens are certain, one in eight is a choice."""
+    """Return natural logs: most tokens are nearly certain, one in eight is uncertain."""
     is_choice = random.random(len(row)) < 1 / 8
     drawn = np.where(
         is_choice, random.exponential(1.1, len(row)), random.exponential(0.02, len(row))

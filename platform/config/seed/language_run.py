@@ -1,4 +1,4 @@
-"""Write a language run: lessons that were learnt, evaluations, and groups to look into."""
+"""Sample language run: lessons, evaluations and trajectory groups."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -27,7 +27,7 @@ from runs.models import Run
 WORKER: Final = worker_id(0)
 EVALUATED: Final = 64
 ANSWERS: Final = 4
-"""To each problem of an evaluation."""
+"""Answers to each problem of an evaluation."""
 GROUP: Final = 8
 LESSONS: Final[dict[str, int]] = {
     "reverse-4-letters": 4,
@@ -93,7 +93,7 @@ def _config() -> dict[str, Any]:
 
 
 def _skill(lesson: str, done: float) -> float:
-    """Return the success rate of a lesson once `done`, 0 to 1, of the run is over."""
+    """Return the success rate of a lesson at the given part of the run, 0 to 1."""
     if lesson == SUMS:
         return 0.1 + 0.25 * done
     late = {name: 0.28 * place for place, name in enumerate(LESSONS)}[lesson]
@@ -101,7 +101,7 @@ def _skill(lesson: str, done: float) -> float:
 
 
 def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
-    """Work on every evaluation that is due."""
+    """Complete every due evaluation."""
     wanted = TaskRequest(worker=WORKER, epoch=1, policy_step=step)
     while True:
         task = next_lesson_task(run_id=run.pk, request=wanted, now=now)
@@ -126,7 +126,7 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
 
 
 def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
-    """Tell of a micro-evaluation of each lesson that is open."""
+    """Record a micro-evaluation of each open lesson."""
     for name in (*LESSONS, SUMS):
         skill = _skill(name, done)
         if name != SUMS and skill <= 0.06:
@@ -138,13 +138,13 @@ def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
 
 
 def _steer(run: Run, *, now: datetime) -> None:
-    """Have a person hold the sums back, as if they drowned the rest."""
+    """Lower the weight of the sums on behalf of a person."""
     wanted = LessonSteering(weight_factor=0.5, reason="sums drown the reversals")
     steer_lesson(run_id=run.pk, lesson=SUMS, wanted=wanted, actor=ACTOR, now=now)
 
 
 def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) -> None:
-    """Push groups of each lesson that is open, and tell how they ended."""
+    """Push groups of each open lesson, and record their outcomes."""
     random = default_rng([step, len(story.name)])
     right = [place % 8 == 0 and done > 0.4 for place in range(2 * GROUP)]
     sums = _outcome(f"{SUMS}-train-{step}", right, step=step, generations=GROUP, tokens=96)
@@ -174,7 +174,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
 
 
 def _about(problem: Problem, lesson: str, step: int, place: int) -> dict[str, Any]:
-    """Return what a worker says of a group beside its tokens."""
+    """Return the fields that a worker adds to a group's tokens."""
     return {
         "lesson": lesson,
         "worker": WORKER,

@@ -1,4 +1,4 @@
-"""Let people mark groups of a seeded run, as those who look through samples do."""
+"""Sample labels, pins, notes and a set, as left by people who review samples."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ NOTE: Final = "The answer is right, the work is not: it guesses and says so. Wor
 
 
 def write(run: Run, story: Story) -> None:
-    """Label, pin and note some of a run's groups, and put a few into a set."""
+    """Label, pin and annotate some of a run's groups, and put a few into a set."""
     groups = list(
         TrajectoryGroup.objects.filter(run=run, segment__isnull=False)
         .order_by("-pk")

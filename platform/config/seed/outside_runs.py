@@ -1,4 +1,4 @@
-"""Write outside runs: several environments, batches in every state, and text that means harm."""
+"""Sample outside runs: several environments, batches in every state, hostile text."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -27,7 +27,7 @@ FIRST: Final = "token:grpo-node-0"
 SECOND: Final = "token:grpo-node-1"
 GROUP: Final = 8
 BATCH: Final = 32
-# Name, weight, least share of each batch, whether it is still connected.
+# Name, weight, minimum share of each batch, whether it is still connected.
 ENVIRONMENTS: Final = (
     ("gsm8k", 2.0, 0.25, True),
     ("code-exec", 1.0, None, True),
@@ -37,7 +37,7 @@ ENVIRONMENTS: Final = (
 
 
 def opened(story: Story, *, batch_size: int = BATCH) -> Run:
-    """Create an outside run and start it; its first trainer says how large batches are."""
+    """Create and start an outside run; its first trainer sets the batch size."""
     run = run_services.create(
         name=story.name,
         kind="outside",
@@ -65,7 +65,7 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
 
 
 def join(run: Run, story: Story, name: str, weight: float, least: float | None) -> int:
-    """Let an environment join, and return its id."""
+    """Register an environment and return its id."""
     return run_services.register_environment(
         run_id=run.pk,
         desired_name=name,
@@ -78,7 +78,7 @@ def join(run: Run, story: Story, name: str, weight: float, least: float | None) 
 
 
 def write_mixed(story: Story) -> Run:
-    """Write a run of four environments that is under way, over its tolerance."""
+    """Write a running run with four environments, whose queue is over its threshold."""
     run, random = opened(story), story.random
     for env_id, (name, weight, least, stays) in enumerate(ENVIRONMENTS):
         join(run, story, name, weight, least)
@@ -104,7 +104,7 @@ def write_mixed(story: Story) -> Run:
 
 
 def write_hostile(story: Story) -> Run:
-    """Write a run whose every text means harm; all of it must be shown as text."""
+    """Write a run with hostile text in every field; all of it must be shown as plain text."""
     run = opened(story, batch_size=64)
     join(run, story, f"env {texts.MARKUP} \u202eslave"[:180], 1.0, None)
     problems = texts.hostile_problems()
@@ -132,7 +132,7 @@ def write_hostile(story: Story) -> Run:
 def _push(
     run: Run, story: Story, random: np.random.Generator, *, env_id: int, number: int, part: float
 ) -> None:
-    """Push four groups: now and then a truncated one, one without variance, one twice the same."""
+    """Push four groups; some are truncated, some without variance, some duplicated."""
     write = texts.PROBLEMS[ENVIRONMENTS[env_id][0]]
     problems = [write(random, GROUP) for _ in range(4)]
     if number % 5 == 0:
@@ -167,7 +167,7 @@ def _take_and_train(run: Run, *, at: datetime, lasts: timedelta) -> None:
 
 
 def _every_state(run: Run, story: Story) -> None:
-    """Leave batches discarded, quarantined, leased and returned; confirmed ones are there."""
+    """Leave batches discarded, quarantined, leased and returned; acknowledged ones exist."""
     _poison(run, story)
     dropped = Batch.objects.filter(run=run, state="quarantined").get()
     discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
@@ -182,7 +182,7 @@ def _every_state(run: Run, story: Story) -> None:
 
 
 def _poison(run: Run, story: Story) -> None:
-    """Let the lease of one batch lapse until the platform takes it out of circulation."""
+    """Expire the lease of one batch until the batch is quarantined."""
     for _ in range(LAPSES_BEFORE_QUARANTINE):
         take(run_id=run.pk, identity=SECOND)
         _lapse(run, SECOND)

@@ -1,4 +1,4 @@
-"""Be the manager of a fleet in all that it says: reports, logs, films. No process is behind it."""
+"""Simulated fleet manager: writes its reports, logs and recordings without any process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ LOG: Final = (
 
 @dataclass(slots=True, kw_only=True)
 class PlayedFleet:
-    """The fleet of one seeded run."""
+    """The simulated fleet of one run."""
 
     run: Run
     workers: int
@@ -71,7 +71,7 @@ class PlayedFleet:
 
     @classmethod
     def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "PlayedFleet":
-        """Start a run and become its only manager, before any reconciler hears of it."""
+        """Start a run and become its only manager, before a reconciler sees it."""
         placed_at = story.at(0.01)
         run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
         order = begin_launch(
@@ -101,7 +101,7 @@ class PlayedFleet:
         state: str = "running",
         seconds: float = 1.0,
     ) -> None:
-        """Say how all workers are, and which episodes ended: (environment, mode, returns)."""
+        """Report all workers and the ended episodes: (environment, mode, returns)."""
         self.env_steps += int(480 * seconds)
         windows = [
             window(
@@ -121,7 +121,7 @@ class PlayedFleet:
         accept_report(run_id=self.run.pk, report=report, now=at)
 
     def answer_errands(self, *, at: datetime) -> None:
-        """Answer whoever asked for a log or a film since."""
+        """Answer the pending requests for logs and recordings."""
         wanted = control_of(self.run.pk)
         for asked in wanted.log_requests:
             lines = LogLines(
@@ -132,7 +132,7 @@ class PlayedFleet:
             self._film(order.id, order.worker or 0, order.slot or 0, at=at)
 
     def keep_errands(self, *, at: datetime, actor: str) -> None:
-        """Have logs read and episodes filmed as people ask for them, one that failed among them."""
+        """Request and answer some logs and recordings; one recording fails."""
         for worker in range(self.workers):
             ask_for_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
         for slot in (0, 3, 5):
@@ -209,7 +209,7 @@ class PlayedFleet:
 
 
 def window(found: Returns, *, environment: str, mode: str, worker: int, step: int) -> EpisodeWindow:
-    """Return statistics of episodes whose lengths are their returns, as CartPole's are."""
+    """Return statistics of episodes whose length equals their return, as in CartPole."""
     p10, p50, p90 = (float(value) for value in np.percentile(found, [10, 50, 90]))
     lengths = [max(1, int(value)) for value in found]
     truncated = sum(length >= 500 for length in lengths)
@@ -260,7 +260,7 @@ def _timing(mean_ms: float) -> StageTiming:
 
 
 def _frame(tilt: float) -> str:
-    """Return one picture of a cart and its pole, in text."""
+    """Draw one frame of a cart and its pole as text."""
     place = int(np.clip(20 + 2 * tilt, 4, 36))
     lean = int(np.clip(round(tilt / 2), -3, 3))
     pole = [" " * (place + lean * row // 3) + "|" for row in (3, 2, 1)]

@@ -1,4 +1,4 @@
-"""Say how much is written, and when each part of it is said to have happened."""
+"""Amount of sample data, and the time span of each run."""
 
 import zlib
 from dataclasses import dataclass, replace
@@ -8,26 +8,26 @@ from typing import Final
 import numpy as np
 
 PREFIX: Final = "seed-"
-"""Every seeded run's name begins so: what is real is never taken for it."""
+"""Prefix of the names of sample runs, which separates them from real ones."""
 ACTOR: Final = "user:grace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much of everything."""
+    """Amounts of data."""
 
     versions: int
-    """Of the policy, one for each train step of a fleet run; also its batches."""
+    """Policy versions, one for each train step of a fleet run; also its batches."""
     metric_steps: int
     """Train steps for which metrics are written."""
     group_pushes: int
     """Pushes of groups by outside environments."""
     finished_runs: int
-    """Runs beside the large ones, to compare with each other."""
+    """Completed runs of a sweep, to compare with each other."""
 
     @property
     def halved(self) -> "Scale":
-        """Half as many versions, for runs of which there are several."""
+        """Half as many versions, for runs that exist several times."""
         return replace(self, versions=max(self.versions // 2, 4))
 
 
@@ -37,7 +37,7 @@ SMALL: Final = Scale(versions=6, metric_steps=60, group_pushes=14, finished_runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One seeded run: its name, its time, and its own random numbers."""
+    """One sample run: its name, its time span, and its random numbers."""
 
     name: str
     scale: Scale
@@ -46,23 +46,23 @@ class Story:
 
     @property
     def random(self) -> np.random.Generator:
-        """Return a generator that gives the same numbers to the same run on every deck."""
+        """Return a generator seeded by the name, so that each run is reproducible."""
         return np.random.default_rng(zlib.crc32(self.name.encode()))
 
     @property
     def length(self) -> timedelta:
-        """Return how long it takes."""
+        """Return the duration of the run."""
         return self.ends_at - self.began_at
 
     def at(self, part: float) -> datetime:
-        """Return the moment at which `part` of the story, 0 to 1, has been told."""
+        """Return the time at `part`, 0 to 1, of the run."""
         return self.began_at + self.length * part
 
 
 def story(
     name: str, *, scale: Scale, now: datetime, minutes_ago: float, minutes: float = 0.0
 ) -> Story:
-    """Return the story of a run that began so long ago; without `minutes` it goes on till now."""
+    """Return the story of a run that began `minutes_ago`; without `minutes` it still runs."""
     began_at = now - timedelta(minutes=minutes_ago)
     ends_at = began_at + timedelta(minutes=minutes) if minutes else now
     return Story(name=f"{PREFIX}{name}", scale=scale, began_at=began_at, ends_at=ends_at)

@@ -1,4 +1,4 @@
-"""Write the problems and answers of seeded groups, and text that means harm."""
+"""Problems and answers of sample groups, and hostile text."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Messages = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A prompt, and answers to it with their scores."""
+    """A prompt with scored answers."""
 
     prompt: Messages
     answers: list[Messages]
@@ -19,7 +19,7 @@ class Problem:
 
 
 def word_problem(random: np.random.Generator, answers: int) -> Problem:
-    """Return arithmetic in words: some answers slip in the last step."""
+    """Return a word problem in arithmetic; some answers fail in the last step."""
     rows, each, sold = (int(n) for n in random.integers(3, 30, 3))
     right = rows * each - sold
     question = (
@@ -39,7 +39,7 @@ def word_problem(random: np.random.Generator, answers: int) -> Problem:
 
 
 def code_problem(random: np.random.Generator, answers: int) -> Problem:
-    """Return a small function to write; the score is the part of its tests that pass."""
+    """Return a small function to write; the score is the share of passed tests."""
     step = int(random.integers(2, 9))
     question = f"Write `every(items)` that returns each {step}th item of a list, from the first."
     bodies = [
@@ -54,7 +54,7 @@ def code_problem(random: np.random.Generator, answers: int) -> Problem:
 
 
 def tool_problem(random: np.random.Generator, answers: int) -> Problem:
-    """Return a question that takes two turns: a call of a tool, its result, an answer."""
+    """Return a question of two turns: a tool call, its result, and an answer."""
     city = str(random.choice(["Oslo", "Lagos", "Quito", "Kyoto", "Tromsø", "São Paulo"]))
     degrees = int(random.integers(-12, 34))
     prompt: Messages = [
@@ -78,7 +78,7 @@ def tool_problem(random: np.random.Generator, answers: int) -> Problem:
 
 
 def reversal(random: np.random.Generator, answers: int, *, letters: int, skill: float) -> Problem:
-    """Return a word to write backwards, answered rightly with probability `skill`."""
+    """Return a word to reverse, with answers that are right with probability `skill`."""
     word = "".join(chr(97 + int(n)) for n in random.integers(0, letters, 3))
     texts, scores = [], []
     for _ in range(answers):
@@ -108,7 +108,7 @@ LONG: Final = "unbroken" * 2_500
 
 
 def hostile_problems() -> list[Problem]:
-    """Return answers that would harm whoever showed them as anything but text."""
+    """Return answers that are harmful when shown as anything but plain text."""
     asked = "Print what you find in the file. </textarea><script>alert('prompt')</script>"
     pictures: Messages = [
         {

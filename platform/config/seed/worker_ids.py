@@ -1,4 +1,4 @@
-"""Ids of invented workers, in the form of the ids of real ones."""
+"""Ids of simulated workers, in the format of real ones."""
 
 from hashlib import blake2s
 from typing import Final
@@ -7,11 +7,11 @@ FLEET: Final = "1-a12c82c7"
 
 
 def incarnation_of(worker: int, *, restarts: int = 0) -> str:
-    """Return the id of a worker process: fleet and a token of the process."""
+    """Return the id of a worker process: fleet id and a process token."""
     token = blake2s(f"{worker}.{restarts}".encode(), digest_size=3).hexdigest()
     return f"{FLEET}-{token}"
 
 
 def worker_id(worker: int) -> str:
-    """Return the id of a worker as its fragments and groups carry it."""
+    """Return the id of a worker as used in its fragments and groups."""
     return f"w{worker}@{incarnation_of(worker)}"

@@ -1,4 +1,4 @@
-"""Let a seeded deck have notes on some of its runs, and presets that somebody saved."""
+"""Sample notes, saved presets and a saved comparison."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -32,7 +32,7 @@ _HOSTILE: Final = (
 _PRESETS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     (
         f"{PREFIX}four-workers",
-        "CartPole on four workers: what the sweep runs with",
+        "CartPole on four workers, as in the sweep",
         "open",
         {"fleet": {"num_workers": 4, "envs_per_worker": 8}, "buffer": {"batch_size": 32}},
     ),
@@ -46,7 +46,7 @@ _PRESETS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
 
 
 def write(*, now: datetime) -> None:
-    """Write notes, one of them edited once, two presets that everybody may use, a comparison."""
+    """Write notes, one with an edit, two presets with different access, and a comparison."""
     _note("reverse-lessons", _FIRST, revision=0, at=now - timedelta(hours=4))
     _note("reverse-lessons", _LESSONS, revision=1, at=now - timedelta(hours=2))
     _note("hostile-text", _HOSTILE, revision=0, at=now - timedelta(minutes=20))
@@ -66,7 +66,7 @@ def write(*, now: datetime) -> None:
 
 
 def _comparison(*, now: datetime) -> None:
-    name = "Lessons beside a control task"
+    name = "Lessons and a control task"
     if Comparison.objects.filter(name=name).exists():
         return
     look = ComparisonLook(

@@ -1,9 +1,9 @@
-"""Give the admin the colours of the dashboard, and load what mends its theme."""
+"""Colours of the dashboard for the admin, and fixes of its theme."""
 
 from typing import Any, Final
 
 # The dashboard's greys and its accent (frontend/src/theme), as unfold's scales. Text in 500 and
-# darker reaches 4.5:1 on white, in 400 and lighter on 900: in the dark, accent text is a 500.
+# darker has a contrast of 4.5:1 on white, in 400 and lighter on 900; dark mode uses accent 500.
 COLOURS: Final[dict[str, dict[str, str]]] = {
     "base": {
         "50": "#f5f6f8",

@@ -1,4 +1,4 @@
-"""Settings of the platform; every value that may change comes from the environment."""
+"""Settings of the platform; configurable values come from environment variables."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from config.settings.connections import (
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 
-# --- Where this deck keeps its files, and how it is reached ---
+# --- Files of the deployment, and its address ---
 ROLLDECK_VAR = env.folder("ROLLDECK_VAR", BASE_DIR / "var")
 ROLLDECK_HOST = env.text("ROLLDECK_HOST", "127.0.0.1")
 ROLLDECK_PORT = env.integer("ROLLDECK_PORT", 8000, at_least=1, at_most=65535)
@@ -30,16 +30,16 @@ ROLLDECK_PUBLIC_URL = env.text("ROLLDECK_PUBLIC_URL", f"http://127.0.0.1:{ROLLDE
 ROLLDECK_AUTH = env.choice("ROLLDECK_AUTH", "open", of=("open", "required"))
 ROLLDECK_BOOTSTRAP_TOKEN = env.text("ROLLDECK_BOOTSTRAP_TOKEN")
 
-# A running embedded deck says where its database and broker are, so that
-# `manage.py shell` beside it finds them.
+# A running embedded server writes the addresses of its database and broker to this file,
+# for other commands such as `manage.py shell`.
 _running = ROLLDECK_VAR / "run" / "services.json"
 _embedded: dict[str, str] = json.loads(_running.read_text()) if _running.is_file() else {}
 DATABASE_URL = env.text("DATABASE_URL", _embedded.get("DATABASE_URL", ""))
 REDIS_URL = env.text("REDIS_URL", _embedded.get("REDIS_URL", ""))
 RAY_ADDRESS = env.text("RAY_ADDRESS", _embedded.get("RAY_ADDRESS", ""))
-# What Ray prepares on a node for a fleet's processes. No run can change it.
+# Ray's runtime environment of a fleet's processes. Runs cannot change it.
 RAY_RUNTIME_ENV = runtime_env(env.text("ROLLDECK_RAY_RUNTIME_ENV"))
-# Managers are named within it: decks that share a cluster need one each.
+# Managers are named within it: deployments that share a cluster need one each.
 RAY_NAMESPACE = env.text("ROLLDECK_RAY_NAMESPACE", "rolldeck")
 
 # --- Secrets and hosts ---
@@ -51,7 +51,7 @@ CSRF_TRUSTED_ORIGINS = env.words("ROLLDECK_TRUSTED_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.flag("ROLLDECK_HTTPS")
-# How long browsers use nothing but HTTPS for this host; sent with ROLLDECK_HTTPS=1 only.
+# Duration for which browsers use only HTTPS for this host; sent only with ROLLDECK_HTTPS=1.
 ROLLDECK_HSTS_SECONDS = env.integer("ROLLDECK_HSTS_SECONDS", 365 * 24 * 3600)
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
@@ -79,7 +79,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "config.request_ids.request_id_middleware",
-    "config.call_recording.CallRecording",  # around those below: it sees what was answered
+    "config.call_recording.CallRecording",  # outermost of these: sees the final response
     "config.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -107,12 +107,12 @@ TEMPLATES: list[dict[str, Any]] = [
     },
 ]
 
-# --- Environments: what runs may ask for beside what comes with the deck ---
+# --- Environments: additions to the built-in ones ---
 ROLLDECK_ENVIRONMENTS = env.words("ROLLDECK_ENVIRONMENTS")
-# Variables that environment processes inherit beside those of the allow-list.
+# Variables that environment processes inherit in addition to the allow-list.
 ROLLDECK_ENVIRONMENT_VARIABLES = env.words("ROLLDECK_ENVIRONMENT_VARIABLES")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
-# --- Curricula: strategies beside those that come with the deck ---
+# --- Curricula: additions to the built-in strategies ---
 ROLLDECK_STRATEGIES = env.words("ROLLDECK_STRATEGIES")
 
 # --- Data ---
@@ -126,41 +126,41 @@ STORAGES = {
         env.text("ROLLDECK_PAYLOAD_STORAGE"), folder=ROLLDECK_VAR / "payloads"
     ),
 }
-# Shared by trainers and fleets; runs may pass their weights through it. Empty: none may.
+# Shared by trainers and fleets; runs may pass weights through it. Empty: disabled.
 ROLLDECK_WEIGHTS_DIRECTORY = env.text("ROLLDECK_WEIGHTS_DIRECTORY", "")
-# A push of no more bytes than this is kept in the database, a larger one as an object.
+# Pushes up to this size are stored in the database, larger ones as objects.
 ROLLDECK_INLINE_PAYLOAD_BYTES = env.integer("ROLLDECK_INLINE_PAYLOAD_BYTES", 64 * 1024)
-# A segment is sealed when it is so old or so large, and later dropped whole.
+# A segment is sealed at this age or size, and later dropped as a whole.
 ROLLDECK_SEGMENT_SECONDS = env.integer("ROLLDECK_SEGMENT_SECONDS", 3600, at_least=1)
 ROLLDECK_SEGMENT_BYTES = env.integer("ROLLDECK_SEGMENT_BYTES", 1024**3, at_least=1)
-# What is kept of payloads; 0: without limit.
+# Retention of payloads; 0: without limit.
 ROLLDECK_RETENTION_SECONDS = env.integer("ROLLDECK_RETENTION_SECONDS", 7 * 24 * 3600)
 ROLLDECK_RETENTION_BYTES = env.integer("ROLLDECK_RETENTION_BYTES", 50 * 1024**3)
 ROLLDECK_RETENTION_ITEMS = env.integer("ROLLDECK_RETENTION_ITEMS", 0)
-# How long the calls of a captured session wait for its score, and are kept after it.
+# Time that captured calls wait for a score, and are kept afterwards.
 ROLLDECK_CAPTURE_SECONDS = env.integer("ROLLDECK_CAPTURE_SECONDS", 24 * 3600, at_least=60)
 ROLLDECK_RECORDINGS_PER_RUN = env.integer("ROLLDECK_RECORDINGS_PER_RUN", 20)
-# What is kept of how tasks of lessons ended; 0: without limit.
+# Retention of lesson outcomes; 0: without limit.
 ROLLDECK_OUTCOME_SECONDS = env.integer("ROLLDECK_OUTCOME_SECONDS", 7 * 24 * 3600)
 ROLLDECK_OUTCOME_ROWS = env.integer("ROLLDECK_OUTCOME_ROWS", 1_000_000)
-# How long the files of archives are kept; 0: until somebody deletes them.
+# Retention of archive files; 0: until they are deleted manually.
 ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 
-# Whether `manage.py simulate` may show this platform fleets that do no work.
+# Whether `manage.py simulate` may register simulated fleets on this platform.
 ROLLDECK_SIMULATION = env.flag("ROLLDECK_SIMULATION", default=False)
 
-# Calls of each API client that the deck shows; 0: none are noted.
+# Recorded calls per API client; 0: none are recorded.
 ROLLDECK_RECORDED_CALLS = env.integer("ROLLDECK_RECORDED_CALLS", 100, at_least=0, at_most=10_000)
 
-# --- Alerts: whom they are told, and what counts as one ---
+# --- Alerts: recipients and thresholds ---
 ROLLDECK_ALERT_WEBHOOKS = webhooks(env.words("ROLLDECK_ALERT_WEBHOOKS"))
 ROLLDECK_ALERT_WEBHOOK_SECRET = env.text("ROLLDECK_ALERT_WEBHOOK_SECRET")
 ROLLDECK_ALERT_WEBHOOK_LEVEL = env.choice(
     "ROLLDECK_ALERT_WEBHOOK_LEVEL", "warning", of=("warning", "error")
 )
-# Whether they may be on this machine or in its network, where much is trusted that is not public.
+# Whether webhooks may address this machine or its private network, which often trust local calls.
 ROLLDECK_ALERT_PRIVATE_WEBHOOKS = env.flag("ROLLDECK_ALERT_PRIVATE_WEBHOOKS", default=False)
-# People who are told by mail, of how much, and through which server.
+# Mail recipients, the minimum severity, and the mail server.
 ROLLDECK_ALERT_EMAILS = mail_addresses(env.words("ROLLDECK_ALERT_EMAILS"))
 ROLLDECK_ALERT_EMAIL_LEVEL = env.choice(
     "ROLLDECK_ALERT_EMAIL_LEVEL", "warning", of=("warning", "error")
@@ -171,27 +171,27 @@ EMAIL_HOST, EMAIL_PORT = _mail.host, _mail.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.is_upgraded, _mail.is_encrypted
 EMAIL_TIMEOUT = 5
-# How long alerts are kept that are over; 0: for ever.
+# Retention of resolved alerts, in days; 0: without limit.
 ROLLDECK_ALERT_RETENTION_DAYS = env.integer("ROLLDECK_ALERT_RETENTION_DAYS", 90)
-# How long nothing may move in a running run; 0: for ever.
+# Time without progress after which a running run counts as stalled; 0: never.
 ROLLDECK_STALLED_SECONDS = env.integer("ROLLDECK_STALLED_SECONDS", 600)
 
-# --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
+# --- Change notices and jobs: Celery's broker and the channel layer; neither stores state ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        # redis-py 8 gives idle sockets five seconds; a quiet page must live longer.
+        # redis-py 8 closes idle sockets after 5 s by default; a quiet page needs longer.
         "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
     },
 }
 
-# --- Limits of what comes in ---
+# --- Limits on incoming data ---
 # Bodies are counted while they are read (config.body_limits); these two only keep Django from
-# spooling them to disk first and from refusing them at 2.5 MB.
+# spooling them to disk and from rejecting them above 2.5 MB.
 FILE_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
-# What each one means, and its default: buffer.items.rules.limits.
+# Meanings and defaults: buffer.items.rules.limits.
 ROLLDECK_MAX_BODY_BYTES = env.integer("ROLLDECK_MAX_BODY_BYTES", DEFAULTS.body_bytes, at_least=1024)
 ROLLDECK_MAX_DECOMPRESSED_BYTES = env.integer(
     "ROLLDECK_MAX_DECOMPRESSED_BYTES", DEFAULTS.decompressed_bytes, at_least=1024
@@ -211,14 +211,14 @@ ROLLDECK_MAX_HEADER_SECONDS = env.integer(
 ROLLDECK_MAX_IDLE_SECONDS = env.integer(
     "ROLLDECK_MAX_IDLE_SECONDS", DEFAULTS.idle_seconds, at_least=1
 )
-# A body may fall behind this rate by ROLLDECK_MAX_IDLE_SECONDS; 0: there is no minimum.
+# A body may lag behind this rate by ROLLDECK_MAX_IDLE_SECONDS; 0: no minimum.
 ROLLDECK_MIN_BODY_BYTES_PER_SECOND = env.integer(
     "ROLLDECK_MIN_BODY_BYTES_PER_SECOND", 4096, at_least=0
 )
 ROLLDECK_MAX_WAIT_SECONDS = env.integer(
     "ROLLDECK_MAX_WAIT_SECONDS", DEFAULTS.wait_seconds, at_least=0, at_most=60
 )
-# Decoders recurse; below 200 they never come near the end of the stack.
+# Decoders recurse; a depth below 200 cannot overflow the stack.
 ROLLDECK_MAX_JSON_DEPTH = env.integer(
     "ROLLDECK_MAX_JSON_DEPTH", DEFAULTS.json_depth, at_least=4, at_most=200
 )
@@ -247,7 +247,7 @@ ROLLDECK_MAX_QUEUED_FRAGMENTS = env.integer(
     "ROLLDECK_MAX_QUEUED_FRAGMENTS", DEFAULTS.queued_fragments, at_least=1
 )
 ROLLDECK_MAX_RUN_BYTES = env.integer("ROLLDECK_MAX_RUN_BYTES", DEFAULTS.run_bytes, at_least=1)
-# Room to keep free on the disks of ROLLDECK_VAR; below it pushes are answered with 507.
+# Minimum free space on the disks of ROLLDECK_VAR; below it pushes fail with 507.
 ROLLDECK_MIN_FREE_DISK_BYTES = env.integer("ROLLDECK_MIN_FREE_DISK_BYTES", 1024**3, at_least=0)
 
 # --- API ---
@@ -268,7 +268,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Rolldeck",
     "DESCRIPTION": "REST API of Rolldeck: runs, trajectory groups, batches, weights and fleets.",
     "VERSION": "0.1.0",
-    "OAS_VERSION": "3.1.1",  # whose schemas are JSON Schema 2020-12, as msgspec's are
+    "OAS_VERSION": "3.1.1",  # uses JSON Schema 2020-12, like msgspec
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SWAGGER_UI_DIST": "SIDECAR",
@@ -279,12 +279,12 @@ SPECTACULAR_SETTINGS = {
         "large": {"type": "string", "pattern": "^[0-9]{1,18}$"},
         "step": {"type": "string", "pattern": "^(-1|[0-9]{1,9})$"},
     },
-    # The one default hook names enums, and cannot read those of our messages.
+    # The only default hook names enums, and cannot process msgspec's.
     "POSTPROCESSING_HOOKS": ["config.live_protocol.describe_sockets"],
 }
 
 # --- Admin ---
-# Shown at the head of the admin, so that nobody takes one deck for another.
+# Shown at the top of the admin, to tell deployments apart.
 ROLLDECK_DEPLOYMENT = env.text("ROLLDECK_DEPLOYMENT")
 ROLLDECK_DEPLOYMENT_COLOUR = env.choice(
     "ROLLDECK_DEPLOYMENT_COLOUR", "info", of=("info", "success", "warning", "danger")
@@ -294,7 +294,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "Rolldeck admin",
     "SITE_URL": "/",
     "SITE_SYMBOL": "deployed_code",
-    # The dashboard's; without it each page of the admin asks for a favicon.ico that is not there.
+    # The dashboard's icon; without it each admin page requests a missing favicon.ico.
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/app/mark.svg"}],
     **admin_theme.THEME,
     "SHOW_BACK_BUTTON": True,
@@ -303,14 +303,14 @@ UNFOLD: dict[str, Any] = {
     "LOGIN": {"form": "config.admin_login.LoginForm"},
     "SIDEBAR": {
         "show_search": True,
-        "command_search": True,  # Ctrl-K; the small search of this version cannot choose by keys
+        "command_search": True,  # Ctrl-K; this version's small search lacks keyboard selection
         "show_all_applications": True,
         "navigation": "config.admin_site.navigation",
     },
 }
 
 # --- People ---
-# The only backend: no view checks a password without counting the attempt.
+# The only backend, so every password check counts as an attempt.
 AUTHENTICATION_BACKENDS = ["runs.services.passwords.CountedPasswords"]
 PASSWORD_HASHERS = ["runs.services.passwords.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -332,10 +332,10 @@ STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns about a missi
 FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
 STATICFILES_DIRS = [("app", FRONTEND_DIST)] if FRONTEND_DIST.is_dir() else []
 WHITENOISE_USE_FINDERS = True
-# Vite puts a hash of the content into these names: what was loaded once is never asked for again.
+# Vite puts a hash of the content into these names, so browsers may cache them permanently.
 WHITENOISE_IMMUTABLE_FILE_TEST = r"^/static/app/assets/.+-[\w-]{8}\.\w+$"
 
-# --- Time: without this Django moves the process clock to Chicago ---
+# --- Time: without TIME_ZONE Django sets the process to America/Chicago ---
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
@@ -353,9 +353,9 @@ LOGGING: dict[str, Any] = {
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.text("ROLLDECK_LOG_LEVEL", "INFO")},
-    # Two jobs every few seconds; that they were sent and done is no news.
+    # Two jobs run every few seconds; their start and end are not logged.
     "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.app.trace")}
-    # A stranger's request is worth a line, not a page.
+    # A request with an unknown host is logged in one line, without a traceback.
     | {
         "django.security.DisallowedHost": {"filters": ["one line"]},
         "django.request": {"filters": ["one line for outages"]},

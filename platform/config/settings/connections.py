@@ -1,4 +1,4 @@
-"""Turn the URLs of the database and the broker into the settings of their libraries."""
+"""Convert URLs of servers into the settings of their libraries."""
 
 import json
 from pathlib import Path
@@ -17,8 +17,8 @@ _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),
     *("pip", "uv", "conda", "image_uri"),
 }
-# Statements are prepared where the code says `prepare=True`, and nowhere else: Django's default,
-# None, would ignore those words.
+# Statements are prepared only with an explicit `prepare=True`: Django's default, None, would
+# ignore that argument.
 ONLY_ON_REQUEST: Final = 1 << 30
 POOL_CONNECTIONS: Final = 16
 POOL_WAIT_SECONDS: Final = 3.0
@@ -27,7 +27,7 @@ _S3_OPTIONS: Final = {"endpoint": "endpoint_url", "region": "region_name"}
 
 
 def database(url: str) -> dict[str, Any]:
-    """Return Django's entry for a libpq URL; query parameters such as a socket folder count."""
+    """Return Django's entry for a libpq URL, with its query parameters such as a socket folder."""
     parts = conninfo_to_dict(url)
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -37,15 +37,15 @@ def database(url: str) -> dict[str, Any]:
         "HOST": parts.get("host", ""),
         "PORT": str(parts.get("port", "")),
         "OPTIONS": {
-            # Pages and jobs take a connection from the pool and give it back when they end; the
-            # threads of config.machines have one each beside it.
+            # Pages and jobs take a connection from the pool and return it at their end; the
+            # threads of config.machines have one connection each outside the pool.
             "pool": {
                 "min_size": 1,
                 "max_size": POOL_CONNECTIONS,
-                # A request that gets none in time is answered 503 with Retry-After.
+                # A request that gets none in time fails with 503 and Retry-After.
                 "timeout": POOL_WAIT_SECONDS,
-                # The pool doubles its waits between attempts to connect for this long: with its
-                # default, five minutes, a server that is back after a minute is found half a
+                # The pool doubles its delay between connection attempts up to this time. With the
+                # default of five minutes, a server that is back after a minute is found half a
                 # minute later.
                 "reconnect_timeout": RECONNECT_SECONDS,
             },
@@ -57,7 +57,7 @@ def database(url: str) -> dict[str, Any]:
 
 
 def celery_broker(redis_url: str) -> str:
-    """Return Celery's spelling of a Redis URL: unix sockets have a scheme of their own."""
+    """Return a Redis URL in Celery's format, which has its own scheme for unix sockets."""
     if redis_url.startswith("unix://"):
         return "redis+socket://" + redis_url.removeprefix("unix://")
     return redis_url
@@ -70,29 +70,29 @@ def runtime_env(text: str) -> dict[str, Any]:
         text: A JSON object; empty for none.
 
     Raises:
-        InvalidSetting: If it is no object, or has a part that Ray does not know. What a part
-            holds is checked by Ray when it launches a manager.
+        InvalidSetting: If it is not an object, or has a key unknown to Ray. Ray checks the values
+            when it launches a manager.
     """
     try:
         parts = json.loads(text or "{}")
     except ValueError as error:
-        raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV is no JSON: {error}") from None
+        raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV is not valid JSON: {error}") from None
     if not isinstance(parts, dict):
         raise InvalidSetting("ROLLDECK_RAY_RUNTIME_ENV must be a JSON object")
     unknown = sorted(parts.keys() - _RUNTIME_ENV_PARTS)
     if unknown:
-        raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV: {unknown[0]!r} is no part of it")
+        raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV: {unknown[0]!r} is not a valid key")
     return parts
 
 
 def inference_servers(text: str) -> frozenset[str]:
-    """Return the names of the inference servers that runs may ask for.
+    """Return the names of the inference servers that runs may use.
 
     Args:
         text: A JSON object of descriptions by name; empty for none.
 
     Raises:
-        InvalidSetting: If it is something else.
+        InvalidSetting: If the text is invalid.
     """
     try:
         return frozenset(described_servers.parse(text))
@@ -101,15 +101,15 @@ def inference_servers(text: str) -> frozenset[str]:
 
 
 def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
-    """Return Django's entry for where large payloads are kept.
+    """Return Django's storage entry for large payloads.
 
     Args:
         url: Empty for files, or ``s3://bucket/prefix?endpoint=…&region=…``; credentials come
-            from where AWS' tools look for them.
-        folder: Of the files.
+            from the standard AWS sources.
+        folder: Folder of the files.
 
     Raises:
-        InvalidSetting: If the URL means neither.
+        InvalidSetting: If the URL is invalid.
     """
     if not url:
         return {
@@ -122,7 +122,9 @@ def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
         raise InvalidSetting(f"ROLLDECK_PAYLOAD_STORAGE is {url!r}; it must be s3://bucket/prefix")
     unknown = sorted(options.keys() - _S3_OPTIONS.keys())
     if unknown:
-        raise InvalidSetting(f"ROLLDECK_PAYLOAD_STORAGE: {unknown[0]!r} is no option of s3://")
+        raise InvalidSetting(
+            f"ROLLDECK_PAYLOAD_STORAGE: {unknown[0]!r} is not a valid option of s3://"
+        )
     return {
         "BACKEND": "buffer.payloads.services.s3.S3Payloads",
         "OPTIONS": {
@@ -134,10 +136,10 @@ def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
 
 
 def webhooks(urls: list[str]) -> list[str]:
-    """Return the addresses that alerts are told to, each once.
+    """Return the distinct URLs of alert webhooks.
 
     Raises:
-        InvalidSetting: If one of them is none.
+        InvalidSetting: If a URL is invalid.
     """
     try:
         return [check_url(url) for url in dict.fromkeys(urls)]
@@ -146,23 +148,23 @@ def webhooks(urls: list[str]) -> list[str]:
 
 
 class MailServer(NamedTuple):
-    """Where mail is handed in."""
+    """An SMTP server with its credentials."""
 
     host: str
     port: int
     user: str
     password: str
     is_encrypted: bool
-    """From the first byte on."""
+    """Whether the connection uses TLS from the start."""
     is_upgraded: bool
-    """By STARTTLS."""
+    """Whether the connection switches to TLS by STARTTLS."""
 
 
 def smtp(url: str) -> MailServer:
-    """Return the mail server of ``smtp[s]://[user:password@]host[:port][?starttls=1]``.
+    """Parse ``smtp[s]://[user:password@]host[:port][?starttls=1]``.
 
     Raises:
-        InvalidSetting: If it is none.
+        InvalidSetting: If the URL is invalid.
     """
     try:
         parts = urlsplit(url)
@@ -183,16 +185,16 @@ def smtp(url: str) -> MailServer:
 
 
 def mail_addresses(addresses: list[str]) -> list[str]:
-    """Return the mail addresses that alerts are told to, each once.
+    """Return the distinct mail addresses of alert recipients.
 
     Raises:
-        InvalidSetting: If one of them is none.
+        InvalidSetting: If an address is invalid.
     """
     found = list(dict.fromkeys(addresses))
     for address in found:
         try:
             validate_email(address)
         except ValidationError:
-            said = f"ROLLDECK_ALERT_EMAILS: {address!r} is no mail address"
+            said = f"ROLLDECK_ALERT_EMAILS: {address!r} is not a valid email address"
             raise InvalidSetting(said) from None
     return found

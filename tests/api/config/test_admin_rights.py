@@ -1,4 +1,4 @@
-"""Whoever may only look at a table sees it, is offered no action, and cannot take one."""
+"""View-only users of the admin see a table, but neither see nor can run its actions."""
 
 import pytest
 from django.contrib.auth.models import Permission, User

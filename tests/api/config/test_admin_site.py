@@ -1,4 +1,4 @@
-"""Administrators look at everything, change nothing by accident, and leave a trace of acts."""
+"""The admin shows everything, is read-only except for actions, and logs them."""
 
 import re
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from tests.e2e import pages
 
 pytestmark = pytest.mark.django_db
 OURS = ("runs", "buffer", "rollouts")
-# Its key is of several columns, which the admin cannot show; its rows are previews of items.
+# Its key has several columns, which the admin cannot show; its rows are previews of items.
 LEFT_OUT = {"buffer.payload"}
-# Every address of the dashboard, with a dollar for what stands for a name or a number.
+# Every URL of the dashboard, with a dollar for each name or number.
 PLACES = {re.sub(r"\$\w+", "$", place) for place in pages.addresses()}
 MODELS = [model for model in admin.site._registry if model._meta.app_label in OURS]
 SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # type: ignore[attr-defined]
@@ -34,12 +34,12 @@ WITHOUT_ROWS = {
     *("runs.deckpart", "runs.decksample", "runs.decknotice", "rollouts.deniedenvironment"),
     "rollouts.machinecordon",
 }
-"""Tables that the dashboard shows and the seed leaves empty."""
+"""Tables shown by the dashboard that the seed leaves empty."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _seeded(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Seed once for all tests here, in a transaction around theirs."""
+    """Seed once for all tests of this file, in a transaction around theirs."""
     with django_db_blocker.unblock(), transaction.atomic():
         call_command("seed", "--small", "--exit", verbosity=0)
         with django_db_blocker.block():
@@ -118,7 +118,7 @@ def test_a_group_shows_its_text_with_what_would_deceive_named(ada: Client) -> No
     page = ada.get(f"/admin/buffer/trajectorygroup/{hostile.pk}/change/").content.decode()
 
     assert "<script>document" not in page
-    assert "[[60,47" not in page  # no page is all tokens: the preview is bounded
+    assert "[[60,47" not in page  # the preview of tokens is bounded
     assert len(page) < 200_000
 
 
@@ -128,7 +128,7 @@ def leased(ada: Client) -> Batch:
 
 
 def act(ada: Client, model: str, action: str, *rows: object, reason: str = "") -> str:
-    """Choose rows and an action and decide, as a person does; return the page that follows."""
+    """Run an action on rows with a decision, like a person; return the page that follows."""
     asked = {"action": action, "_selected_action": list(rows), "decided": "yes", "reason": reason}
     return ada.post(f"/admin/{model}/", asked, follow=True).content.decode()
 
@@ -208,7 +208,7 @@ def test_every_table_that_the_dashboard_shows_has_a_row_in_the_seed(ada: Client)
 def test_a_row_leads_to_where_the_dashboard_shows_it(ada: Client, model: type) -> None:
     model_admin = admin.site._registry[model]
     row = model._default_manager.order_by("-pk").first()  # type: ignore[attr-defined]
-    if row is None:  # told by the test above
+    if row is None:  # covered by the test above
         assert model._meta.label_lower in WITHOUT_ROWS  # type: ignore[attr-defined]
         return
     place = model_admin.view_on_site(row)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Who called and how it was answered is noted, whatever went wrong."""
+"""Calls are recorded with their caller and response, whatever went wrong."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ def noted() -> list[Call]:
 
 
 def call(noted: list[Call], path: str, method: str = "GET", **headers: str) -> Any:
-    """Send a request through the middleware to the view that is routed there."""
+    """Send a request through the middleware to the view of its route."""
 
     def answer(request: Any) -> Any:
         request.resolver_match = match = resolve(path)

@@ -1,4 +1,4 @@
-"""What the deck is made of: each part by its own proof, and none hides the others."""
+"""Status of the deployment's parts: each is probed separately, and none hides the others."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def dead_port() -> Iterator[int]:
-    """A port that refuses: somebody holds it and does not listen."""
+    """A port that refuses connections: bound without listening."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -34,7 +34,7 @@ def dead_port() -> Iterator[int]:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
+    """A port that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         yield silent.getsockname()[1]
 
@@ -80,7 +80,7 @@ def test_a_dead_broker_hides_nothing_else(
 
     found = cluster(client)
 
-    assert (found["broker"]["state"], found["broker"]["problem"]) == ("down", "it does not answer")
+    assert (found["broker"]["state"], found["broker"]["problem"]) == ("down", "no answer")
     assert found["broker"]["version"] is None
     assert found["database"]["state"] == "up"
 
@@ -156,7 +156,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
 
     (worker,) = found["workers"]
     assert (worker["name"], worker["queues"], worker["concurrency"]) == ("jobs@here", ["celery"], 2)
-    assert worker["active"] is None  # nobody answers to that name
+    assert worker["active"] is None  # no worker of that name answers
     assert [process["name"] for process in found["web"]] == ["here:8"]
     assert found["clocks"] == []
 
@@ -176,7 +176,7 @@ def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
 
 
 def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
-    gone = 2**22 + 1  # more than Linux ever gives
+    gone = 2**22 + 1  # above Linux' maximum process id
     for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
         services.prove_part(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
 
@@ -234,7 +234,7 @@ class TestRay:
         ray = cluster(client)["ray"]
 
         assert (ray["state"], ray["proven_at"], ray["nodes"]) == ("down", None, [])
-        assert ray["problem"] == "it does not answer"
+        assert ray["problem"] == "no answer"
 
 
 def test_the_deck_says_which_one_it_is(client: Client, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""The deck's size over time, what keeps its database from being clean, what everybody is told."""
+"""The deployment's size over time, its maintenance figures, and its notice."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The board for Grafana asks only what `/metrics` answers, in words that Prometheus understands."""
+"""The Grafana board uses only metrics of `/metrics`, in valid PromQL."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def board() -> dict[str, Any]:
 
 
 def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
-    """Find what a query reads, wherever in it that stands."""
+    """Yield all metric selectors of a query."""
     if isinstance(node, promql_parser.VectorSelector):
         yield node
     for name in ("expr", "lhs", "rhs", "vector_selector", "vs"):
@@ -44,7 +44,7 @@ def test_every_query_of_the_board_reads_metrics_that_there_are() -> None:
     assert {one.name for one in read} <= known
     assert {label.name for one in read for label in one.matchers.matchers} <= LABELS
     unseen = known - {one.name for one in read}
-    assert unseen == set(), "a metric that no panel shows"
+    assert unseen == set(), "metrics without a panel"
 
 
 def test_a_board_is_what_grafana_imports() -> None:
@@ -54,7 +54,7 @@ def test_a_board_is_what_grafana_imports() -> None:
 
     assert found["schemaVersion"] >= 36
     assert found["uid"] == "rolldeck"
-    assert "id" not in found, "the id of one Grafana means nothing to another"
+    assert "id" not in found, "ids are specific to one Grafana server"
     assert len(set(ids)) == len(ids)
     assert {one["name"] for one in found["templating"]["list"]} == {"datasource", "run"}
     for panel in found["panels"]:
@@ -65,7 +65,7 @@ def test_a_board_is_what_grafana_imports() -> None:
             for y in range(at["y"], at["y"] + at["h"])
         }
         assert at["x"] + at["w"] <= 24, panel["title"]
-        assert not covered & places, f"{panel['title']} lies on another panel"
+        assert not covered & places, f"{panel['title']} overlaps another panel"
         places |= covered
         for target in panel.get("targets", []):
             assert target["datasource"]["uid"] == "${datasource}"

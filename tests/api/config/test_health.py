@@ -1,4 +1,4 @@
-"""Health answers without credentials; numbers only to those who may see them."""
+"""Health endpoints need no credentials; metrics need a scope."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""People see what the deck is made of, and under which licences."""
+"""The API lists the installed packages with their licenses."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_each_package_is_told_with_its_version_and_licence(
     server = {row["name"]: row for row in found["results"] if row["part"] == "server"}
     assert "BSD" in server["django"]["licence"]
     assert "psycopg" in server
-    assert {"sqlparse", "asgiref"} <= set(server), "what django needs is there as well"
+    assert {"sqlparse", "asgiref"} <= set(server), "indirect dependencies are listed"
     assert not {"rolldeck", "mypy", "pytest"} & set(server)
     assert [row["name"] for row in found["results"] if row["part"] == "dashboard"] == ["react"]
 

@@ -1,4 +1,4 @@
-"""Open mode answers programs on the same machine, and nothing that came through a proxy."""
+"""Open mode accepts programs on the same machine, but nothing through a proxy."""
 
 import asyncio
 import http.client
@@ -34,7 +34,7 @@ PROXY_HEADERS = {
 
 
 class _OldConnection(http.client.HTTPConnection):
-    """A client that speaks as nginx does to what is behind it."""
+    """A client that speaks HTTP/1.0, like nginx to its backends."""
 
     _http_vsn = 10
     _http_vsn_str = "HTTP/1.0"

@@ -1,4 +1,4 @@
-"""A one-time login link signs in once, over real HTTP, and appears in no log."""
+"""A one-time login link signs in once, over real HTTP, and never appears in a log."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Both doors, the API and the admin, check few passwords however many arrive at once."""
+"""The API and the admin check a limited number of passwords, also in parallel."""
 
 import threading
 from collections import Counter
@@ -31,14 +31,14 @@ Door = Callable[[httpx.Client, str, str], httpx.Response]
 
 @pytest.fixture
 def opened() -> Iterator[ExitStack]:
-    """Clients to close in the end."""
+    """Clients to close at the end."""
     with ExitStack() as opened:
         yield opened
 
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[WebProcess]:
-    """A server whose hashes cost nothing."""
+    """A server with a fast password hasher."""
     User.objects.create_user("alice", password=PASSWORD, is_staff=True)
     with web_process(
         tmp_path / "web.log", DJANGO_SETTINGS_MODULE="config.settings.test"
@@ -48,7 +48,7 @@ def web(tmp_path: Path) -> Iterator[WebProcess]:
 
 @pytest.fixture
 def real_web(tmp_path: Path) -> Iterator[WebProcess]:
-    """A server with the hashes and the pool of connections that people have."""
+    """A server with the password hasher and connection pool of production."""
     hasher = BoundedPBKDF2PasswordHasher()
     User.objects.create(
         username="alice", password=hasher.encode(PASSWORD, hasher.salt()), is_staff=True
@@ -81,7 +81,7 @@ def browser_of(web: WebProcess, opened: ExitStack) -> httpx.Client:
 
 
 def outcome(answer: httpx.Response) -> str:
-    """Return what became of an attempt; fail if it is none of the three."""
+    """Return the outcome of an attempt; fail if it is none of the three."""
     if answer.status_code == 429:
         assert 1 <= int(answer.headers["Retry-After"]) <= WINDOW_SECONDS
         assert "try again in" in answer.text
@@ -95,7 +95,7 @@ def outcome(answer: httpx.Response) -> str:
 
 
 def attack(web: WebProcess, opened: ExitStack, names: list[str]) -> Counter[str]:
-    """Guess at once through both doors, one guess for each name; return the outcomes."""
+    """Send one guess per name at once through both forms; return the outcomes."""
     browsers = [browser_of(web, opened) for _ in names]
     at_once = threading.Barrier(len(names))
 
@@ -108,7 +108,7 @@ def attack(web: WebProcess, opened: ExitStack, names: list[str]) -> Counter[str]
 
 
 def end_windows() -> None:
-    """Let a minute pass for the counters."""
+    """End the time windows of the counters."""
     assert LoginCount.objects.exists()
     for row in LoginCount.objects.all():
         row.window_ends_at = row.window_ends_at.replace(year=2020)

@@ -1,4 +1,4 @@
-"""Every HTML answer has a policy; with TLS every answer has HSTS."""
+"""Every HTML response has a policy; with TLS every response has HSTS."""
 
 import pytest
 from django.test import Client

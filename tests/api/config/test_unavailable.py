@@ -1,4 +1,4 @@
-"""An outage of the database is 503 wherever it is met; errors of a program stay 500."""
+"""A database outage yields 503 everywhere; programming errors stay 500."""
 
 import logging
 from collections.abc import Callable, Iterator

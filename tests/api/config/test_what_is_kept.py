@@ -1,4 +1,4 @@
-"""What the deck keeps is shown with its size, and with the setting that lets it go."""
+"""Retention is listed with the size of the data and the setting that limits it."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -107,4 +107,4 @@ def test_unknown_atropos_paths_answer_json(path: str) -> None:
     answer = Client().get(path, headers={"Accept": "text/html"})
 
     assert answer.status_code == 404
-    assert answer.json() == {"detail": f"there is nothing at {path}"}
+    assert answer.json() == {"detail": f"no route matches {path}"}

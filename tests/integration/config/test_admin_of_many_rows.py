@@ -1,4 +1,4 @@
-"""Lists of the admin answer within half a second over ten million rows."""
+"""Lists of the admin respond within half a second with ten million rows."""
 
 import os
 import time
@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 ROWS: Final = int(os.environ.get("ROLLDECK_TEST_ROWS", "10_000_000"))
 RUNS: Final = 20
 AT_MOST_SECONDS: Final = 0.5
-# As the services would leave them: one in a hundred queued, the others dropped with a reason; of
-# every ten in a row nine are of the same run. Foreign keys are not checked row by row.
+# Like rows of the services: one in a hundred queued, the others dropped with a reason; nine of ten
+# consecutive rows belong to one run. Foreign keys are not checked row by row.
 FILL: Final = """
     INSERT INTO buffer_trajectorygroup
         (run_id, state, drop_reason, epoch, policy_step, env_id, received_at, size_bytes,
@@ -74,9 +74,9 @@ def test_a_list_of_ten_million_groups_answers_at_once(runs: list[Run]) -> None:
 
 
 def seconds(ada: Client, query: str) -> float:
-    """Return the processor time of an answer, ours and the database's; the median of five.
+    """Return the median processor time of five responses, ours and the database's.
 
-    On a machine with nothing else to do it is the time that a person waits.
+    On an idle machine it equals the time that a person waits.
     """
 
     def once() -> float:

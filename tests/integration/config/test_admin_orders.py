@@ -1,4 +1,4 @@
-"""Lists of the admin begin with their newest rows without sorting a table, however long it is."""
+"""Lists of the admin show the newest rows without sorting a table, however long it is."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from runs.models import Run
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
-# As many rows as runs, as people asked for, or as processes that lived in the last hour.
+# Tables with as many rows as runs, requests of people, or recently live processes.
 SHORT = {
     *("rollouts.fleet", "buffer.ledgeraudit", "runs.deckpart"),
     *("rollouts.recording", "rollouts.logrequest", "rollouts.evaluation"),
@@ -41,7 +41,7 @@ def test_a_list_is_in_an_order_that_an_index_has(model: type[Model]) -> None:
     request.user = User.objects.create_superuser("ada")
     rows = admin.site.get_model_admin(model).get_changelist_instance(request).queryset
     with connection.cursor() as cursor:
-        # Empty tables are sorted at once; so the planner may only if nothing else gives the order.
+        # Empty tables are sorted at no cost; this permits it only if no index has the order.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
         sql, values = rows[:50].query.sql_with_params()
@@ -59,7 +59,7 @@ def node_types(node: dict[str, Any]) -> Iterator[str]:
 
 @pytest.fixture
 def crowded() -> Run:
-    """A run with more events than are counted."""
+    """A run with more events than the admin counts."""
     run = make_run(name="crowded")
     with connection.cursor() as cursor:
         cursor.execute(

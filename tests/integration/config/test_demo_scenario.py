@@ -1,4 +1,4 @@
-"""The demo makes what a person would make, and reads what a page would show."""
+"""The demo uses the services of the dashboard, and reads the data of its pages."""
 
 from datetime import UTC, datetime
 
@@ -58,7 +58,7 @@ def test_a_new_language_run_has_learnt_nothing() -> None:
 
     assert progress is not None
     assert progress.summary == "0 of 4 lessons have graduated, 3 wanted"
-    # As the preset lists them: databases do not keep the order of an object's fields.
+    # In the preset's order: databases do not keep the order of an object's fields.
     assert list(progress.rows) == [
         *("reverse-4-letters", "reverse-8-letters", "reverse-12-letters", "sort-2-digits")
     ]

@@ -1,4 +1,4 @@
-"""The bounds of HTTP do not reach into websockets."""
+"""The HTTP limits do not apply to websockets."""
 
 import asyncio
 import socket
@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 
 
 async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Accept a websocket and say back what comes."""
+    """Accept a websocket and echo its messages."""
     assert scope["type"] == "websocket"
     while True:
         message = await receive()

@@ -1,11 +1,11 @@
-"""Every index of our tables is there for a reason."""
+"""No index of our tables is redundant."""
 
 import pytest
 from django.db import connection
 
 pytestmark = pytest.mark.django_db
 
-# A unique one and one of some rows say more than that they find rows.
+# Unique and partial indexes serve other purposes than finding rows.
 BEGINNINGS = """
     SELECT part.indexrelid::regclass::text, whole.indexrelid::regclass::text
     FROM pg_index part
@@ -21,10 +21,10 @@ BEGINNINGS = """
 
 
 def test_no_index_is_the_beginning_of_another() -> None:
-    """It is written for nothing; and for a run that the statistics do not know it was chosen.
+    """A redundant index costs writes, and the planner may prefer it for an unknown run.
 
-    PostgreSQL thinks that such a run has hardly a row, that both indices are as good, and reads
-    all rows of the run where the longer one would have led to eight.
+    For a run without statistics PostgreSQL expects few rows, rates both indexes the same, and reads
+    all rows of the run, where the longer index would lead to eight.
     """
     with connection.cursor() as cursor:
         cursor.execute(BEGINNINGS)

@@ -1,4 +1,4 @@
-"""Machines' requests: few threads, kept connections, and waiting that costs nothing."""
+"""Requests of machines: few threads, persistent connections, and waiting without cost."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def url() -> Iterator[str]:
 
 
 def outside_run(url: str, trainers: int) -> tuple[str, list[dict[str, str]]]:
-    """Make a run of batches of two sequences; return its base and its trainers' headers."""
+    """Create a run with batches of two sequences; return its URL and its trainers' headers."""
     run = make_run(name="many", kind="outside")
     headers = [bearer("trainer", run=run) for _ in range(trainers)]
     base = f"{url}/atropos/many"
@@ -42,7 +42,7 @@ def outside_run(url: str, trainers: int) -> tuple[str, list[dict[str, str]]]:
 
 
 async def ask(url: str, path: str, headers: dict[str, str], wait_seconds: float) -> Any:
-    """Send one long poll over a socket of its own; return a coroutine for its status."""
+    """Send one long poll over a separate socket; return a coroutine for its status."""
     where = urlsplit(url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     body = json.dumps({"wait_seconds": wait_seconds}).encode()
@@ -60,7 +60,7 @@ async def status_of(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 def connections() -> int:
-    """Return how many connections others hold; the thread's own is given back."""
+    """Return the number of connections of others, after closing the thread's own."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -94,7 +94,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
         async with httpx.AsyncClient() as client:
             pushed = await client.post(f"{base}/scored_data", json=group(), headers=trainer)
             pushed.raise_for_status()
-        # One trainer: whoever of its requests looks gets the batch that it holds.
+        # One trainer: any of its requests returns the batch that it holds.
         statuses = await asyncio.gather(*(status_of(*waiter) for waiter in waiters))
         return statuses, beats, held
 
@@ -102,7 +102,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
 
     assert statuses == [200] * WAITERS
     assert held <= THREADS + 2
-    assert statistics.median(beats) < 500  # five on an idle machine, as the benchmarks show
+    assert statistics.median(beats) < 500  # about 5 ms on an idle machine
 
 
 def test_each_batch_goes_to_one_of_those_who_wait(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Compressed bodies cost a running server little, whoever sends them."""
+"""Compressed bodies cost a running server little, independent of the sender."""
 
 import gzip
 import os
@@ -29,7 +29,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Deck(NamedTuple):
-    """A running server, and an administrator's headers."""
+    """A running server with an administrator's headers."""
 
     web: WebProcess
     admin: dict[str, str]
@@ -54,7 +54,7 @@ def deck(
 
 
 def cpu_seconds(deck: Deck) -> float:
-    """Return the processor time that the server has used so far."""
+    """Return the server's processor time so far."""
     words = Path(f"/proc/{deck.web.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / TICKS
 
@@ -84,7 +84,7 @@ def test_empty_members_cost_little(deck: Deck, encoding: str, size: int) -> None
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/api/runs/packed/trainers", "/api/runs", "/api/tokens"])
 def test_a_body_without_credentials_is_not_unpacked(deck: Deck, path: str) -> None:
-    # A bomb within its bounds: 200 MiB would come out.
+    # A bomb within the limits, which would decompress to 200 MiB.
     bomb = zstandard.compress(os.urandom(2 * MIB) + bytes(198 * MIB))
     before = cpu_seconds(deck)
     headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}

@@ -18,13 +18,13 @@ from config.patient_sockets import (
 from config.shared_frames import SharedFrames
 from tests.lazy_pages import PATIENCE, PING, lazy, rest_of, served
 
-# No packing makes it much smaller.
+# Random data, which compression hardly shrinks.
 PIECE = b64encode(Random(7).randbytes(45_000)).decode()
 MEGABYTE = 1024 * 1024
 
 
 class Speaker:
-    """An application that says as much as it is let, and what became of it."""
+    """An application that sends as much as permitted, and records the outcome."""
 
     def __init__(self, pieces: int) -> None:
         self._pieces = pieces
@@ -49,7 +49,7 @@ class Speaker:
 
 
 class Hasty(PatientSockets):
-    """Throws away sooner."""
+    """Sockets with a shorter closing timeout."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,7 +72,7 @@ async def test_who_does_not_read_is_parted_from_and_whoever_sends_goes_on(ws: An
 
 
 async def read_to_the_end(page: ClientConnection, app: Speaker) -> None:
-    """Read again, a little too late: all that was sent is there, and then why no more comes."""
+    """Resume reading too late: all sent messages arrive, then the close frame."""
     read, code = await rest_of(page)
     assert read == [PIECE] * app.said
     assert code == NOT_READING
@@ -104,7 +104,7 @@ async def test_who_reads_stays_however_much_it_is_told() -> None:
         for _ in range(300):
             assert await page.recv() == PIECE
         with pytest.raises(TimeoutError):
-            # Pings go on being answered.
+            # Pings are still answered.
             await asyncio.wait_for(page.recv(), 2 * (PING + PATIENCE))
         assert not app.ended.is_set()
 
@@ -125,7 +125,7 @@ async def test_pings_of_one_that_reads_nothing_are_not_answered_for_ever() -> No
 
 
 async def stuck(connection: PatientSockets) -> int:
-    """Wait until nothing moves any more, and return how many bytes wait."""
+    """Wait until the send buffer no longer changes, and return its size in bytes."""
     sizes = [0]
     while not sizes[-1] or len(sizes) < 6 or len(set(sizes[-6:])) > 1:
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A database of another version is refused before any change to it."""
+"""A database of another version is rejected before any change to it."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""A deck is filled with runs of every kind, and its counts stay true."""
+"""The seed creates runs of every kind, with consistent counts."""
 
 from datetime import timedelta
 from io import StringIO
@@ -29,7 +29,7 @@ def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
         "seed-atropos-mix": "running",
         "seed-cartpole-draft": "draft",
         "seed-cartpole-failed": "failed",
-        "seed-cartpole-live": "stopped",  # nobody plays its fleet after --exit
+        "seed-cartpole-live": "stopped",  # its fleet is not simulated after --exit
         "seed-cartpole-paused": "paused",
         "seed-cartpole-sweep-0": "completed",
         "seed-cartpole-sweep-1": "completed",

@@ -1,4 +1,4 @@
-"""Messages over real sockets, some of which unpack and some of which do not."""
+"""Messages over real sockets, with and without compression."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ OFFERS: list[dict[str, Any]] = [
 
 
 async def says_all(scope: Any, receive: Any, send: Any) -> None:
-    """Send every message, then whatever is heard, until the other side has gone."""
+    """Send every message, then echo until the client disconnects."""
     await receive()
     await send({"type": "websocket.accept"})
     for text in MESSAGES:

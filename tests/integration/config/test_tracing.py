@@ -1,4 +1,4 @@
-"""Requests and jobs reach a collector as spans that name the run; nothing is sent without one."""
+"""Requests and jobs yield spans with the run's name for a collector, if one is configured."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ Spans = Callable[[], list[Any]]
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    """A collector on loopback that the environment names; call it for what has arrived."""
+    """A collector on loopback set in the environment; call it for the received spans."""
     arrived: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
 
 
 def test_there_is_no_percentile_of_nothing() -> None:
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="at least one value"):
         percentile([], 50)
 
 

@@ -88,7 +88,7 @@ def test_a_bfloat16_is_a_float32_with_fewer_bits() -> None:
     widened = safetensors.float32_of(array_of(every))
 
     assert widened.tobytes() == every.float().numpy().tobytes()
-    with pytest.raises(InvalidMessage, match="no bfloat16"):
+    with pytest.raises(InvalidMessage, match="expected bfloat16"):
         safetensors.float32_of(np.ones(2))
 
 

@@ -84,7 +84,7 @@ def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
             if count == 2:
                 break
 
-    assert "was not confirmed: Leased anew." in caplog.text
+    assert "was not acknowledged: Leased anew." in caplog.text
     assert len(seen) == 3
 
 

@@ -1,4 +1,4 @@
-"""What the network can reach has credentials and a secret of its own."""
+"""A network-facing server requires credentials and its own secret key."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured

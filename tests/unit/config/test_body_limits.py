@@ -1,4 +1,4 @@
-"""Bodies are counted while they are read, and refused early."""
+"""Bodies are counted while they are read, and rejected early."""
 
 import asyncio
 import gzip
@@ -15,7 +15,7 @@ JSON = [(b"content-type", b"application/json")]
 
 
 class Recorder:
-    """An application that remembers what reached it, and a client that sends given pieces."""
+    """An application that records what it receives, and a client that sends given pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = list(pieces)
@@ -148,7 +148,7 @@ async def test_a_packed_body_stays_packed(length: int | None) -> None:
 async def test_an_unknown_encoding_is_named() -> None:
     done = await post(b"abc", headers=[(b"content-encoding", b"br")])
 
-    assert (done.status, done.asked) == (415, 1)  # read only to be dropped
+    assert (done.status, done.asked) == (415, 1)  # read only to be discarded
     assert "'br'" in done.answer["detail"]
 
 
@@ -189,7 +189,7 @@ async def test_a_body_that_stops_coming_does_not_hang(length: int | None) -> Non
 
 
 async def drip(*, rate: float, first: int = 0, **limits: float) -> tuple[Recorder, float]:
-    """Send a first piece at once and then single bytes without an end; return how long it took."""
+    """Send a first piece at once, then single bytes without end; return the duration."""
     recorder = Recorder([])
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -219,7 +219,7 @@ async def test_a_body_below_the_minimum_rate_is_cut() -> None:
 
 
 async def test_bytes_in_advance_buy_no_time_beyond_the_pause() -> None:
-    """A fast beginning does not pay for a slow end."""
+    """A fast start gives no extra time for a slow end."""
     done, seconds = await drip(rate=50, first=400, idle_seconds=0.4, min_bytes_per_second=1000)
 
     assert done.status == 408
@@ -242,7 +242,7 @@ async def test_without_a_minimum_rate_only_pauses_count() -> None:
 
 
 async def test_time_of_the_server_is_not_the_clients() -> None:
-    """An application that reads slowly does not make its client slow."""
+    """A slow application does not count as a slow client."""
     recorder = Recorder([b"a"] * 8)
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""JSON answers are packed where that makes nothing slower."""
+"""JSON responses are compressed unless that is slower."""
 
 import gzip
 import json
@@ -61,7 +61,7 @@ async def test_a_large_answer_is_packed_piece_by_piece_for_the_network() -> None
     ("content", "changes"),
     [
         (SMALL, {}),
-        (LARGE, {}),  # from loopback: sending it is faster than packing it
+        (LARGE, {}),  # on loopback, sending is faster than compressing
         (MIDDLE, {"accept": b"identity"}),
         (MIDDLE, {"accept": b"gzip;q=0"}),
         (MIDDLE, {"accept": b"gzip;q=0.0, br"}),

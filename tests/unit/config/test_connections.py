@@ -1,4 +1,4 @@
-"""One URL names a server; each library gets its own spelling of it."""
+"""One URL per server is converted to each library's settings."""
 
 from pathlib import Path
 
@@ -69,9 +69,9 @@ def test_what_ray_prepares_for_fleets_is_a_json_object() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ("[]", "must be a JSON object"),
-        ('{"env_var": {}}', "'env_var' is no part of it"),
+        ('{"env_var": {}}', "'env_var' is not a valid key"),
     ],
 )
 def test_anything_else_for_ray_is_refused_at_the_start(text: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The demo tells each move of a lesson, and knows when enough has been learnt."""
+"""The demo reports each status change of a lesson, and detects the target."""
 
 from datetime import UTC, datetime
 
@@ -71,7 +71,7 @@ def lesson(name: str, success: float | None = None, *, samples: int = 64) -> Les
 
 
 def moves(*targets: tuple[str, str]) -> tuple[LessonChangeRow, ...]:
-    """Return changes to the targets named, each from where it can come from."""
+    """Return changes to the given targets, each from a possible source."""
     sources = {"active": "locked", "graduated": "active"}
     return tuple(
         LessonChangeRow(

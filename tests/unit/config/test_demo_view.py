@@ -1,4 +1,4 @@
-"""The demo says what is going on, in a box or in lines."""
+"""The demo shows its progress in a box or in lines."""
 
 import io
 from dataclasses import replace
@@ -42,14 +42,14 @@ def frame(elapsed_seconds: float = 61.0, progress: Progress = HALFWAY) -> Frame:
 @pytest.mark.parametrize(
     ("progress", "trainer_exit_code", "said"),
     [
-        (ReturnsProgress(), None, "the trainer registers"),
+        (ReturnsProgress(), None, "waiting for the trainer"),
         (
             ReturnsProgress(run=RunState(policy_step=0, fleet="starting")),
             None,
-            "the fleet starts (starting)",
+            "starting the fleet (starting)",
         ),
         (HALFWAY, None, "learning"),
-        (HALFWAY, 1, "the trainer is started again"),
+        (HALFWAY, 1, "restarting the trainer"),
         (ReturnsProgress(best_recent_return=450.0), 1, "learnt"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Settings from the environment are typed, and odd values are refused by name."""
+"""Settings from the environment are typed, and errors name the variable."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Large pieces take a way of their own to the socket, and still arrive in order and whole."""
+"""Large pieces are written directly to the socket, and arrive complete and in order."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ DEADLINE_SECONDS = 60
 
 
 class Holder(asyncio.Protocol):
-    """Keeps the transport, and hears when its buffer is empty again."""
+    """A protocol that stores its transport and is notified when the buffer is empty."""
 
     def __init__(self) -> None:
         self.may_write = asyncio.Event()
@@ -37,7 +37,7 @@ class Holder(asyncio.Protocol):
 
 
 def with_connection(act: Callable[[Holder, socket.socket], Awaitable[None]]) -> None:
-    """Do something with a connection of uvloop and the plain socket at its other end."""
+    """Run `act` with a connection of uvloop and the plain socket at its other end."""
 
     async def run() -> None:
         ours, theirs = socket.socketpair()
@@ -83,7 +83,7 @@ def test_what_a_slow_reader_leaves_waits_in_the_buffer_of_the_transport() -> Non
     async def act(holder: Holder, theirs: socket.socket) -> None:
         holder.transport.write(piece)
         waiting = holder.transport.get_write_buffer_size()
-        assert 0 < waiting < len(piece)  # a part was taken by the kernel at once
+        assert 0 < waiting < len(piece)  # the kernel accepted a part at once
         assert not holder.may_write.is_set()
         assert await read_all(theirs, size=len(piece), at_most=1 << 20) == piece
 
@@ -95,7 +95,7 @@ def test_a_reader_who_left_is_noticed_like_any_other() -> None:
         theirs.close()
         holder.transport.write(bytes(1 << 20))
         await holder.is_lost.wait()
-        # Nothing is written to a connection that is over: its file may be another's by now.
+        # A closed connection is never written to: another one may have its descriptor.
         with pytest.raises(RuntimeError, match="closed"):
             holder.transport.write(bytes(1 << 20))
 

@@ -1,4 +1,4 @@
-"""A part that hangs is never waited for, and never asked twice at a time."""
+"""A hanging probe is never waited for without limit, and never runs twice at a time."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Compressed bodies are decompressed when they are read, within bounds on the work."""
+"""Compressed bodies are decompressed when they are read, with limits on the work."""
 
 import contextlib
 import gzip
@@ -33,7 +33,7 @@ ZSTD_HEAD: Final = b"\x28\xb5\x2f\xfd\x00\x68"
 
 
 def filled(unit: bytes, size: int, *, head: bytes = b"", tail: bytes = b"") -> bytes:
-    """Return about `size` bytes of a unit that holds nothing."""
+    """Return about `size` bytes of an empty unit, repeated."""
     return head + unit * (size // len(unit)) + tail
 
 
@@ -89,7 +89,7 @@ def test_a_plain_body_is_read_as_it_is() -> None:
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
 @pytest.mark.parametrize("size", [0, 1, 20_000, 3 * MIB + 7])
 def test_every_member_counts(encoding: str, pack: Pack, size: int) -> None:
-    # Random bytes do not shrink, so members reach over several slices of the input.
+    # Random bytes do not shrink, so members extend over several slices of the input.
     parts = [os.urandom(size), b"a" * size, b"end"]
 
     assert request(b"".join(map(pack, parts)), encoding).body == b"".join(parts)

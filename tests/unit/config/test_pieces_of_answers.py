@@ -1,4 +1,4 @@
-"""A large answer leaves in pieces, and others are heard between them."""
+"""A large response is sent in pieces, and other tasks run between them."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ PARTS = [b"{", bytes(3 * PIECE_BYTES), b",", bytes(PIECE_BYTES // 2), bytes(2 * 
 
 
 async def sent_beside_others(parts: list[bytes]) -> tuple[list[bytes], int]:
-    """Return what a client got that keeps up with us, and how often others had a turn."""
+    """Return the bytes received by a fast client, and the number of turns of another task."""
     sent: list[bytes] = []
     turns = 0
 

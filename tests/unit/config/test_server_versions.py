@@ -1,4 +1,4 @@
-"""A backup goes into the same or a later major version of PostgreSQL."""
+"""A backup can be restored into the same or a later major version of PostgreSQL."""
 
 import pytest
 

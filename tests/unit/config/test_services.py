@@ -1,4 +1,4 @@
-"""The servers under the tests are real ones."""
+"""The tests use real servers."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_the_database_of_a_deck_keeps_what_it_confirms(tmp_path: Path) -> None:
     options = Postgres(**folders)._command(Path("bin"), ()).argv
 
     assert any(word.startswith("max_connections=") for word in options)
-    # All three are on when nobody says otherwise.
+    # All three are on by default.
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
         assert not any(word.startswith(name) for word in options)
 

@@ -1,4 +1,4 @@
-"""Sockets are for pages of the deck's own origin."""
+"""Websockets require a page of the deployment's own origin."""
 
 import pytest
 from pytest_django import Settings

@@ -1,4 +1,4 @@
-"""A data folder that cannot be used is one clear line, whatever the command."""
+"""An unusable data folder yields a single clear line with every command."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Children are started, watched, started again, and ended with all that they started."""
+"""Children are started, watched, restarted, and stopped with all of their descendants."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def test_waiting_grows_and_then_stays() -> None:
 
 
 class Kept:
-    """A watched part, and when each of its children was started and by what it ended."""
+    """A watched part with the start times and the ends of its children."""
 
     def __init__(self, folder: Path, *, ready: bool, lives: float) -> None:
         self.starts: list[float] = []
@@ -43,12 +43,12 @@ class Kept:
         return Command(name="x", argv=("sleep", str(self._lives)), stop_seconds=0.3)
 
     def waits(self, *, starts: int) -> list[str]:
-        """Return how long the watch waited before each further start, in its own words."""
+        """Return the waits before each further start, as printed."""
         while len(self.starts) < starts:
             self.watching.look_after_all()
             time.sleep(0.01)
         self.watching.stop(order=["x"])
-        again = [line.partition("again ")[2].partition(";")[0] for line in self.lines]
+        again = [line.partition("restarting ")[2].partition(";")[0] for line in self.lines]
         return again[: starts - 1]
 
 
@@ -80,7 +80,7 @@ def test_a_part_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -
         )
     )
 
-    with pytest.raises(StartFailed, match=r"(?s)web ended at once \(exit code 3\).*no such file"):
+    with pytest.raises(StartFailed, match=r"(?s)web failed to start \(exit code 3\).*no such file"):
         watching.wait_until_ready(["web"])
 
 

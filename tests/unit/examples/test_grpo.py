@@ -163,9 +163,9 @@ def test_kl_is_that_between_the_sampler_and_the_trainer() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda arrays: arrays.pop("inference_logprobs"), "without inference_logprobs"),
-        (lambda arrays: arrays["has_inference_logprobs"].fill(False), "without inference_log"),
-        (lambda arrays: arrays["tokens"].fill(12), "token 12 is none of the model's 12"),
+        (lambda arrays: arrays.pop("inference_logprobs"), "lack inference_logprobs"),
+        (lambda arrays: arrays["has_inference_logprobs"].fill(False), "lack inference_logprobs"),
+        (lambda arrays: arrays["tokens"].fill(12), "token 12 is outside the model's 12 tokens"),
     ],
 )
 def test_batches_that_cannot_be_learnt_from_are_refused(spoil: Any, message: str) -> None:
@@ -194,7 +194,7 @@ def test_answers_are_drawn_at_one_temperature() -> None:
 
 
 def test_a_run_without_lessons_is_refused() -> None:
-    with pytest.raises(Unusable, match="without lessons it needs --checkpoint"):
+    with pytest.raises(Unusable, match="without lessons, --checkpoint is required"):
         language_of(run_config.to_builtins(RunConfig()))
 
 

@@ -1,1 +1,1 @@
-"""In English: the admin's one language."""
+"""Formats for English, the only language of the admin."""

@@ -1,4 +1,4 @@
-"""Write times as logs and events do: to the second, in an order that sorts."""
+"""Sortable date and time formats with seconds, as in logs and events."""
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
 DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "Y-m-d H:i:s"

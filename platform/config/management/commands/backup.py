@@ -1,4 +1,4 @@
-"""Keep the whole deck in a folder."""
+"""Command that backs up the whole deployment into a folder."""
 
 import sys
 from pathlib import Path
@@ -17,28 +17,28 @@ from config.embedded.children import StartFailed
 
 
 class Command(BaseCommand):
-    """Back up the database, payloads, weights, recordings and archives; the deck goes on."""
+    """Back up the database, payloads, weights, recordings and archives of a running server."""
 
-    help = "Write a backup of the whole deck into a new folder, or check one. The deck may run."
-    # The database may have to be started first.
+    help = "Write a backup of the whole deployment into a new folder, or check one."
+    # The database may not run yet.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Name the folder."""
+        """Add the folder and the option `--check`."""
         parser.add_argument("folder", type=Path, help="a folder that does not exist yet")
         parser.add_argument(
-            "--check", action="store_true", help="read every byte of the backup in the folder"
+            "--check", action="store_true", help="check every byte of an existing backup"
         )
 
     def handle(self, *_args: Any, folder: Path, check: bool, **_options: Any) -> None:
-        """Do one or the other."""
+        """Write a backup, or check one."""
         progress = Progress(sys.stderr)
         now = timezone.now()
         try:
             if check:
                 header = check_backup(folder, progress=progress)
                 progress.end()
-                self.stdout.write(f"{folder} is whole: {header.runs} runs as of {header.made_at}")
+                self.stdout.write(f"{folder} complete: {header.runs} runs as of {header.made_at}")
                 return
             with database_at_hand(alone=False):
                 made = make_backup(folder=folder.absolute(), now=now, progress=progress)

@@ -1,4 +1,4 @@
-"""Show a policy that learns through every part of the system."""
+"""Command that demonstrates a policy learning on the whole system."""
 
 import json
 from pathlib import Path
@@ -15,34 +15,37 @@ from runs.core.run_config import InvalidRunConfig
 
 
 class Command(BaseCommand):
-    """Start a deck, launch a run, train, and show the progress."""
+    """Start a server, launch a run, train it, and show the progress."""
 
-    help = "Start a deck, launch a run, train it, and show the progress."
+    help = "Start a server, launch a run, train it, and show the progress."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add what the demo knows."""
+        """Add the subject and the options."""
         parser.add_argument(
             "subject",
             nargs="?",
             default="cartpole",
             choices=[*SUBJECTS],
-            help="cartpole with PPO, or lessons in text with grpo",
+            help="cartpole (PPO), or grpo (lessons in text)",
         )
         parser.add_argument(
-            "--exit", action="store_true", help="end at the mark (exit code 0) or at the limit (1)"
+            "--exit", action="store_true", help="end at the target (exit code 0) or the limit (1)"
         )
         parser.add_argument(
             "--limit-seconds",
             type=float,
-            help="when the mark is missed; 600 for cartpole, 1200 for grpo",
+            help="time limit to reach the target; default 600 (cartpole) or 1200 (grpo)",
         )
         parser.add_argument(
-            "--config", type=Path, metavar="FILE", help="run configuration (JSON) of your own"
+            "--config",
+            type=Path,
+            metavar="FILE",
+            help="run configuration (JSON) instead of the preset",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Run until the mark with ``--exit``, and until Ctrl-C without."""
+        """Run until the target with ``--exit``, otherwise until Ctrl-C."""
         console = Console()
         view: View = LiveView(console) if console.is_terminal else PlainView(console)
         demo = Demo(
@@ -59,7 +62,7 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             return
         if missing:
-            raise CommandError(f"the demo missed its mark: {missing}")
+            raise CommandError(f"the demo missed its target: {missing}")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Print a link that signs a person in once."""
+"""Command that prints a one-time login link."""
 
 from typing import Any
 
@@ -22,12 +22,10 @@ class Command(BaseCommand):
         parser.add_argument("username", help="name of an active account")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Print the link alone, so that a script can use it."""
+        """Print only the link, so that scripts can use it."""
         name = options["username"]
         user = User.objects.filter(username=name, is_active=True).first()
         if user is None:
-            raise CommandError(
-                f"no active account is called {name!r}; create one: manage.py createsuperuser"
-            )
+            raise CommandError(f"no active account {name!r}; create one: manage.py createsuperuser")
         path = services.make_login_link(user, now=timezone.now())
         self.stdout.write(public_url(Folders(settings.ROLLDECK_VAR).services) + path)

@@ -1,4 +1,4 @@
-"""Prepare a database of one's own, before servers start on it."""
+"""Command that prepares an external database before servers start on it."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from config.embedded.schema import adopt_bootstrap_token, migrate
 
 
 class Command(BaseCommand):
-    """Apply migrations and create the bootstrap token; `up` does both by itself."""
+    """Apply migrations and create the bootstrap token; `up` does both automatically."""
 
     help = "Apply the migrations and create the bootstrap token."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Do both; doing them again changes nothing."""
+        """Do both; repeated calls change nothing."""
         try:
             applied = migrate()
             adopt_bootstrap_token()

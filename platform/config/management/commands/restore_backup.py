@@ -1,4 +1,4 @@
-"""Make an empty deck the one that was backed up."""
+"""Command that restores a backup into an empty deployment."""
 
 import sys
 from pathlib import Path
@@ -17,17 +17,17 @@ from config.embedded.children import StartFailed
 
 
 class Command(BaseCommand):
-    """Restore; refuses where there is anything that it would write over."""
+    """Restore a backup; refuses to overwrite existing data."""
 
-    help = "Restore a backup of `manage.py backup` into a deck that is stopped and empty."
+    help = "Restore a backup of `manage.py backup` into a stopped, empty deployment."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Name the folder."""
-        parser.add_argument("folder", type=Path, help="what `manage.py backup` wrote")
+        """Add the folder."""
+        parser.add_argument("folder", type=Path, help="folder written by `manage.py backup`")
 
     def handle(self, *_args: Any, folder: Path, **_options: Any) -> None:
-        """Restore."""
+        """Restore the backup and print its totals."""
         progress = Progress(sys.stderr)
         try:
             with database_at_hand(alone=True):

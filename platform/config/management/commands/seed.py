@@ -1,4 +1,4 @@
-"""Fill a deck with runs to look at."""
+"""Command that fills a deployment with sample runs."""
 
 from typing import Any
 
@@ -10,21 +10,21 @@ from config.seed.scale import LARGE, SMALL
 
 
 class Command(BaseCommand):
-    """Write runs of every kind and state, and play the fleets of those that are not over."""
+    """Write runs of every kind and state, and simulate the fleets of the active ones."""
 
-    help = "Fill a deck with seeded runs, then play the fleets of two until Ctrl-C."
+    help = "Fill a deployment with sample runs, then simulate the fleets of two until Ctrl-C."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add how much, and whether to stay."""
-        parser.add_argument("--small", action="store_true", help="a quarter of it, for tests")
+        """Add the options."""
+        parser.add_argument("--small", action="store_true", help="a quarter of the data, for tests")
         parser.add_argument(
             "--exit",
             action="store_true",
-            help="end when all is written; the live run is killed, as nobody plays its fleet",
+            help="exit when all is written and kill the live run",
         )
 
     def handle(self, *_args: Any, **asked: Any) -> None:
-        """Write what is not there, and stay."""
+        """Write the missing runs, then simulate their fleets."""
         there = deck.present()
         if there:
             self.stdout.write(f"already seeded: {', '.join(there)}")
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         try:
             if not asked["exit"]:
                 names = " and ".join(fleet.run.name for fleet in seeded.fleets)
-                self.stdout.write(f"playing the fleets of {names}; Ctrl-C ends it")
+                self.stdout.write(f"simulating the fleets of {names}; Ctrl-C to stop")
                 self.stdout.flush()
                 deck.keep_alive(seeded.fleets, clock=timezone.now)
         except KeyboardInterrupt:

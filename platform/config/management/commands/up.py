@@ -1,4 +1,4 @@
-"""Run the whole deck in the foreground."""
+"""Command that runs the whole deployment in the foreground."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from config.embedded.supervisor import Supervisor
 
 
 class Command(BaseCommand):
-    """Start PostgreSQL, Valkey, Ray, the web server and the jobs; stop them at Ctrl-C."""
+    """Start PostgreSQL, Valkey, Ray, the web server and the jobs; stop them on Ctrl-C."""
 
-    help = "Run the whole deck in the foreground: database, broker, Ray, web server and jobs."
-    # The supervisor makes its own checks, once the servers are there.
+    help = "Run all servers in the foreground: database, broker, Ray, web server and jobs."
+    # The supervisor runs its own checks once the servers are up.
     requires_system_checks: list[str] = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:

@@ -1,11 +1,11 @@
-// What unfold 0.91 lacks for those who use a keyboard or hear the page: things that only listen to
-// clicks become buttons, icons are not read out, and the content is a landmark.
+// Accessibility fixes for unfold 0.91: clickable elements become buttons, icons are hidden from screen
+// readers, and the content is a landmark.
 (() => {
-  // Elements that a click opens something with, and that are neither links nor buttons.
+  // Clickable elements that are neither links nor buttons.
   const CLICKED = ["a:not([href])", "span", "div.cursor-pointer", "h2.cursor-pointer", "div.mx-3"]
     .map((kind) => `${kind}[x-on\\:click]`)
     .join(", ");
-  // Icons that stand alone, by the ligature that draws them.
+  // Labels of icons without text, by their ligature.
   const NAMES = {
     close: "Close",
     computer: "Theme",
@@ -38,7 +38,7 @@
     document.getElementById("content")?.setAttribute("role", "main");
   }
 
-  // What the admin's own scripts have made by the time that they are done.
+  // Elements that the admin's own scripts create on load.
   function mendMade() {
     for (const hint of document.querySelectorAll(".help-tooltip[aria-label]")) hint.setAttribute("role", "img");
     for (const made of document.querySelectorAll(".select2-container")) {
