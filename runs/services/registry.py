@@ -278,9 +278,9 @@ def reset_default_run(*, actor: str, now: datetime) -> Run:
 
 @transaction.atomic
 def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) -> Run:
-    """Archive an outside run and return a fresh one of the same name; no row is deleted.
+    """Archive an outside run and return a new one of the same name; no row is deleted.
 
-    Tokens that are bound to the run are bound to the fresh one from then on.
+    Tokens bound to the run are rebound to the new one.
 
     Raises:
         RunNotFound: If there is no such current outside run.

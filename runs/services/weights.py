@@ -109,7 +109,9 @@ def _known_or_allowed(
     if known is not None:
         return known
     if manifest.epoch != run.epoch:
-        raise StaleEpoch(f"{run.name} is in epoch {run.epoch}, the weights in {manifest.epoch}")
+        raise StaleEpoch(
+            f"{run.name} is in epoch {run.epoch}, the weights have epoch {manifest.epoch}"
+        )
     if manifest.step <= run.policy_step:
         raise VersionNotNewer(
             f"{run.name} is at step {run.policy_step}; step {manifest.step} is not newer"

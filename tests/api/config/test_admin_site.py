@@ -95,7 +95,7 @@ def test_what_no_index_answers_is_looked_for_among_the_newest(
     filtered = ada.get("/admin/buffer/trajectorygroup/?state__exact=queued").content.decode()
 
     assert everything > 1
-    assert "Filters look at the newest 1 rows" in filtered
+    assert "Filters search the newest 1 rows" in filtered
     assert filtered.count('class="action-select') <= 1
     mix = Run.objects.get(name="seed-atropos-mix")
     kept = TrajectoryGroup.objects.filter(run=mix, segment__isnull=False).count()
