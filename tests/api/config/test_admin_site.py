@@ -155,7 +155,7 @@ def test_a_batch_is_discarded_only_with_a_reason(ada: Client) -> None:
     assert f'value="{batch.pk}"' in asked
     batch.refresh_from_db()
     assert batch.state == "quarantined"
-    assert "Say why" in act(ada, "buffer/batch", "discard", batch.pk)
+    assert "Enter a reason" in act(ada, "buffer/batch", "discard", batch.pk)
     batch.refresh_from_db()
     assert batch.state == "quarantined"
     act(ada, "buffer/batch", "discard", batch.pk, reason="nan in its rewards")

@@ -150,7 +150,7 @@ def test_a_run_that_does_not_start_says_what_it_waits_for() -> None:
     conditions.watch(now=NOON + later(170))
     assert not Alert.objects.exists()
     conditions.watch(now=NOON + later(190))
-    assert Alert.objects.get().message.endswith("3 minutes: the cluster has no GPU")
+    assert Alert.objects.get().message.endswith("3 min: the cluster has no GPU")
 
 
 def test_a_ledger_that_does_not_balance_is_told_until_it_does() -> None:
