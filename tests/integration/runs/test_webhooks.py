@@ -184,7 +184,7 @@ def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settin
     assert unheard == []
     told = msgspec.json.decode(body, type=AlertMessage)
     assert (told.change, told.alert.id, told.alert.state) == ("test", 0, "resolved")
-    assert "this is a test" in told.text
+    assert "test notification" in told.text
     assert told.url == f"{private.ROLLDECK_PUBLIC_URL}/settings"
     signed = f"{int(NOON.timestamp())}.".encode() + body
     expected = hmac.new(b"between us", signed, hashlib.sha256).hexdigest()
