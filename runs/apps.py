@@ -1,4 +1,4 @@
-"""Register the app and tell the live pages what it can show."""
+"""App configuration: registers live parts and alert conditions."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class RunsConfig(AppConfig):
             return alerts.alert_summary(now=timezone.now())
 
         def notice_part(username: str) -> Notice | None:
-            del username  # everybody is told the same
+            del username  # the notice is the same for all users
             return deck.notice(now=timezone.now())
 
         live.register_deck_part("alerts", alerts_part, topic=ALERTS)

@@ -1,4 +1,4 @@
-"""Serve websockets: live pages, and the control channel of rollout handlers."""
+"""Websockets: live pages, and the control channel of rollout handlers."""
 
 import asyncio
 import logging
@@ -37,9 +37,9 @@ from runs.wire.live import (
 
 logger = logging.getLogger(__name__)
 
-# Rights are looked at again with each beat, so a revoked token loses its socket as fast.
+# Rights are checked with each heartbeat, so a revoked token soon loses its socket.
 BEAT_SECONDS: Final = 5.0
-# Beats of sockets with the same credential, within this time, look at its rights once.
+# Heartbeats of sockets with the same credential within this time share one check.
 RIGHTS_SHARED_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4096
 MAX_TOPICS: Final = 32
@@ -50,29 +50,29 @@ NOT_FOUND: Final = 4404
 
 
 class Credential(NamedTuple):
-    """What a socket was opened with: a token, or else the key of a session."""
+    """Credential that opened a socket: a token, or the key of a session."""
 
     token: str | None
     session_key: str | None
     address: str | None = None
-    """Where a token was shown from."""
+    """Client address of a token."""
 
 
 def credential_of(scope: dict[str, Any]) -> Credential | None:
-    """Return what a socket was opened with; None if that cannot be one."""
+    """Return the credential of a socket; None if it is malformed."""
     headers = dict(scope["headers"])
     try:
         token = token_in(headers.get(b"authorization", b"").decode("latin-1"))
     except MalformedCredentials:
         return None
     key = scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME)
-    # Of sessions it does not matter: sockets of one session share a look at their rights.
+    # Not needed for sessions: sockets of one session share a check of their rights.
     address = (scope.get("client") or [None])[0] if token else None
     return Credential(token, key, address)
 
 
 def caller_of(credential: Credential) -> Caller | None:
-    """Return whose credential this is, as of now; None if nobody's."""
+    """Return the caller that the credential identifies now, or None."""
     if credential.token is not None:
         token = services.authenticate(
             text=credential.token, address=credential.address, now=timezone.now()
@@ -87,7 +87,7 @@ _callers: "WeakKeyDictionary[asyncio.AbstractEventLoop, Callers]" = WeakKeyDicti
 
 
 def _callers_here() -> Callers:
-    """Return the looks that the sockets of the running event loop share."""
+    """Return the shared lookups of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _callers:
         look = database_sync_to_async(caller_of)
@@ -96,9 +96,9 @@ def _callers_here() -> Callers:
 
 
 class SocketConsumer(AsyncWebsocketConsumer):
-    """A socket that the hub feeds: it queues frames, one task sends them, another beats."""
+    """Socket fed by the hub: a task sends queued frames, another sends heartbeats."""
 
-    # Nudges come to the process, not to the socket: a layer would end sockets with Redis.
+    # Notices reach the process, not the socket: a channel layer would close sockets with Redis.
     channel_layer_alias = "none"
     beats = True
     hub: Hub
@@ -106,7 +106,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
     caller: Caller
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve the socket and leave the hub however it ends."""
+        """Serve the socket, and leave the hub in any case."""
         self.page = Socket()
         self._tasks: list[asyncio.Task[None]] = []
         try:
@@ -118,7 +118,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
                 self.hub.leave(self.page)
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Handle a message of the other side; an outage of the database closes the socket."""
+        """Handle a message; an outage of the database closes the socket."""
         try:
             await super().dispatch(message)
         except outages.OF_THE_DATABASE as error:
@@ -126,10 +126,10 @@ class SocketConsumer(AsyncWebsocketConsumer):
             await self.close(TRY_AGAIN_LATER)
 
     async def connect(self) -> None:
-        """Let in who is known."""
+        """Accept known callers."""
         await self.accept()
         credential = credential_of(self.scope)
-        # Looked up for this socket alone: what was so a moment ago lets nobody in.
+        # Checked for this socket individually: cached results do not admit callers.
         caller = await database_sync_to_async(caller_of)(credential) if credential else None
         if credential is None or caller is None or not caller.is_known:
             await self.close(NOT_SIGNED_IN)
@@ -140,15 +140,15 @@ class SocketConsumer(AsyncWebsocketConsumer):
         await self.entered()
 
     async def entered(self) -> None:
-        """Begin, now that the caller is known."""
+        """Begin, with the caller authenticated."""
 
     async def _send_frames(self) -> None:
-        """Send what the hub queues."""
+        """Send the frames that the hub queues."""
         try:
             while True:
                 await self.page.send_next(self.send)
         except (OSError, RuntimeError) as error:
-            # The other side went away in the middle of a frame.
+            # The client disconnected during a frame.
             logger.debug("socket closed while sending: %s", error)
 
     async def _keep_beating(self) -> None:
@@ -163,8 +163,8 @@ class SocketConsumer(AsyncWebsocketConsumer):
         try:
             caller = await _callers_here().of(self.credential)
         except outages.OF_THE_DATABASE:
-            # Nothing new can be read meanwhile; without beats the page says that it lags.
-            logger.exception("rights cannot be looked at")
+            # Nothing can be read during the outage; without heartbeats the page shows that it lags.
+            logger.exception("checking rights failed")
             return
         if caller is None or not caller.is_known:
             await self.close(NOT_SIGNED_IN)
@@ -174,7 +174,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
             if not _may_watch(caller, topic):
                 await self.close(NOT_ALLOWED)
         if self.beats:
-            # With nothing on its way, the page must have all of these: a lost frame shows.
+            # With no frames in transit the page must have all of these, which reveals lost frames.
             sequences = self.page.sequences if self.page.frames.empty() else {}
             sent = {told_as(topic): number for topic, number in sequences.items()}
             await self._say(BeatFrame(at=datetime.now(UTC), sequences=sent))
@@ -208,7 +208,7 @@ class LiveConsumer(SocketConsumer):
     """The live pages of one browser tab."""
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Follow a page's request, or say what is wrong with it."""
+        """Handle a page's message, or reply with an error."""
         if not self._tasks:
             return
         try:
@@ -231,7 +231,7 @@ class LiveConsumer(SocketConsumer):
     @staticmethod
     def _decoded(text: str | None) -> PageMessage:
         if text is None or len(text) > MAX_MESSAGE_CHARACTERS:
-            raise ValueError(f"a message is text of at most {MAX_MESSAGE_CHARACTERS} characters")
+            raise ValueError(f"must be text of at most {MAX_MESSAGE_CHARACTERS} characters")
         return msgspec.json.decode(text, type=PageMessage)
 
     async def _subscribe(self, topic: str) -> None:
@@ -249,11 +249,12 @@ class LiveConsumer(SocketConsumer):
             await self._say(ErrorFrame(topic=topic, code="not_subscribed", detail=detail))
 
     async def _refusal(self, topic: str) -> ErrorFrame | None:
-        """Return why the page may not watch a topic, or None when it may."""
+        """Return the refusal of a topic, or None if the page may watch it."""
         rule, refuse = DECK_TOPICS.get(topic), partial(ErrorFrame, topic=topic)
         if rule is None and not topic.startswith(RUN_PREFIX):
             known = ", ".join(sorted(DECK_TOPICS))
-            return refuse(code="unknown_topic", detail=f"topics are {known} and {RUN_PREFIX}<name>")
+            detail = f"unknown topic; known: {known}, {RUN_PREFIX}<name>"
+            return refuse(code="unknown_topic", detail=detail)
         if not _may_watch(self.caller, topic):
             needs = "the right to read the run" if rule is None else rule.needs
             return refuse(code="forbidden", detail=f"this needs {needs}")
@@ -261,14 +262,14 @@ class LiveConsumer(SocketConsumer):
             len(self.page.sequences) >= MAX_TOPICS
             and key_of(topic, self.caller) not in self.page.sequences
         ):
-            return refuse(code="too_many_topics", detail=f"at most {MAX_TOPICS} topics a socket")
+            return refuse(code="too_many_topics", detail=f"at most {MAX_TOPICS} topics per socket")
         if rule is None and not await database_sync_to_async(_exists)(_run_in(topic)):
-            return refuse(code="not_found", detail=f"there is no run {_run_in(topic)!r}")
+            return refuse(code="not_found", detail=f"run {_run_in(topic)!r} not found")
         return None
 
 
 class ControlConsumer(SocketConsumer):
-    """Tell the rollout handlers of one run what it wants of them, at once and at each change."""
+    """Control channel: sends the control state of one run, at once and on each change."""
 
     beats = False
 

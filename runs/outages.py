@@ -1,6 +1,6 @@
-"""Recognise errors that mean the database or the broker is unavailable.
+"""Recognize errors that mean the database or the broker is unavailable.
 
-Such a request may succeed a moment later: it is answered 503 with `Retry-After`, on every route.
+Such requests may succeed later: they are answered 503 with `Retry-After`, on every route.
 """
 
 import logging
@@ -12,8 +12,8 @@ import psycopg
 import redis
 
 RETRY_AFTER_SECONDS: Final = 1
-# Pool timeouts, refused and lost connections, a server that starts or stops, locks and statements
-# that took too long. Errors of a program are of other classes.
+# Pool timeouts, refused and lost connections, a server that starts or stops, lock and statement
+# timeouts. Programming errors are of other classes.
 OF_THE_DATABASE: Final = (
     django.db.OperationalError,
     django.db.InterfaceError,
@@ -25,14 +25,14 @@ OF_THE_BROKER: Final = (
     redis.TimeoutError,
     kombu.exceptions.OperationalError,
 )
-# Without the server's own words, which name hosts, users and folders.
+# Without the server's message, which names hosts, users and folders.
 DETAIL: Final = f"a server of the platform is unavailable; retry after {RETRY_AFTER_SECONDS} s"
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether an outage is the error itself, or what led to it.
+    """Return whether the error, or one of its causes, is an outage.
 
-    Sessions and transactions answer a lost connection with errors of their own.
+    Sessions and transactions wrap a lost connection in their own errors.
     """
     while error is not None:
         if isinstance(error, (*OF_THE_DATABASE, *OF_THE_BROKER)):
@@ -42,7 +42,7 @@ def is_outage(error: BaseException | None) -> bool:
 
 
 class OneLineOutages(logging.Filter):
-    """Log an outage as one line: every request meets it, always in the same place."""
+    """Log an outage as one line, because every request fails at the same place."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace the traceback of an outage by its message."""

@@ -1,7 +1,7 @@
-"""Read rows on the way of every request without building a query.
+"""Read rows without building a query, for hot paths.
 
-Django takes 750 µs of CPU to build and run a query for one run; this takes 100. Used where a
-machine asks hundreds of times a second, and nowhere else.
+Django takes 750 µs of CPU to build and run a query for one run; this takes 100. Use it only where
+machines send hundreds of requests per second.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,20 +18,20 @@ M = TypeVar("M", bound=Model)
 def rows(
     model: type[M], where: str, params: Sequence[Any], *, computed: Mapping[str, str] = {}
 ) -> list[M]:
-    """Return the rows of a model that match.
+    """Return the matching rows of a model.
 
     Args:
-        model: Whose table is read, all of its columns.
-        where: A condition in SQL, never made of what a user wrote, and an order if it matters.
+        model: Model whose table is read, with all its columns.
+        where: SQL condition without user input, optionally with an order.
         params: Values of its placeholders.
-        computed: SQL expressions by the attribute that holds their value; constants of the code.
+        computed: SQL expressions by the attribute that receives their value; constants of the code.
     """
     fields = _fields(model)
     names = [field.attname for field in fields]
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
     with psycopg.Cursor(raw) as cursor:
-        # Prepared: planning takes PostgreSQL longer than finding a row by its key.
+        # Prepared: for PostgreSQL planning takes longer than a lookup by key.
         select = _select(model, tuple(computed.values()))
         cursor.execute(f"{select} WHERE {where}".encode(), params, prepare=True)
         return [_row(model, fields, names, computed, row) for row in cursor.fetchall()]
@@ -55,13 +55,13 @@ def _row(
 def first_row(
     model: type[M], where: str, params: Sequence[Any], *, computed: Mapping[str, str] = {}
 ) -> M | None:
-    """Return the first row of a model that matches, or None; arguments as of :func:`rows`."""
+    """Return the first matching row of a model, or None; arguments as for :func:`rows`."""
     found = rows(model, f"{where} LIMIT 1", params, computed=computed)
     return found[0] if found else None
 
 
 def row_of(model: type[M], columns: Mapping[str, Any]) -> M:
-    """Return a row of which only some columns were read; any other is read when it is used."""
+    """Return a row with some columns loaded; the others are loaded on access."""
     names = [field.attname for field in _fields(model) if field.attname in columns]
     return model.from_db("default", names, [columns[name] for name in names])
 

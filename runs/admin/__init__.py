@@ -1,4 +1,4 @@
-"""The admin of runs, and what the admins of other apps build on."""
+"""Admin of runs, and base classes for the admins of other apps."""
 
 from runs.admin import alerts as alerts
 from runs.admin import deck as deck

@@ -1,4 +1,4 @@
-"""Show what was wrong, who was at it, and whom it was told."""
+"""Admin of alerts, deliveries, rules and silences."""
 
 from django.contrib import admin
 
@@ -8,7 +8,7 @@ from runs.models import Alert, AlertDelivery, AlertRule, AlertSilence
 
 @admin.register(Alert)
 class AlertAdmin(ReadOnlyAdmin):
-    """Alerts; they are acknowledged and resolved on the dashboard, where that is audited."""
+    """Alerts; use the dashboard to acknowledge and resolve them, which is audited."""
 
     list_display = (
         "first_seen_at",
@@ -29,7 +29,7 @@ class AlertAdmin(ReadOnlyAdmin):
 
 @admin.register(AlertDelivery)
 class AlertDeliveryAdmin(ReadOnlyAdmin):
-    """What webhooks and mailboxes were told of alerts, and what they answered."""
+    """Alert deliveries to webhooks and mailboxes, with their responses."""
 
     list_display = (
         "created_at",
@@ -51,7 +51,7 @@ class AlertDeliveryAdmin(ReadOnlyAdmin):
 
 @admin.register(AlertRule)
 class AlertRuleAdmin(ReadOnlyAdmin):
-    """Rules that people made; they are changed on the dashboard, where that is audited."""
+    """Alert rules; use the dashboard to change them, which is audited."""
 
     list_display = (
         "name",
@@ -75,7 +75,7 @@ class AlertRuleAdmin(ReadOnlyAdmin):
 
 @admin.register(AlertSilence)
 class AlertSilenceAdmin(ReadOnlyAdmin):
-    """Which alerts tell nobody, until when and why."""
+    """Silences of alerts."""
 
     list_display = (
         "kind",

@@ -1,8 +1,8 @@
-"""Ask before a person decides about rows: what it does, which rows it is about, and why.
+"""Confirmation page of admin actions, with affected rows and a reason.
 
-An action of a list is a click away from any row. So every action first shows a page that says
-what will happen and takes a reason; only the answer to that page acts. Who may look at a table
-but not change it is not offered its actions.
+An action of a list is one click away from any row. So every action first shows a page with its
+effect and asks for a reason; only the submission of that page acts. Users with the view permission
+only are not offered actions.
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from django.urls import reverse
 from runs.core.visible_text import visible
 
 REASON_LENGTH: Final = 500
-"""Characters of a reason."""
+"""Maximum characters of a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """An act on chosen rows, in the words of the page that asks for it.
+    """Texts of the confirmation page of an action.
 
     Attributes:
-        title: What is asked.
-        effect: What happens then, and what stays; a sentence or two.
-        verb: What the button says.
-        destroys: Whether something is lost for good: such an act takes a reason, and any other
-            may be given one.
+        title: The question.
+        effect: Effect of the action, in one or two sentences.
+        verb: Label of the button.
+        destroys: Whether the action is irreversible and requires a reason; otherwise the reason is
+            optional.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Decision:
 def reason_or_page(
     model_admin: "ModelAdmin[Any]", request: HttpRequest, chosen: QuerySet[Any], decision: Decision
 ) -> str | TemplateResponse:
-    """Return the reason that a person gave, perhaps empty, or the page that asks for it."""
+    """Return the submitted reason, possibly empty, or the confirmation page."""
     reason = request.POST.get("reason", "").strip()[:REASON_LENGTH]
     is_decided = "decided" in request.POST
     if is_decided and (reason or not decision.destroys):

@@ -1,4 +1,4 @@
-"""Show how large the deck was, and what everybody is told."""
+"""Admin of size samples and the announcement."""
 
 from django.contrib import admin
 
@@ -8,7 +8,7 @@ from runs.models import DeckNotice, DeckSample
 
 @admin.register(DeckSample)
 class DeckSampleAdmin(ReadOnlyAdmin):
-    """One a minute, of the last two weeks; what is foretold of the disk comes from these."""
+    """One sample per minute of the last two weeks, the basis of the disk forecast."""
 
     list_display = ("at", "database_bytes", "wal_bytes", "disk_free_bytes", "disk_total_bytes")
     list_filter = ("at",)
@@ -21,12 +21,12 @@ class DeckSampleAdmin(ReadOnlyAdmin):
 
 @admin.register(DeckNotice)
 class DeckNoticeAdmin(ReadOnlyAdmin):
-    """What stands above every page; it is set on *Cluster*."""
+    """The announcement shown on every page; it is set on *Cluster*."""
 
     list_display = ("text", "until", "set_by", "set_at", "reason")
     list_filter = ("until",)
     search_fields: tuple[str, ...] = ("text", "set_by")
-    search_help_text = "A part of the words, or who wrote them"
+    search_help_text = "A part of the text, or its author"
     run_lookup = ""
     dashboard = "/cluster"
     ordering = ("id",)

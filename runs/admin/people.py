@@ -1,4 +1,4 @@
-"""Show people and their groups: the one thing that administrators do change in the admin."""
+"""Admin of users and groups, the only editable rows of the admin."""
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -17,12 +17,12 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
-    """People: the one thing that administrators do change here."""
+    """Users: editable, unlike all other rows."""
 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-    readonly_fields = ("last_login", "date_joined")  # what happened is not edited
+    readonly_fields = ("last_login", "date_joined")  # history is read-only
 
 
 @admin.register(Group)
@@ -32,7 +32,7 @@ class PersonGroupAdmin(GroupAdmin, ModelAdmin):
 
 @admin.register(LoginCount)
 class LoginCountAdmin(ReadOnlyAdmin):
-    """Counters of password attempts; they hold no names and no addresses."""
+    """Counters of password attempts, without names and addresses."""
 
     list_display = ("key", "attempts", "window_ends_at")
     list_filter = ("window_ends_at",)
@@ -43,11 +43,11 @@ class LoginCountAdmin(ReadOnlyAdmin):
 
 @admin.register(LogEntry)
 class LogEntryAdmin(ReadOnlyAdmin):
-    """What was done in this admin, and by whom."""
+    """The log of this admin."""
 
     list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
     list_select_related = ("user", "content_type")
     list_filter = (("user", AutocompleteSelectFilter), "content_type")
     search_fields = ("object_repr", "change_message")
-    search_help_text = "What was changed"
+    search_help_text = "The changed object, or a part of the message"
     ordering = ("-id",)

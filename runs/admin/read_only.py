@@ -1,9 +1,9 @@
-"""Lists and pages of rows that the platform writes: to look at, whatever the size of the table.
+"""Read-only admin of tables that the platform writes, of any size.
 
-A list must answer within half a second over ten million rows, without an index for each column
-that a person may ask for. So three things are bounded: rows are counted up to ten thousand, pages
-begin with the newest row, and what no index answers is looked for among the newest rows only; the
-page says so. Naming a run goes further back, as its rows have an index of their own.
+A list must load within half a second over ten million rows, without an index for each column that a
+user may filter by. So three things are bounded: rows are counted up to ten thousand, pages begin
+with the newest row, and filters without an index search the newest rows only, which the page
+states. Filtering by run searches all rows, as they have an index by run.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,31 +28,31 @@ from runs.core.visible_text import visible
 from runs.models import Run
 
 COUNTED_AT_MOST: Final = 10_000
-"""Rows of a list that are counted; of a longer one the first pages are shown."""
+"""Maximum number of counted rows; longer lists show their first pages."""
 LOOKED_AT: Final = 200_000
-"""Newest rows among which is looked for what no index answers."""
-# What a list takes besides filters.
+"""Newest rows that filters without an index search."""
+# Query parameters of a list other than filters.
 _NO_FILTERS: Final = frozenset({"p", "o", "e", "all", "q", "_changelist_filters"})
 RUN_FILTER: Final = ("run", AutocompleteSelectFilter)
-"""A run, by the beginning of its name; nothing is asked of the rows to offer it."""
+"""Filter by run, with completion by the beginning of its name and no query of the rows."""
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Pages of a table that may be too large to be counted."""
+    """Paginator of a table that may be too large to count."""
 
     template_name = "runs/bounded_pages.html"
 
     @cached_property
     def count(self) -> int:
-        """Return how many rows there are; one more than are counted if there are more."""
+        """Return the number of rows, at most one more than :data:`COUNTED_AT_MOST`."""
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
         return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
 
     @cached_property
     def counted(self) -> str:
-        """Return how many rows there are in words that are true of any number.
+        """Return the number of rows in words.
 
-        Of a whole table that is too long to be counted the database's own estimate is told.
+        For an unfiltered table above the limit this is the database's estimate.
         """
         if self.count <= COUNTED_AT_MOST:
             return f"{self.count:,}"
@@ -64,7 +64,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
 
 def _estimated_rows(model: type[Model]) -> int:
-    """Return how many rows the database thinks a table has; -1 before it has ever looked."""
+    """Return the database's estimate of a table's rows; -1 before the first ANALYZE."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
@@ -79,14 +79,14 @@ def link_to(row: Model | None) -> SafeString | str:
 
 
 def link_to_row(model: type[Model], pk: Any, words: str) -> SafeString:
-    """Return a link to the admin page of a row that need not be read for it."""
+    """Return a link to the admin page of a row without reading the row."""
     options = model._meta
     address = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[pk])
     return format_html('<a class="text-link" href="{}">{}</a>', address, visible(words))
 
 
 def links_to_lists(*models: type[Model], **lookup: Any) -> SafeString:
-    """Return links to the lists of rows that belong to one row, as `lookup` finds them."""
+    """Return links to the lists of related rows, filtered by `lookup`."""
     query = "&".join(f"{name}={value}" for name, value in lookup.items())
     links = [
         format_html(
@@ -101,13 +101,13 @@ def links_to_lists(*models: type[Model], **lookup: Any) -> SafeString:
 
 
 def as_written(text: str) -> SafeString:
-    """Return text of strangers in its lines, with what could deceive a reader made visible."""
+    """Return untrusted text with its line breaks and visible control characters."""
     style = "white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px"
     return format_html('<pre style="{}">{}</pre>', style, visible(text))
 
 
 def rounded(name: str) -> Callable[[Any], str]:
-    """Return a column of a list that shows a number to four digits."""
+    """Return a list column that shows a number with four significant digits."""
 
     @admin.display(description=name.replace("_", " "), ordering=name)
     def shown(row: Any) -> str:
@@ -118,24 +118,24 @@ def rounded(name: str) -> Callable[[Any], str]:
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """Look, filter and search; never add, change or delete."""
+    """Admin that lists, filters and searches, but never adds, changes or deletes."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER  # they count every row of every choice
+    show_facets = admin.ShowFacets.NEVER  # facets count every row of every choice
     list_per_page = 50
     list_filter_submit = True
     list_disable_select_all = True
-    """Actions take what one page shows: nobody decides about rows that they have not seen."""
+    """Actions apply to one page: rows that were not displayed are not affected."""
     actions_list: ClassVar[list[str]] = []
     search_fields: tuple[str, ...] = ("run__name",)
-    search_help_text = "The name of a run, or how it begins"
+    search_help_text = "The name of a run, or its beginning"
     run_lookup = "run"
-    """From a row to its run; empty if a row has none, or is one."""
+    """Lookup from a row to its run; empty if there is none, or the row is a run."""
     dashboard = ""
-    """Where the dashboard shows a `{row}` of a `{run}`; empty if nowhere."""
+    """Dashboard path of a `{row}` of a `{run}`; empty without one."""
     may_grow = False
-    """Whether the table gets too large to look through, and has numbers for keys."""
+    """Whether the table may become too large to scan; it has numeric keys."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False."""
@@ -150,15 +150,15 @@ class ReadOnlyAdmin(ModelAdmin):
         return False
 
     def has_act_permission(self, request: HttpRequest) -> bool:
-        """Return whether somebody may decide about rows: who may only look is offered no action.
+        """Return whether the user may run actions, which needs the change permission.
 
-        Actions are the one thing that the right to change a table gives here.
+        Actions are the only use of that permission here.
         """
         right = get_permission_codename("change", self.opts)
         return bool(request.user.has_perm(f"{self.opts.app_label}.{right}"))
 
     def view_on_site(self, row: Any) -> str | None:
-        """Return where the dashboard shows a row; None if it does not."""
+        """Return the dashboard path of a row, or None."""
         if "{run}" not in self.dashboard:
             return self.dashboard or None
         run = row
@@ -171,7 +171,7 @@ class ReadOnlyAdmin(ModelAdmin):
     def get_list_display_links(
         self, request: HttpRequest, list_display: Sequence[Any]
     ) -> Sequence[Any]:
-        """Return the first column that is no link itself: it leads to the row."""
+        """Return the first column that is not a link, as the link to the row."""
         return [name for name in list_display if not str(name).endswith("_link")][:1]
 
     @admin.display(description="run", ordering="run")
@@ -182,10 +182,10 @@ class ReadOnlyAdmin(ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return the row of a number, or the rows of runs whose name begins with the words.
+        """Return the row with an id, or the rows of runs whose name begins with the search term.
 
-        Runs are few and have an index by name; where rows may be many, those of the newest run
-        are shown, as an index gives one run's rows in order.
+        Runs are few and have an index by name. Large tables show the rows of the newest matching
+        run only, because an index returns one run's rows in order.
         """
         words = search_term.strip()
         if not words:
@@ -200,11 +200,11 @@ class ReadOnlyAdmin(ModelAdmin):
         return self.rows_of_runs(queryset, ids), False
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
-        """Return the rows of runs in a way that an index answers."""
+        """Return the rows of runs, with a query that uses an index."""
         return queryset.filter(**{f"{self.run_lookup}__in": runs})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows; the newest ones if they are filtered by what has no index."""
+        """Return all rows, or the newest ones if a filter has no index."""
         rows: QuerySet[Any] = super().get_queryset(request)
         if not self.may_grow or not self._looks_through(request):
             return rows
@@ -218,7 +218,7 @@ class ReadOnlyAdmin(ModelAdmin):
         return bool(asked) or self._searches_through(request.GET.get("q", "").strip())
 
     def _searches_through(self, words: str) -> bool:
-        """Return whether no index answers a search for `words`."""
+        """Return whether a search for `words` has no index."""
         if self.search_fields != ReadOnlyAdmin.search_fields:
             return bool(words)
         return "__" in self.run_lookup and bool(words) and not words.isdigit()
@@ -226,15 +226,16 @@ class ReadOnlyAdmin(ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Return a list, which says where it looked if that is not everywhere."""
+        """Return the list, with a message if only the newest rows are searched."""
         if self.may_grow and request.method == "GET" and self._looks_through(request):
             messages.info(
                 request,
-                f"Filters look at the newest {LOOKED_AT:,} rows. Name a run to look further back.",
+                f"Filters search the newest {LOOKED_AT:,} rows. "
+                "Select a run to search all its rows.",
             )
         answer: TemplateResponse = super().changelist_view(request, extra_context)
         return answer
 
     def audit(self, request: HttpRequest, row: Model, words: str) -> None:
-        """Write down in the admin's own log what somebody did with a row."""
+        """Record an action on a row in the admin's log."""
         self.log_change(request, row, words)

@@ -1,4 +1,4 @@
-"""Show everything that the platform remembers about runs; nothing is changed here but tokens."""
+"""Admin of runs and their rows; all read-only except for the revocation of tokens."""
 
 from typing import ClassVar, Final
 
@@ -26,8 +26,8 @@ from runs.models import (
 
 REVOKE: Final = Decision(
     title="Revoke these tokens?",
-    effect="Whoever uses them is refused from the next request on. A revoked token never works "
-    "again; make a new one for those who still need it.",
+    effect="Requests with these tokens are refused immediately. A revoked token cannot be "
+    "restored; create a new one for clients that still need access.",
     verb="Revoke",
     destroys=True,
 )
@@ -35,10 +35,10 @@ REVOKE: Final = Decision(
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    """Runs, with links to what belongs to them."""
+    """Runs, with links to their rows."""
 
     belonging: ClassVar[list[type[Model]]] = []
-    """Models of other apps with a `run`, which add themselves."""
+    """Models of other apps with a `run`, which register themselves."""
 
     list_display = (
         "name",
@@ -59,9 +59,9 @@ class RunAdmin(ReadOnlyAdmin):
     run_lookup = ""
     dashboard = "/runs/{run}"
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related rows")
     def belongings(self, run: Run) -> SafeString:
-        """Return links to the lists of all that is the run's own."""
+        """Return links to the lists of the run's rows."""
         models: tuple[type[Model], ...] = (
             RunEvent,
             Trainer,
@@ -75,10 +75,10 @@ class RunAdmin(ReadOnlyAdmin):
 
 @admin.register(Trainer)
 class TrainerAdmin(ReadOnlyAdmin):
-    """Registered consumers, with links to what they took."""
+    """Registered consumers, with links to their batches."""
 
     belonging: ClassVar[list[type[Model]]] = []
-    """Models of other apps with a `trainer`, which add themselves."""
+    """Models of other apps with a `trainer`, which register themselves."""
 
     list_display = ("uuid", "name", "run_link", "identity", "epoch", "last_seen_at")
     list_select_related = ("run",)
@@ -87,18 +87,18 @@ class TrainerAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     readonly_fields = ("belongings",)
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related rows")
     def belongings(self, trainer: Trainer) -> SafeString:
-        """Return links to the lists of what the trainer took."""
+        """Return links to the lists of the trainer's rows."""
         return links_to_lists(*self.belonging, trainer__id__exact=trainer.pk)
 
 
 @admin.register(Environment)
 class EnvironmentAdmin(ReadOnlyAdmin):
-    """Registered producers, with links to what they sent."""
+    """Registered producers, with links to their data."""
 
     belonging: ClassVar[list[type[Model]]] = []
-    """Models of other apps with a `run` and an `env_id`, which add themselves."""
+    """Models of other apps with a `run` and an `env_id`, which register themselves."""
 
     list_display = (
         "wandb_name",
@@ -117,15 +117,15 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     readonly_fields = ("belongings",)
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related rows")
     def belongings(self, row: Environment) -> SafeString:
-        """Return links to the lists of what the environment sent."""
+        """Return links to the lists of the environment's rows."""
         return links_to_lists(*self.belonging, run__id__exact=row.run_id, env_id=row.env_id)
 
 
 @admin.register(PolicyVersion)
 class PolicyVersionAdmin(ReadOnlyAdmin):
-    """Published weights; the bytes are fetched through the API."""
+    """Published weights; the API serves their files."""
 
     list_display = ("__str__", "run_link", "epoch", "step", "size_bytes", "published_at")
     list_select_related = ("run",)
@@ -138,7 +138,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
 
 @admin.register(WeightsOrder)
 class WeightsOrderAdmin(ReadOnlyAdmin):
-    """What people have ordered about weights: versions pinned, let go, fetched anew."""
+    """Weights commands: pins, unpins and reloads."""
 
     list_display = ("at", "run_link", "number", "kind", "pinned_step", "actor", "reason")
     list_select_related = ("run",)
@@ -149,7 +149,7 @@ class WeightsOrderAdmin(ReadOnlyAdmin):
 
 @admin.register(RunEvent)
 class RunEventAdmin(ReadOnlyAdmin):
-    """What happened: who, what, when, why."""
+    """Events: actor, action, time and reason."""
 
     list_display = ("at", "run_link", "level", "kind", "message", "actor", "reason")
     list_select_related = ("run",)
@@ -161,7 +161,7 @@ class RunEventAdmin(ReadOnlyAdmin):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
-    """Tokens without their secrets; the action revokes."""
+    """Tokens without their secrets, with an action that revokes them."""
 
     list_display = (
         "name",
@@ -184,9 +184,9 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     dashboard = "/tokens"
     actions = ("revoke",)
 
-    @admin.action(description="Revoke the chosen tokens", permissions=["act"])
+    @admin.action(description="Revoke selected tokens", permissions=["act"])
     def revoke(self, request: HttpRequest, chosen: QuerySet[ApiToken]) -> TemplateResponse | None:
-        """Make the chosen tokens useless from the next request on."""
+        """Revoke the selected tokens."""
         reason = reason_or_page(self, request, chosen, REVOKE)
         if not isinstance(reason, str):
             return reason
@@ -194,13 +194,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         for token in chosen:
             services.revoke_token(token_id=token.pk, now=timezone.now(), **told)
             self.audit(request, token, f"revoked; {reason}")
-        messages.success(request, f"{len(chosen)} tokens are revoked.")
+        messages.success(request, f"{len(chosen)} tokens revoked.")
         return None
 
 
 @admin.register(ApiCall)
 class ApiCallAdmin(ReadOnlyAdmin):
-    """What machines asked of the API lately; an id finds a call."""
+    """Recent API calls of machines; search by id finds one call."""
 
     list_display = ("at", "client", "method", "path", "status", "duration_ms", "stands_for")
     list_filter = ("replayed",)
@@ -214,7 +214,7 @@ class ApiCallAdmin(ReadOnlyAdmin):
 
 @admin.register(DeckPart)
 class DeckPartAdmin(ReadOnlyAdmin):
-    """Processes of the deck and its cluster, with their last proof; forgotten after an hour."""
+    """Processes of the deployment and its cluster, with their last heartbeat, for an hour."""
 
     list_display = ("kind", "name", "proven_at", "started_at", "version", "problem")
     list_filter = ("kind",)

@@ -1,4 +1,4 @@
-"""Show what people keep beside their runs: presets and notes."""
+"""Admin of saved presets and run notes."""
 
 from django.contrib import admin
 from django.utils.safestring import SafeString
@@ -10,7 +10,7 @@ from runs.models import RunNote, SavedPreset
 
 @admin.register(SavedPreset)
 class SavedPresetAdmin(ReadOnlyAdmin):
-    """Saved presets, the deleted ones too."""
+    """Saved presets, including deleted ones."""
 
     list_display = ("name", "description", "access", "owner", "revision", "changed_at", "is_there")
     list_filter = ("access", ("deleted_at", admin.EmptyFieldListFilter))
@@ -20,19 +20,19 @@ class SavedPresetAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     run_lookup = ""
 
-    @admin.display(description="there", boolean=True)
+    @admin.display(description="available", boolean=True)
     def is_there(self, preset: SavedPreset) -> bool:
-        """Return whether one may start from it; deleted ones stay to be looked at."""
+        """Return whether the preset is usable; deleted ones remain listed."""
         return preset.deleted_at is None
 
     def view_on_site(self, row: SavedPreset) -> str | None:
-        """Return the form that begins with it; None for one that is deleted."""
+        """Return the launch form with this preset; None for a deleted one."""
         return None if row.deleted_at else f"/runs/new?preset={row.name}"
 
 
 @admin.register(RunNote)
 class RunNoteAdmin(ReadOnlyAdmin):
-    """The notes of runs, each edit as it was."""
+    """Revisions of run notes."""
 
     list_display = ("__str__", "run_link", "revision", "author", "at")
     list_filter = (RUN_FILTER,)
@@ -44,7 +44,7 @@ class RunNoteAdmin(ReadOnlyAdmin):
 
     @admin.display(description="text")
     def written(self, note: RunNote) -> SafeString:
-        """Return the text, with what could deceive a reader made visible."""
+        """Return the text with visible control characters."""
         return as_written(note.text)
 
 

@@ -1,4 +1,4 @@
-"""Let people make rules for alerts, and silence what they know of."""
+"""API views of alert rules and silences."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -26,10 +26,10 @@ from runs.wire.alert_rules import (
 
 
 class AlertRulesView(APIView):
-    """The rules that alerts are raised by."""
+    """The alert rules."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators make rules, everybody reads them."""
+        """Return the permission: operators create rules, readers list them."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -62,10 +62,10 @@ class AlertRulesView(APIView):
 
 
 class AlertRuleView(APIView):
-    """One rule."""
+    """One alert rule."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators change rules, everybody reads them."""
+        """Return the permission: operators change the rule, readers get it."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(
@@ -114,10 +114,10 @@ class AlertRuleView(APIView):
 
 
 class SilencesView(APIView):
-    """Alerts that tell nobody for a while."""
+    """The silences of alerts."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators silence, everybody sees it."""
+        """Return the permission: operators create silences, readers list them."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -151,7 +151,7 @@ class SilencesView(APIView):
 
 
 class EndSilenceView(APIView):
-    """A silence that is over before its time."""
+    """Early end of a silence."""
 
     permission_classes = [Operators]
 

@@ -1,4 +1,4 @@
-"""Show what is wrong, and let people say that they are at it or that it is over."""
+"""API views that list, acknowledge and resolve alerts."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ ANSWERS: dict[Any, Any] = {200: AlertDetail, **problems(409)}
 
 
 class AlertsView(APIView):
-    """What is wrong, and what was."""
+    """The alerts."""
 
     permission_classes = [Readers]
 
@@ -36,7 +36,7 @@ class AlertsView(APIView):
         operation_id="alerts_list",
         parameters=[
             *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
-            OpenApiParameter("run", description="Its whole name."),
+            OpenApiParameter("run", description="Full name of the run."),
             OpenApiParameter("text", description="A part of the message."),
             OpenApiParameter(
                 "before", between(1, (1 << 63) - 1), description="Only alerts with a smaller id."
@@ -81,7 +81,7 @@ class AlertView(APIView):
 
 
 class AcknowledgeView(APIView):
-    """An alert that somebody is at."""
+    """Acknowledgement of an alert."""
 
     permission_classes = [Operators]
 
@@ -100,7 +100,7 @@ class AcknowledgeView(APIView):
 
 
 class ResolveView(APIView):
-    """An alert that is over."""
+    """Resolution of an alert."""
 
     permission_classes = [Operators]
 

@@ -1,4 +1,4 @@
-"""Find out who is asking: a token as bearer or as Basic password, or a person's session."""
+"""Authentication of API requests by token (Bearer or Basic password) or session."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from runs.models import ApiToken
 
 
 class TokenUser:
-    """A machine, where Django expects somebody who signed in."""
+    """A machine, as Django's user of the request."""
 
     is_authenticated = True
     is_anonymous = False
@@ -34,7 +34,7 @@ class TokenAuthentication(BaseAuthentication):
     """Accept `Authorization: Bearer <token>` or Basic with any name and the token."""
 
     def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
-        """Return the machine and its token, or None when no token was shown."""
+        """Return the machine and its token, or None without a token."""
         try:
             text = token_in(request.headers.get("Authorization", ""))
         except MalformedCredentials as error:
@@ -52,5 +52,5 @@ class TokenAuthentication(BaseAuthentication):
         return TokenUser(token), token
 
     def authenticate_header(self, request: Request) -> str:
-        """Return what a 401 answer asks for."""
+        """Return the WWW-Authenticate header of 401 responses."""
         return 'Bearer realm="rolldeck"'

@@ -1,4 +1,4 @@
-"""Read JSON bodies into typed messages and write messages as answers."""
+"""Decode JSON bodies into messages, and encode messages as responses."""
 
 from typing import Final, TypeVar
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class InvalidBody(ValueError):
-    """A body or query is not what it must be; `field` is the path of the culprit."""
+    """A body or query is invalid; `field` is the path of the invalid part."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}" if field else message)
@@ -25,16 +25,16 @@ def read(request: Request, kind: type[T]) -> T:
     """Return the JSON body as a `kind`; an empty body counts as ``{}``.
 
     Raises:
-        InvalidBody: If it is no JSON, or a field has a wrong type or value.
+        InvalidBody: If it is not JSON, or a field has a wrong type or value.
     """
     return decoded(request.body or b"{}", kind)
 
 
 def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
-    """Return JSON bytes as a `kind`; `inside` names the field that they were in.
+    """Return JSON bytes as a `kind`; `inside` names the field that contained them.
 
     Raises:
-        InvalidBody: If they are no JSON, or a field has a wrong type or value.
+        InvalidBody: If they are not JSON, or a field has a wrong type or value.
     """
     _check_shape(body, inside)
     try:
@@ -44,18 +44,18 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
         raise InvalidBody(_joined(inside, error.field), error.message) from error
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
-        # msgspec writes [...] for the key of a mapping, which says nothing.
+        # msgspec writes [...] for the key of a mapping; it is omitted.
         field = path.strip("`").removeprefix("$").replace("[...]", "").lstrip(".")
         raise InvalidBody(_joined(_joined(inside, field), _named_in(message)), message) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidBody(inside, f"this is no JSON: {error}") from error
+        raise InvalidBody(inside, f"not valid JSON: {error}") from error
 
 
 def _check_shape(body: bytes, inside: str) -> None:
-    """Refuse what would take too much memory once decoded."""
+    """Reject bodies that would take too much memory once decoded."""
     depth, values = settings.ROLLDECK_MAX_JSON_DEPTH, settings.ROLLDECK_MAX_JSON_VALUES
     if json_shape.too_many_values(body, max_values=values):
-        raise InvalidBody(inside, f"holds more than {values} values (max_json_values)")
+        raise InvalidBody(inside, f"contains more than {values} values (max_json_values)")
     if json_shape.too_deep(body, max_depth=depth):
         message = f"nested deeper than {depth} levels (max_json_depth)"
         raise InvalidBody(_joined(inside, _deep_field(body, depth)), message)
@@ -78,7 +78,7 @@ def _joined(inside: str, field: str) -> str:
 
 
 def _named_in(message: str) -> str:
-    """Return the field that msgspec names in backquotes at the end of a message."""
+    """Return the field in backquotes at the end of a msgspec message."""
     parts = message.split("`")
     return parts[-2] if "field" in message and len(parts) >= 3 else ""
 
@@ -86,10 +86,10 @@ def _named_in(message: str) -> str:
 def whole_number(
     request: Request, name: str, *, default: int | None, at_least: int, at_most: int
 ) -> int | None:
-    """Return a query parameter that is a whole number.
+    """Return an integer query parameter.
 
     Raises:
-        InvalidBody: If it is something else or out of range.
+        InvalidBody: If it is not an integer or out of range.
     """
     raw = request.query_params.get(name)
     if raw is None:
@@ -103,14 +103,14 @@ REASON_LETTERS: Final = 2000
 
 
 def reason_in(request: Request) -> str:
-    """Return why something is deleted, from the query: such a request has no body to rely on.
+    """Return the reason of a deletion from the query, as DELETE requests may have no body.
 
     Raises:
-        InvalidBody: If it is too long, or no text that can be kept.
+        InvalidBody: If it is too long or contains NUL.
     """
     reason = request.query_params.get("reason", "")
     if len(reason) > REASON_LETTERS or "\x00" in reason:
-        raise InvalidBody("reason", f"must be at most {REASON_LETTERS} letters, none of them NUL")
+        raise InvalidBody("reason", f"must be at most {REASON_LETTERS} characters without NUL")
     return reason
 
 

@@ -1,4 +1,4 @@
-"""Answer with a file or a part of it (RFC 9110, sections 13 and 14), never all in memory."""
+"""Stream a file or a byte range of it (RFC 9110, sections 13 and 14)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -13,14 +13,14 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class UnreadableRange(ValueError):
-    """The Range header asks for bytes that the file does not have."""
+    """The Range header requests bytes beyond the file."""
 
 
 def byte_range(header: str, *, size: int) -> tuple[int, int] | None:
-    """Return first and last byte (inclusive) that a Range header asks for.
+    """Return the first and last byte (inclusive) that a Range header requests.
 
-    None means the whole file: there is no header, or one that a server may ignore (another
-    unit, several ranges, nonsense).
+    None means the whole file: the header is absent, or one that a server may ignore (another unit,
+    several ranges, invalid syntax).
 
     Raises:
         UnreadableRange: If no byte of the range is in a file of `size` bytes.
@@ -55,7 +55,7 @@ class Chunks:
         return chunk
 
     def close(self) -> None:
-        """Close the file; the response does so when it ends, however it ends."""
+        """Close the file; the response calls this in any case."""
         self._file.close()
 
 
@@ -68,7 +68,7 @@ class ThreadChunks(Chunks):
 
 
 class LoopChunks(Chunks):
-    """Chunks for an asynchronous server, which would collect a plain iterator in memory."""
+    """Chunks for an asynchronous server, which would buffer a plain iterator in memory."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while chunk := await asyncio.to_thread(self._next):
@@ -76,7 +76,7 @@ class LoopChunks(Chunks):
 
 
 def respond(request: Request, file: IO[bytes], *, size: int, etag: str) -> HttpResponseBase:
-    """Return the file, the part that was asked for, or that nothing changed."""
+    """Return the file, the requested range, or 304 if unchanged."""
     tag = f'"{etag}"'
     if tag in request.headers.get("If-None-Match", ""):
         file.close()
@@ -100,7 +100,7 @@ def respond(request: Request, file: IO[bytes], *, size: int, etag: str) -> HttpR
             "ETag": tag,
             "Accept-Ranges": "bytes",
             "Content-Length": str(end - begin + 1),
-            # The bytes of a version never change.
+            # The bytes of a version are immutable.
             "Cache-Control": "private, max-age=31536000, immutable",
         },
     )

@@ -1,4 +1,4 @@
-"""Say who is asking, in one line that is the same in events, leases and rights."""
+"""Identity of the caller, as used in events, leases and rights."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ from runs.models import ApiToken
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who is asking; the answer is kept for the time of the request."""
+    """Return the caller of a request, cached on the request."""
     known = getattr(request, "rolldeck_caller", None)
     if known is None:
         known = _caller_of(request)
@@ -33,5 +33,5 @@ def identity_of(request: Request) -> str:
 
 
 def person_of(request: Request) -> User | None:
-    """Return the person who is signed in, or None for machines and strangers."""
+    """Return the signed-in person, or None for machines and anonymous callers."""
     return request.user if isinstance(request.user, User) else None

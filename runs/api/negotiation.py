@@ -1,4 +1,4 @@
-"""Answer in the one form that a view has, whatever the caller would have liked."""
+"""Content negotiation that ignores the Accept header."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 
 class OneForm(DefaultContentNegotiation):
-    """Never answers 406: binary answers bypass the renderers, which only know JSON."""
+    """Never responds 406: binary responses bypass the renderers, which only support JSON."""
 
     def select_renderer(
         self,
@@ -17,6 +17,6 @@ class OneForm(DefaultContentNegotiation):
         renderers: Iterable[BaseRenderer],
         format_suffix: str | None = None,
     ) -> Any:
-        """Return the view's first renderer; views with several forms choose by themselves."""
+        """Return the view's first renderer; views with several formats choose themselves."""
         renderer = next(iter(renderers))
         return renderer, renderer.media_type

@@ -1,4 +1,4 @@
-"""Show and edit the notes of a run."""
+"""API views of run notes."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -21,7 +21,7 @@ class NotesView(APIView):
     """The notes of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers look and operators write."""
+        """Return the permission: readers get notes, operators write them."""
         return [Operators() if self.request.method == "PUT" else Readers()]
 
     @extend_schema(
@@ -60,7 +60,7 @@ class NotesView(APIView):
 
 
 class NoteView(APIView):
-    """The notes of a run as one edit left them."""
+    """One revision of a run's notes."""
 
     permission_classes = [Readers]
 

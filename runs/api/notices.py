@@ -1,4 +1,4 @@
-"""Let operators tell everybody something."""
+"""API view of the announcement to all users."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -17,10 +17,10 @@ from runs.wire.deck import NoticeAnswer, NoticeWanted
 
 
 class NoticeView(APIView):
-    """What everybody is told, on every page."""
+    """The announcement shown on every page."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return who may read it, and who may change it."""
+        """Return the permission: all known callers read it, operators change it."""
         return [Known() if self.request.method == "GET" else Operators()]
 
     @extend_schema(
@@ -46,7 +46,7 @@ class NoticeView(APIView):
         """
         wanted, now = bodies.read(request, NoticeWanted), timezone.now()
         if wanted.until is not None and wanted.until <= now:
-            raise bodies.InvalidBody("until", "this time has passed")
+            raise bodies.InvalidBody("until", "must be in the future")
         services.set_notice(wanted=wanted, actor=identity_of(request), now=now)
         return _now()
 

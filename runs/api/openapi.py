@@ -37,7 +37,7 @@ def listed(most: int) -> dict[str, Any]:
 
 
 def msgpack_of(message: str) -> dict[str, Any]:
-    """Return the schema of a msgpack body that holds a message of the client's wire format."""
+    """Return the schema of a msgpack body with a message of the client's wire format."""
     text = f"msgpack of `{message}`, defined in the Python module `rolldeck.wire`."
     return {"type": "string", "format": "binary", "description": text}
 
@@ -53,11 +53,11 @@ class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         return str(self.target.__name__)
 
     def get_identity(self, auto_schema: Any, direction: Any) -> ComponentIdentity:
-        """Return what makes two components the same: their name."""
+        """Return the identity of the component: its name."""
         return ComponentIdentity(self.target.__name__)  # type: ignore[no-untyped-call]
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        """Return the Struct's JSON Schema, its parts as components of their own."""
+        """Return the Struct's JSON Schema, with nested Structs as separate components."""
         _, components = msgspec.json.schema_components([self.target], ref_template=REF)
         schema: dict[str, Any] = components.pop(self.target.__name__)
         for name, part in components.items():
@@ -72,7 +72,7 @@ class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Describe how tokens are shown."""
+    """Description of token credentials."""
 
     target_class = "runs.api.authentication.TokenAuthentication"
     name = ["token", "tokenAsPassword"]
@@ -82,7 +82,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return [{name: []} for name in self.name]
 
     def get_security_definition(self, auto_schema: Any) -> list[dict[str, Any]]:
-        """Return one scheme for each way to show a token."""
+        """Return one scheme per form of token credentials."""
         return [{"type": "http", "scheme": "bearer"}, {"type": "http", "scheme": "basic"}]
 
 

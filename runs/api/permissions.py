@@ -11,7 +11,7 @@ from runs.core import rights
 from runs.core.rights import Rule
 
 if TYPE_CHECKING:
-    # REST framework's views read the default permissions, which are here, when they load.
+    # REST framework's views import the default permissions of this module on load.
     from rest_framework.views import APIView
 
 
@@ -78,7 +78,7 @@ class Operators(RulePermission):
 
 
 class LayoutKeepers(RulePermission):
-    """People, who may store layouts of their own; a token that only reads may not."""
+    """People, who may store their own layouts; read-only tokens may not."""
 
     rule = rights.KEEP_LAYOUTS
 

@@ -1,4 +1,4 @@
-"""Save, show, change and delete presets."""
+"""API views of saved presets."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ from runs.wire.presets import ChangePreset, SavedPresetList, SavedPresetRow, Sav
 
 
 class PresetsView(APIView):
-    """The presets that people saved."""
+    """The saved presets."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers look and operators save."""
+        """Return the permission: readers list presets, operators save them."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -69,7 +69,7 @@ class PresetView(APIView):
     """One saved preset."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers look, and operators change what they may."""
+        """Return the permission: readers get the preset, operators change it if they may."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(

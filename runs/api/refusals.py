@@ -1,4 +1,4 @@
-"""Hand on, beside the answer, which environments a refused push was of."""
+"""Record on the request which environments a refused push named."""
 
 from django.http import HttpRequest
 from rest_framework.request import Request
@@ -9,10 +9,10 @@ _ATTRIBUTE = "rolldeck_refused_push"
 
 
 def note_refused_push(request: Request, push: RefusedPush) -> None:
-    """Have it counted with the call."""
-    setattr(request._request, _ATTRIBUTE, push)  # noqa: SLF001 the middleware sees that one
+    """Count a refusal with the call."""
+    setattr(request._request, _ATTRIBUTE, push)  # noqa: SLF001 the middleware sees Django's request
 
 
 def refused_push_of(request: HttpRequest) -> RefusedPush | None:
-    """Return what was noted of this request."""
+    """Return the refused push of a request, or None."""
     return getattr(request, _ATTRIBUTE, None)

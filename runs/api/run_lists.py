@@ -1,4 +1,4 @@
-"""Find runs among many, and ask things of many at once."""
+"""API views that filter, export and act on many runs."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -30,7 +30,7 @@ OUTLOOKS_AT_MOST = 200
 
 
 class FilterView(APIView):
-    """The language of filters."""
+    """The filter language."""
 
     permission_classes = [Readers]
 
@@ -48,7 +48,7 @@ class FilterView(APIView):
 
 
 class FilterValuesView(APIView):
-    """What could stand behind a qualifier."""
+    """Values of a qualifier."""
 
     permission_classes = [Readers]
 
@@ -56,7 +56,7 @@ class FilterValuesView(APIView):
         operation_id="run_filter_values",
         parameters=[
             OpenApiParameter("of", required=True, enum=list(run_table.VALUES_OF)),
-            OpenApiParameter("part", description="What the values hold."),
+            OpenApiParameter("part", description="Text that the values contain."),
         ],
         responses={200: ValueList},
         tags=["runs"],
@@ -75,7 +75,7 @@ class FilterValuesView(APIView):
 
 
 class RunsCsvView(APIView):
-    """The list of runs as a file."""
+    """The list of runs as CSV."""
 
     permission_classes = [Readers]
 
@@ -103,7 +103,7 @@ class RunsCsvView(APIView):
 
 
 class OutlooksView(APIView):
-    """What lists show beside their runs."""
+    """Summaries of runs."""
 
     permission_classes = [Readers]
 
@@ -126,7 +126,7 @@ class OutlooksView(APIView):
         if len(words) > OUTLOOKS_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
-            raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} ids with commas between")
+            raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} comma-separated ids")
         return answer(OutlookList(results=selectors.run_outlooks([int(word) for word in words])))
 
 
@@ -172,9 +172,9 @@ class RunActionsView(APIView):
         """
         wanted, now = read(request, ActOnRuns), timezone.now()
         if (wanted.ids is None) == (wanted.q is None):
-            raise InvalidBody("ids", "either ids or q says which runs")
+            raise InvalidBody("ids", "exactly one of ids and q is required")
         if wanted.action in ("tag", "untag") and not wanted.tag:
-            raise InvalidBody("tag", "this action needs a tag")
+            raise InvalidBody("tag", "required for this action")
         found = (
             Run.objects.filter(pk__in=wanted.ids)
             if wanted.ids is not None

@@ -1,4 +1,4 @@
-"""Create runs, show them, and ask them to move."""
+"""API views that create, show and control runs."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class RunsView(APIView):
     """All current runs."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers list and operators create."""
+        """Return the permission: readers list runs, operators create them."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -49,9 +49,9 @@ class RunsView(APIView):
             OpenApiParameter(
                 "sort",
                 enum=[sign + name for name in run_table.SORTS for sign in ("", "-")],
-                description="What to sort by; a minus for the largest first.",
+                description="Sort key; prefix a minus for descending order.",
             ),
-            OpenApiParameter("after", description="`next` of the page before."),
+            OpenApiParameter("after", description="`next` of the previous page."),
             OpenApiParameter("limit", between(1, run_table.ROWS_AT_MOST)),
         ],
         responses={200: RunList},
@@ -146,13 +146,13 @@ class RunView(APIView):
 
 
 class AskView(APIView):
-    """A verb that a run is asked to follow; each verb has a route of its own."""
+    """A status change of a run; each verb has its own route."""
 
     permission_classes = [Operators]
     verb: RunVerb
 
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Ask the run to move."""
+        """Apply the verb to the run."""
         wanted = read(request, Ask)
         moved: Run = services.ask(
             run_id=selectors.run_named(run).pk,
@@ -175,7 +175,7 @@ SUMMARIES = {
 
 
 def ask_view(verb: RunVerb) -> type[AskView]:
-    """Return the view that asks for `verb`, described in the OpenAPI schema."""
+    """Return the view for `verb`, with its OpenAPI description."""
     summary, description = SUMMARIES[verb]
 
     class VerbView(AskView):
@@ -197,7 +197,7 @@ def ask_view(verb: RunVerb) -> type[AskView]:
 
 
 class EventsView(APIView):
-    """What happened to a run."""
+    """The events of a run."""
 
     permission_classes = [Readers]
 
@@ -208,7 +208,7 @@ class EventsView(APIView):
                 "before", between(1, (1 << 63) - 1), description="Only events with a smaller id."
             ),
             OpenApiParameter("limit", between(1, selectors.EVENTS_PER_PAGE)),
-            OpenApiParameter("kinds", str, description="Comma-separated; absent for all."),
+            OpenApiParameter("kinds", str, description="Comma-separated; omit for all."),
         ],
         responses={200: EventList},
         tags=["runs"],

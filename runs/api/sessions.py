@@ -33,7 +33,7 @@ class LoginFailed(Exception):
 
 
 def _begin_session(request: HttpRequest, user: Any) -> None:
-    """Begin a session and note its browser and address."""
+    """Begin a session and record its browser and address."""
     login(request, user)
     browser, address = request.headers.get("User-Agent", ""), request.META.get("REMOTE_ADDR", "")
     request.session.update(
@@ -43,7 +43,7 @@ def _begin_session(request: HttpRequest, user: Any) -> None:
 
 @method_decorator(never_cache, name="dispatch")
 class SessionView(APIView):
-    """Who is signed in on this browser."""
+    """The session of this browser."""
 
     authentication_classes = [SessionAuthentication]
     permission_classes = [Anyone]
@@ -54,7 +54,7 @@ class SessionView(APIView):
 
         Also sets the CSRF cookie.
         """
-        get_token(request._request)  # noqa: SLF001 Django wants its own request
+        get_token(request._request)  # noqa: SLF001 Django needs its own request
         return answer(selectors.session_of(request.user))
 
     @extend_schema(
@@ -68,13 +68,13 @@ class SessionView(APIView):
 
         Requires the CSRF token.
         """
-        # DRF asks for the token only of those who are signed in already.
+        # DRF checks the token only for signed-in users.
         SessionAuthentication().enforce_csrf(request)
         given = read(request, SignIn)
-        django_request = request._request  # noqa: SLF001 Django wants its own request
+        django_request = request._request  # noqa: SLF001 Django needs its own request
         user = authenticate(django_request, username=given.username, password=given.password)
         if not isinstance(user, User):
-            raise LoginFailed("the user name or the password is wrong")
+            raise LoginFailed("wrong user name or password")
         _begin_session(django_request, user)
         response = answer(selectors.session_of(user))
         remember_browser(response, user)
@@ -89,7 +89,7 @@ class SessionView(APIView):
     def delete(self, request: Request) -> HttpResponse:
         """Sign out."""
         SessionAuthentication().enforce_csrf(request)
-        logout(request._request)  # noqa: SLF001 Django wants its own request
+        logout(request._request)  # noqa: SLF001 Django needs its own request
         return answer(Session(authenticated=False, username="", role="nobody"))
 
 
@@ -104,7 +104,7 @@ class OneTimeLogin(View):
         return self._page(request)
 
     def post(self, request: HttpRequest) -> HttpResponseBase:
-        """Redeem the token, begin a session and go on to `next`."""
+        """Redeem the token, begin a session and redirect to `next`."""
         user = services.redeem_login_token(request.POST.get("token", ""), now=timezone.now())
         if user is None:
             return self._page(request, status=403, is_refused=True)

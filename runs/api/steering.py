@@ -1,4 +1,4 @@
-"""Change an environment of a run, and begin an outside run afresh."""
+"""API views that change an environment and reset an outside run."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ class EnvironmentView(APIView):
 
 
 class ResetView(APIView):
-    """A fresh beginning."""
+    """Reset of an outside run."""
 
     permission_classes = [Operators]
 

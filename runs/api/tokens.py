@@ -1,4 +1,4 @@
-"""Mint, list and revoke tokens."""
+"""API views that create, list and revoke tokens."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from runs.wire import MintToken, TokenList, TokenMinted
 
 
 class TokensView(APIView):
-    """The tokens of this deck."""
+    """The API tokens."""
 
     permission_classes = [Admins]
 
@@ -68,7 +68,7 @@ class TokensView(APIView):
 
 
 def _source_of_rights(request: Request) -> tuple[User | None, TokenIssuer]:
-    """Return the owner and the issuer of a new token: those of the token that asks for it."""
+    """Return the owner and the issuer of a new token: those of the requesting token."""
     if isinstance(request.auth, ApiToken):
         return request.auth.created_by, TokenIssuer(request.auth.issuer)
     return person_of(request), TokenIssuer.PERSON

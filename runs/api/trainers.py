@@ -1,4 +1,4 @@
-"""Register trainers and list them."""
+"""API views that register and list trainers."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -19,7 +19,7 @@ class TrainersView(APIView):
     """The trainers of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers list and trainers register."""
+        """Return the permission: trainers register, readers and trainers list them."""
         return [scoped("trainer")() if self.request.method == "POST" else readable_by("trainer")()]
 
     @extend_schema(

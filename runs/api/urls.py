@@ -1,4 +1,4 @@
-"""Route the API of runs."""
+"""URLs of the runs API."""
 
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
@@ -48,13 +48,13 @@ from runs.core.lifecycle import RunVerb
 
 
 class SmallNumber(IntConverter):
-    """A whole number that fits a database column."""
+    """An integer that fits a 32-bit column."""
 
     regex = "[0-9]{1,9}"
 
 
 class LargeNumber(IntConverter):
-    """A whole number that fits the largest column there is."""
+    """An integer that fits a 64-bit column."""
 
     regex = "[0-9]{1,18}"
 

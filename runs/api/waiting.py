@@ -1,4 +1,4 @@
-"""Hold an answer back until there is something to say, without holding a thread."""
+"""Long polling: delay a response without holding a thread."""
 
 import time
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from runs.live import wakeups
 from runs.live.turns import LOOK_AGAIN_SECONDS, Line
 
 Look = Callable[[], HttpResponseBase | None]
-"""Look into the database once; None when there is nothing to answer yet."""
+"""Reads the database once; None if there is no response yet."""
 
 
 class Waiting(HttpResponse):
-    """No answer yet. Whoever serves the request calls `look` at its turn, and `last` at the end.
+    """Pending response. The server calls `look` at each turn, and `last` at the deadline.
 
     Attributes:
-        line: Where the request stands; one look that answers lets the next in line look.
-        until: Moment of the monotonic clock at which `last` is called.
-        look: Looks once; never raises.
-        last: Gives the answer when the time is over; never raises.
+        line: Wait queue of the request; a successful read lets the next in the queue read.
+        until: Deadline on the monotonic clock, at which `last` is called.
+        look: Reads once; never raises.
+        last: Returns the response at the deadline; never raises.
     """
 
     def __init__(self, *, line: Line, until: float, look: Look, last: Look) -> None:
@@ -37,16 +37,16 @@ class Waiting(HttpResponse):
 
 
 class WaitingView(APIView):
-    """A view whose answer may take a while."""
+    """A view with a delayed response."""
 
     def wait(self, line: Line, *, seconds: float, look: Look, last: Look) -> HttpResponseBase:
-        """Return what `look` answers at once, else a :class:`Waiting` for its later answers.
+        """Return the response of `look`, or a :class:`Waiting` for a later one.
 
         Args:
-            line: Where to stand; changes of its parts are reasons to look again.
-            seconds: How long to wait at most; the deck's own limit may be less.
+            line: Wait queue of the request; changes of its parts trigger further reads.
+            seconds: Maximum wait; limited by ROLLDECK_MAX_WAIT_SECONDS.
             look: As :data:`Look`.
-            last: Answers when the time is over; it must not return None.
+            last: Returns the response at the deadline, never None.
         """
         answer = look()
         if answer is not None:
@@ -65,7 +65,7 @@ class WaitingView(APIView):
         def answer() -> HttpResponseBase | None:
             try:
                 return look()
-            except Exception as error:  # noqa: BLE001 what REST framework does around a view
+            except Exception as error:  # noqa: BLE001 as REST framework around a view
                 return self._answer_to(error)
 
         return answer
@@ -73,11 +73,11 @@ class WaitingView(APIView):
     def _answer_to(self, error: Exception) -> HttpResponseBase:
         try:
             return cast("HttpResponseBase", self.handle_exception(error))
-        except Exception as unexpected:  # noqa: BLE001 what Django does around a view
+        except Exception as unexpected:  # noqa: BLE001 as Django around a view
             return response_for_exception(self.request, unexpected)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Wait here, in this thread, when the server of the request cannot do better."""
+        """Wait in this thread if the server does not support pending responses."""
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         if isinstance(response, Waiting) and not getattr(request, "may_wait", False):
             return _block(response)
@@ -93,5 +93,5 @@ def _block(waiting: Waiting) -> HttpResponseBase:
         left = waiting.until - time.monotonic()
         if left <= 0:
             return cast("HttpResponseBase", waiting.last())
-        connection.close()  # others need it more than a request that waits
+        connection.close()  # a waiting request needs none
         wakeups.wait(ticket, min(left, LOOK_AGAIN_SECONDS))

@@ -1,4 +1,4 @@
-"""Show what clients were answered and who changed what, and end sessions."""
+"""API views of clients, calls, the audit log and sessions."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ AUDIT_PARAMETERS = [
 
 
 class ClientsView(APIView):
-    """Who calls the API."""
+    """The clients of the API."""
 
     permission_classes = [Admins]
 
@@ -48,7 +48,7 @@ class ClientsView(APIView):
 
 
 class CallsView(APIView):
-    """What one client was answered."""
+    """The calls of one client."""
 
     permission_classes = [Admins]
 
@@ -74,7 +74,7 @@ class CallsView(APIView):
 
 
 class AuditView(APIView):
-    """Who changed what."""
+    """The audit log."""
 
     permission_classes = [Readers]
 
@@ -93,7 +93,7 @@ class AuditView(APIView):
 
 
 class AuditCsvView(APIView):
-    """Who changed what, as a file."""
+    """The audit log as CSV."""
 
     permission_classes = [Readers]
 
@@ -118,7 +118,7 @@ class AuditCsvView(APIView):
 
 
 class SessionsView(APIView):
-    """The browsers on which a person is signed in."""
+    """The sessions of a person."""
 
     permission_classes = [Known]
 
@@ -156,7 +156,7 @@ class SessionsView(APIView):
 
 
 class BrowserView(APIView):
-    """One browser on which a person is signed in."""
+    """One session of a person."""
 
     permission_classes = [Known]
 

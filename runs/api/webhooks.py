@@ -1,4 +1,4 @@
-"""Show which webhooks are told of alerts, and let people see whether they hear."""
+"""API views that list and test webhooks."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -18,7 +18,7 @@ from runs.wire.alerts import AlertDeliveryRow, WebhookList
 
 
 class WebhooksView(APIView):
-    """The addresses that are told of alerts."""
+    """The notification channels."""
 
     permission_classes = [Readers]
 
@@ -36,7 +36,7 @@ class WebhooksView(APIView):
 
 
 class WebhookTestView(APIView):
-    """A sample for one webhook."""
+    """Test of one channel."""
 
     permission_classes = [Operators]
 

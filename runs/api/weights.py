@@ -1,4 +1,4 @@
-"""Publish weights and hand them out."""
+"""API views that publish and download weights."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ FORM = {
             "weights": {
                 "type": "string",
                 "format": "binary",
-                "description": "safetensors; left out where the run's weights travel "
-                "through a directory",
+                "description": "safetensors; omitted if the run's weights are transferred "
+                "through a shared directory",
             },
         },
     }
@@ -96,7 +96,7 @@ class WeightsView(APIView):
         target = selectors.run_named(run)
         manifest, file = _form(request.data)
         if file is None and not selectors.weights_directory(target):
-            raise InvalidBody("weights", "this file is required")
+            raise InvalidBody("weights", "required")
         version, is_new = services.publish_weights(
             run_id=target.pk,
             manifest=manifest,
@@ -108,16 +108,16 @@ class WeightsView(APIView):
 
 
 def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes] | None"]:
-    """Return the two fields of the form, the second one if it is there.
+    """Return the manifest and, if present, the file of the form.
 
     Raises:
-        InvalidBody: If one is missing or the manifest is none.
+        InvalidBody: If a field is missing or the manifest is invalid.
     """
     manifest, file = fields.get("manifest"), fields.get("weights")
     if manifest is None:
-        raise InvalidBody("manifest", "this field is required")
+        raise InvalidBody("manifest", "required")
     if file is not None and not isinstance(file, UploadedFile):
-        raise InvalidBody("weights", "this must be a file")
+        raise InvalidBody("weights", "must be a file")
     raw = manifest.read() if isinstance(manifest, UploadedFile) else manifest.encode()
     return decoded(raw, WeightsManifest, inside="manifest"), file
 
@@ -133,8 +133,8 @@ class CurrentWeightsView(APIView):
             OpenApiParameter(
                 "acting",
                 between(0, 1),
-                description="Of the version that workers are to act with, where an operator has "
-                "pinned one: `1`, or absent for the newest.",
+                description="`1` for the version that workers should use, which an operator may "
+                "have pinned; absent for the newest.",
             )
         ],
         responses={200: WeightsManifest},

@@ -1,4 +1,4 @@
-"""Let operators pin a version of the weights, let workers follow again, or fetch anew."""
+"""API views that pin, unpin and reload weights."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -20,7 +20,7 @@ def _answer(run: str) -> HttpResponse:
 
 
 class WeightsOrdersView(APIView):
-    """What people have ordered about the weights of a run."""
+    """The weights commands of a run."""
 
     permission_classes = [readable_by("trainer", "worker")]
 
@@ -38,7 +38,7 @@ class WeightsOrdersView(APIView):
 
 
 class WeightsPinView(APIView):
-    """A version that workers keep."""
+    """A pin of a policy version."""
 
     permission_classes = [Operators]
 
@@ -65,7 +65,7 @@ class WeightsPinView(APIView):
 
 
 class WeightsUnpinView(APIView):
-    """The end of a pin."""
+    """Removal of a pin."""
 
     permission_classes = [Operators]
 
@@ -90,7 +90,7 @@ class WeightsUnpinView(APIView):
 
 
 class WeightsSyncView(APIView):
-    """Weights, fetched anew."""
+    """Reload of the weights."""
 
     permission_classes = [Operators]
 

@@ -1,7 +1,7 @@
-"""Say what a rule is that people make: which number, compared with what, for how long.
+"""Limits of alert rules: a comparison with a threshold, and its minimum duration.
 
-A number holds from its sample until the next one. Samples that are not finite break a rule only
-that asks for just that. One that asks for silence is broken by no sample, but by their absence.
+A number holds from its sample until the next one. Non-finite samples breach only the comparator
+`not_finite`. The comparator `no_data` is breached by missing samples.
 """
 
 import math
@@ -10,14 +10,14 @@ from enum import StrEnum
 from typing import Final
 
 RULES_AT_MOST: Final = 100
-"""Of a deck: each is looked at every few seconds."""
+"""Maximum per deployment: each rule is evaluated every few seconds."""
 LONGEST_SECONDS: Final = 86_400
 SHORTEST_SILENCE_SECONDS: Final = 10
-"""Metrics come by tens of them at most: less would be no silence."""
+"""Metrics arrive up to tens of seconds apart, so shorter gaps are normal."""
 
 
 class Comparator(StrEnum):
-    """What a number must be for its rule to be broken."""
+    """Comparison that breaches a rule."""
 
     ABOVE = "above"
     AT_LEAST = "at_least"
@@ -25,11 +25,11 @@ class Comparator(StrEnum):
     AT_MOST = "at_most"
     NOT_FINITE = "not_finite"
     NO_DATA = "no_data"
-    """It has come, and comes no more."""
+    """The metric has stopped arriving."""
 
 
 UNCOMPARED: Final = frozenset({Comparator.NOT_FINITE, Comparator.NO_DATA})
-"""These ask for no threshold."""
+"""Comparators without a threshold."""
 
 
 _WORDS: Final = {
@@ -41,7 +41,7 @@ _WORDS: Final = {
 
 
 class InvalidRule(ValueError):
-    """A rule cannot be watched as it is; `field` says which part."""
+    """The rule is invalid; `field` names the part."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -51,11 +51,11 @@ class InvalidRule(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a number is compared with, and how long it may be so."""
+    """Comparator, threshold and minimum duration of a rule."""
 
     comparator: Comparator
     threshold: float | None = None
-    """None where nothing is compared: `not_finite`, `no_data`."""
+    """None for `not_finite` and `no_data`."""
     for_seconds: int = 0
 
     def __post_init__(self) -> None:
@@ -63,21 +63,21 @@ class Limit:
         if is_compared and (self.threshold is None or not math.isfinite(self.threshold)):
             raise InvalidRule("threshold", "must be a finite number")
         if not is_compared and self.threshold is not None:
-            raise InvalidRule("threshold", "must be null: nothing is compared")
+            raise InvalidRule("threshold", "must be null for this comparator")
         if not 0 <= self.for_seconds <= LONGEST_SECONDS:
             raise InvalidRule("for_seconds", f"must be from 0 to {LONGEST_SECONDS}")
         if self.is_silence and self.for_seconds < SHORTEST_SILENCE_SECONDS:
             least = SHORTEST_SILENCE_SECONDS
-            raise InvalidRule("for_seconds", f"must be at least {least}: how long nothing comes")
+            raise InvalidRule("for_seconds", f"must be at least {least} for no_data")
 
     @property
     def is_silence(self) -> bool:
-        """Whether it is broken by what does not come."""
+        """Whether missing samples breach the limit."""
         return self.comparator == Comparator.NO_DATA
 
     @property
     def words(self) -> str:
-        """Return it as people say it: ``above 5 for 10 min``."""
+        """Return the limit in words: ``above 5 for 10 min``."""
         if self.is_silence:
             return f"without data for {_span(self.for_seconds)}"
         if self.comparator == Comparator.NOT_FINITE:
@@ -87,7 +87,7 @@ class Limit:
         return f"{said} for {_span(self.for_seconds)}" if self.for_seconds else said
 
     def is_broken_by(self, value: float) -> bool:
-        """Return whether one sample breaks it."""
+        """Return whether one sample breaches the limit."""
         if self.is_silence:
             return False
         if self.threshold is None:

@@ -1,8 +1,8 @@
-"""Name what a person should hear of, and compare what is wrong now with what was said of it.
+"""Alert kinds, conditions, and the comparison of found conditions with known alerts.
 
-An alert stands for a *condition*: something that is wrong for as long as it is there. Whoever looks
-says which conditions hold; those that are new are raised, those that are gone are resolved. A
-*fact* is over when it is told: nothing but a person resolves it.
+An alert represents a *condition*: a problem that exists as long as it is observed. New conditions
+raise alerts, conditions that are no longer found resolve them. A *fact* happens once: it has no
+duration, so a person must resolve its alert.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,30 +12,30 @@ from typing import Any, Final
 
 SUBJECT_LENGTH: Final = 200
 SEEN_AT_MOST: Final = 1000
-"""Conditions that one look returns; so many at once are one trouble."""
+"""Maximum number of conditions returned by one check."""
 
 
 class Severity(StrEnum):
-    """How much it matters: an error costs data or time now, a warning will if nobody looks."""
+    """Severity of an alert: an error costs data or time now, a warning will if ignored."""
 
     WARNING = "warning"
     ERROR = "error"
 
 
 class AlertState(StrEnum):
-    """What people have done about an alert.
+    """Handling state of an alert.
 
-    open → acknowledged → resolved; an open one may be resolved at once.
+    open → acknowledged → resolved; an open alert may be resolved directly.
     """
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
-    """Somebody has seen it and is at it."""
+    """A person has seen the alert and is working on it."""
     RESOLVED = "resolved"
 
 
 class AlertKind(StrEnum):
-    """What may be wrong."""
+    """Kind of an alert."""
 
     RUN_FAILED = "run_failed"
     RUN_NOT_STARTING = "run_not_starting"
@@ -54,17 +54,17 @@ class AlertKind(StrEnum):
     QUEUE_FULL = "queue_full"
     DISK_LOW = "disk_low"
     RULE = "rule"
-    """A rule that people have made is broken; the alert's subject is the rule's id."""
+    """An alert rule is breached; the alert's subject is the rule's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindNote:
-    """What is said of every alert of one kind."""
+    """Title, default severity and advice of an alert kind."""
 
     title: str
     severity: Severity
     advice: str
-    """What to do about it."""
+    """Recommended action."""
     is_fact: bool = False
 
 
@@ -72,136 +72,139 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
     AlertKind.RUN_FAILED: KindNote(
         title="A run failed",
         severity=Severity.ERROR,
-        advice="Read the last lines of its logs; start it again, or archive it.",
+        advice="Read the last lines of its logs; restart or archive it.",
     ),
     AlertKind.RUN_NOT_STARTING: KindNote(
         title="A run does not start",
         severity=Severity.WARNING,
-        advice="Its fleet page says what the cluster lacks.",
+        advice="The fleet page shows which resources the cluster lacks.",
     ),
     AlertKind.RUN_STALLED: KindNote(
-        title="Nothing comes in",
+        title="No new data",
         severity=Severity.WARNING,
-        advice="Look whether its fleet or its environments still work; pause it if not.",
+        advice="Check that its fleet or its environments still work; pause it if not.",
     ),
     AlertKind.TRAINING_STALLED: KindNote(
-        title="Nobody takes batches",
+        title="No batches leased",
         severity=Severity.WARNING,
-        advice="Look whether its trainer lives; its queue page says what waits.",
+        advice="Check that its trainer is running; the queue page shows the queued data.",
     ),
     AlertKind.STALE_DROPS: KindNote(
-        title="Much data is too old",
+        title="Much data dropped as stale",
         severity=Severity.WARNING,
-        advice="Sample less at a time, train faster, or let data be older: max_staleness.",
+        advice="Sample less at a time, train faster, or raise max_staleness.",
     ),
     AlertKind.FLEET_SILENT: KindNote(
-        title="A fleet is silent",
+        title="No heartbeats from a fleet",
         severity=Severity.ERROR,
-        advice="The platform launches it anew by itself; its logs say what it did last.",
+        advice="The platform relaunches it automatically; its logs show its last actions.",
     ),
     AlertKind.WORKERS_DOWN: KindNote(
         title="Workers are down",
         severity=Severity.WARNING,
-        advice="They are started again by themselves; the fleet page says why they ended.",
+        advice="They restart automatically; the fleet page shows why they exited.",
     ),
     AlertKind.LESSON_STALLED: KindNote(
-        title="A lesson gets no better",
+        title="A lesson does not improve",
         severity=Severity.WARNING,
-        advice="Read its answers: it may be too hard, or its goal too high for what it can reach.",
+        advice="Read its answers: it may be too hard, or its goal unreachable.",
     ),
     AlertKind.LESSON_REGRESSED: KindNote(
         title="A lesson got worse",
         severity=Severity.WARNING,
-        advice="Compare its evaluations; rehearsal keeps graduated lessons in the draw.",
+        advice="Compare its evaluations; rehearsal keeps sampling graduated lessons.",
     ),
     AlertKind.LEASE_LAPSED: KindNote(
-        title="A trainer let its batch go",
+        title="A lease expired",
         severity=Severity.WARNING,
-        advice="Its batch waits for the next trainer; a longer lease helps one that is only slow.",
+        advice="The batch waits for the next trainer; a slow trainer needs a longer lease.",
     ),
     AlertKind.BATCH_QUARANTINED: KindNote(
         title="A batch is quarantined",
         severity=Severity.ERROR,
-        advice="Look at what it is made of, then queue its items again or discard them.",
+        advice="Inspect its items, then requeue or discard them.",
     ),
     AlertKind.ITEMS_CORRUPT: KindNote(
         title="Stored bytes are corrupt",
         severity=Severity.ERROR,
-        advice="They were dropped, not served. Check the disk under the payloads.",
+        advice="They were dropped, not served. Check the disk that holds the payloads.",
         is_fact=True,
     ),
     AlertKind.LEDGER_UNBALANCED: KindNote(
         title="A ledger does not balance",
         severity=Severity.ERROR,
-        advice="Items were lost or counted twice. Keep the database as it is, and tell its keeper.",
+        advice="Items were lost or counted twice. Do not change the database; contact its admin.",
     ),
     AlertKind.PUSHES_REFUSED: KindNote(
         title="Pushes are refused",
         severity=Severity.ERROR,
-        advice="Their data is lost. Correct the field that the message names in the environment.",
+        advice="Their data is lost. Fix the field named in the message in the environment.",
     ),
     AlertKind.QUEUE_FULL: KindNote(
         title="A queue is full",
         severity=Severity.ERROR,
-        advice="Pushes are refused until a trainer takes more, or the limit is raised.",
+        advice="Pushes are refused until a trainer leases batches or the limit is raised.",
     ),
     AlertKind.DISK_LOW: KindNote(
         title="The disk is nearly full",
         severity=Severity.ERROR,
-        advice="Make room, or keep payloads for a shorter time.",
+        advice="Free disk space, or shorten the retention of payloads.",
     ),
-    # Each rule has a name, a severity and a text of its own, which take the place of these.
+    # Each rule has its own name, severity and text, which replace these.
     AlertKind.RULE: KindNote(
-        title="A rule is broken",
+        title="An alert rule is breached",
         severity=Severity.WARNING,
-        advice="Look at the metric, and at whoever made the rule.",
+        advice="Look at the metric, or ask the author of the rule.",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Something that is wrong as of now.
+    """A problem that exists now.
 
-    Its message must not change while nothing else does: ages and rates stay out of it.
+    The message must stay constant while the problem is unchanged: leave out ages and rates.
     """
 
     kind: AlertKind
     message: str
     run_id: int | None = None
     subject: str = ""
-    """Which part of the run it is about: a batch, a lesson; empty for the run itself."""
+    """Affected part of the run, such as a batch or a lesson; empty for the run itself."""
     severity: Severity | None = None
-    """As its kind has it unless it is said."""
+    """None for the default of its kind."""
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        """Return what it shares with every other sight of the same condition."""
+        """Return the key that identifies the condition across checks."""
         return f"{self.kind}:{self.run_id or 'deck'}:{self.subject[:SUBJECT_LENGTH]}"
 
     @property
     def weight(self) -> Severity:
-        """Return how much it matters."""
+        """Return the effective severity."""
         return self.severity or KINDS[self.kind].severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a look has found, beside what was known before it."""
+    """Difference between the conditions found now and the alerts known before."""
 
     new: list[Condition]
     still: dict[int, Condition]
-    """Conditions that hold on, by the alert that stands for them."""
+    """Conditions that still hold, by the id of their alert."""
     gone: list[int]
-    """Alerts whose condition does not hold any more."""
+    """Ids of the alerts whose condition no longer holds."""
 
 
 def compare(known: Mapping[str, int], found: Iterable[Condition]) -> Comparison:
-    """Compare what is known, alerts by the key of their condition, with what was found.
+    """Compare known alerts with the conditions found now.
 
-    Every alert is either in `still` or in `gone`, every key that was found in `still` or, once, in
-    `new`.
+    Every alert is either in `still` or in `gone`. Every found key is in `still` or, once, in `new`.
+
+    Args:
+        known: Alert ids by the key of their condition.
+        found: Conditions that hold now.
     """
     by_key = {condition.key: condition for condition in found}
     return Comparison(

@@ -1,19 +1,19 @@
-"""Write amounts the way every page, sentence and log of the deck shows them."""
+"""Format percentages and durations as all pages, messages and logs show them."""
 
 import math
 
 
 def percent(part: float, *, digits: int = 0) -> str:
-    """Return a part of the whole in percent, a space before the sign: 0.714 is ``71 %``.
+    """Format a fraction in percent with a space before the sign: 0.714 is ``71 %``.
 
-    Halves are rounded up, as the dashboard's own `percent` does.
+    Halves are rounded up, like `percent` in the dashboard.
     """
     scale = 10**digits
     return f"{math.floor(100 * part * scale + 0.5) / scale:.{digits}f} %"
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit in which people say it: ``40 s``, ``35 min``, ``5 h``, ``3 d``."""
+    """Format a duration in a readable unit: ``40 s``, ``35 min``, ``5 h``, ``3 d``."""
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"

@@ -1,4 +1,4 @@
-"""Describe what a train step consumes, and how old it may be."""
+"""Buffer settings of a run: batch size, staleness and leases."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from runs.core.replay_config import ReplayConfig
 
 
 class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a train step consumes, and how old it may be."""
+    """Batch size, staleness limit and lease duration of a run."""
 
     batch_size: Annotated[
         int,
@@ -21,7 +21,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         int,
         _field(
             "Maximum staleness",
-            "Versions by which data may trail the policy it trains.",
+            "Maximum number of policy versions between sampling and training.",
             unit="versions",
             ge=0,
             le=1024,
@@ -39,6 +39,6 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 3.0
     lease_seconds: Annotated[
         float,
-        _field("Lease", "How long a trainer may hold a batch.", unit="s", ge=1, le=86_400),
+        _field("Lease", "Time that a trainer may hold a batch.", unit="s", ge=1, le=86_400),
     ] = 60.0
     replay: ReplayConfig = ReplayConfig()

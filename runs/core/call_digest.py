@@ -1,30 +1,30 @@
-"""Make few rows of many calls: all that went wrong, and one for each kind that went well."""
+"""Compress API calls into few rows: one per failure, one per kind of success."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-# Of one client, between two flushes. More are counted by the last one kept.
+# Per client, between two flushes. Further refusals add to the last one kept.
 REFUSALS_KEPT: Final = 50
 CLIENTS_KEPT: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedPush:
-    """A push that named its environments and was refused."""
+    """A refused push that named its environments."""
 
     run_id: int
     env_ids: tuple[int, ...]
     reason: str
-    """One of few words."""
+    """A short reason code."""
     said: str
-    """The refusal in full, as the environment was told."""
+    """The full refusal as sent to the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of the API as it was answered; `at` in seconds since 1970."""
+    """One answered API call; `at` in seconds since 1970."""
 
     client: str
     at: float
@@ -35,29 +35,29 @@ class Call:
     duration_ms: float
     replayed: bool = False
     content: bytes = b""
-    """The answer, if it is a refusal."""
+    """The response body of a refusal."""
     stands_for: int = 1
     refused_push: RefusedPush | None = None
 
     @property
     def likeness(self) -> object:
-        """What calls have in common that become one."""
+        """Key shared by calls that are merged into one."""
         push = self.refused_push
         refused = push and (push.run_id, push.env_ids, push.reason)
         return self.method, self.route, self.status, refused
 
     @property
     def is_telling(self) -> bool:
-        """Whether it is worth a row of its own: it was refused, or was a repetition."""
+        """Whether the call deserves its own row: it was refused, or replayed."""
         return self.status >= 400 or self.replayed
 
 
 def digest(calls: Iterable[Call]) -> list[Call]:
-    """Return the calls to keep, oldest first; each says how many it stands for.
+    """Return the calls to keep, oldest first; each carries the number it stands for.
 
-    Refusals and repeated pushes stay one by one, up to :data:`REFUSALS_KEPT` for each client.
-    Successes of one client on one route become the slowest of them. What they stand for adds up
-    to all that came in, but for clients beyond :data:`CLIENTS_KEPT`.
+    Refusals and replayed pushes stay separate, up to :data:`REFUSALS_KEPT` per client. The
+    successes of one client on one route are merged into the slowest of them. The numbers add up to
+    all calls, except for clients beyond :data:`CLIENTS_KEPT`.
     """
     kept: dict[str, dict[object, Call]] = defaultdict(dict)
     for number, call in enumerate(calls):

@@ -1,4 +1,4 @@
-"""Say what a run's status asks of those who produce its data."""
+"""Map a run's status to the state desired of its data producers."""
 
 from typing import Final, Literal
 

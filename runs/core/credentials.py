@@ -1,4 +1,4 @@
-"""Read the token out of an Authorization header."""
+"""Extract the token from an Authorization header."""
 
 import base64
 
@@ -8,10 +8,10 @@ class MalformedCredentials(ValueError):
 
 
 def token_in(header: str) -> str | None:
-    """Return the token in an Authorization header, or None when it shows none.
+    """Return the token in an Authorization header, or None without one.
 
     Raises:
-        MalformedCredentials: If it says Basic and cannot be read.
+        MalformedCredentials: If the Basic credentials cannot be decoded.
     """
     kind, _, value = header.strip().partition(" ")
     if kind.lower() == "bearer":
@@ -20,7 +20,7 @@ def token_in(header: str) -> str | None:
         return None
     try:
         pair = base64.b64decode(value.strip(), validate=True).decode()
-    except ValueError as error:  # no base64, no ASCII, or no UTF-8 inside
+    except ValueError as error:  # invalid base64, ASCII or UTF-8
         raise MalformedCredentials("the Basic credentials are not base64 of user:token") from error
     _, colon, password = pair.partition(":")
     if not colon:

@@ -1,4 +1,4 @@
-"""Describe which environment a run steps."""
+"""Environment settings of a run."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from runs.core.config_field import described as _field
 
 
 class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which environment the fleet steps."""
+    """The environment that the fleet steps."""
 
     spec: Annotated[
         str,
@@ -33,7 +33,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         float,
         _field(
             "Hung after",
-            "Replace an environment's process that owes an answer for this long.",
+            "Replace an environment's process that does not respond for this long.",
             unit="s",
             gt=0,
             le=86_400,

@@ -1,8 +1,8 @@
-"""Name the environments that a run may ask for.
+"""Environments that a run may name.
 
-The web side imports no environment, so what its registry offers without extra dependencies is
-written down here, and what administrators registered comes as a setting; the fleet makes the
-environment and has the last word.
+The web process imports no environments. This list holds the registry's environments without extra
+dependencies; environments registered by administrators come from a setting. The fleet creates the
+environment and performs the final check.
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ SHOWS_IMAGES: Final = frozenset({"rolldeck:catch-v0", "minestudio:MinecraftSim"}
 
 
 def check(spec: str, *, registered: Collection[str] = ()) -> None:
-    """Accept `spec` when it names an environment that fleets can make.
+    """Check that `spec` names an environment that fleets can create.
 
     Args:
         spec: ``<kind>:<id>``.
@@ -44,8 +44,9 @@ def check(spec: str, *, registered: Collection[str] = ()) -> None:
     if kind not in KNOWN:
         raise InvalidRunConfig(
             FIELD,
-            f"{spec!r} is not registered: an administrator must add it to {SETTING}, here and on "
-            f"every machine that steps environments; without that there are {', '.join(KNOWN)}",
+            f"{spec!r} is not registered: an administrator must add it to {SETTING} on the "
+            f"platform and on every machine that steps environments; known kinds: "
+            f"{', '.join(KNOWN)}",
         )
     if name not in KNOWN[kind]:
         raise InvalidRunConfig(
@@ -56,11 +57,11 @@ def check(spec: str, *, registered: Collection[str] = ()) -> None:
 
 
 def check_policy(spec: str, kind: str) -> None:
-    """Accept a policy that can take what the environment shows, as far as that is known here.
+    """Check that the policy can process the environment's observations, as far as known here.
 
     Raises:
         InvalidRunConfig: If it cannot.
     """
     registry, _, name = spec.partition(":")
     if kind == "cnn" and name in KNOWN.get(registry, ()) and spec not in SHOWS_IMAGES:
-        raise InvalidRunConfig("policy.kind", f"a cnn needs images, and {spec} shows none")
+        raise InvalidRunConfig("policy.kind", f"a cnn needs image observations; {spec} has none")

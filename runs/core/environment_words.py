@@ -1,4 +1,4 @@
-"""Say by which words a run's environments are found."""
+"""Search terms of a run's environments."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ LONGEST_WORD = 220
 
 
 def words_of(names: Iterable[str]) -> list[str]:
-    """Return environments in lower case, each with and without what stands before its colon."""
+    """Return the names in lower case, each with and without the part before its colon."""
     whole = {name.lower() for name in names if name}
     parts = {name.rpartition(":")[2] for name in whole}
     return sorted(word[:LONGEST_WORD] for word in whole | parts if word)
@@ -22,6 +22,6 @@ def specs_in(config: dict[str, Any]) -> list[str]:
 
 
 def names_in(config: dict[str, Any]) -> list[str]:
-    """Return the environments, or the lessons and theirs, of a run configuration."""
+    """Return the environments of a run configuration, preceded by the names of its lessons."""
     language = config.get("language") or {}
     return [*language.get("lessons", {}), *specs_in(config)]

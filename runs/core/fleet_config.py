@@ -1,4 +1,4 @@
-"""Describe how many workers a run has, and how they roll out."""
+"""Fleet settings of a run: workers, environments, inference and placement."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -9,7 +9,7 @@ from runs.core.config_field import described as _field
 
 
 class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many workers roll out, and how."""
+    """Workers of a fleet and how they roll out."""
 
     num_workers: Annotated[
         int, _field("Workers", "Rollout workers, each a Ray actor with a policy.", ge=1, le=4096)
@@ -31,12 +31,17 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         _field(
             "Environments in the worker",
             "Step all environments in the worker's own process: faster for those that cost a few "
-            "microseconds a step; one that hangs or crashes takes its worker along.",
+            "microseconds a step; a hang or a crash affects the whole worker.",
         ),
     ] = False
     inference_batch_size: Annotated[
         int,
-        _field("Inference batch", "Observations that start an inference at once.", ge=1, le=1024),
+        _field(
+            "Inference batch",
+            "Observations that start an inference immediately.",
+            ge=1,
+            le=1024,
+        ),
     ] = 8
     batch_timeout_ms: Annotated[
         float,
@@ -52,7 +57,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         int, _field("Fragment length", "Env steps in one fragment.", unit="steps", ge=1, le=65_536)
     ] = 128
     to_send_queue_size: Annotated[
-        int, _field("Send queue", "Fragments a worker holds before it waits.", ge=1, le=4096)
+        int, _field("Send queue", "Fragments a worker queues before it blocks.", ge=1, le=4096)
     ] = 16
     num_cpus_per_worker: Annotated[
         float, _field("CPUs per worker", "Ray CPUs one worker reserves.", ge=0, le=1024)
@@ -61,7 +66,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         float,
         _field(
             "GPUs per worker",
-            "Ray GPUs one worker reserves; workers may share one: 0.25.",
+            "Ray GPUs one worker reserves; a fraction such as 0.25 shares a GPU.",
             ge=0,
             le=64,
         ),
@@ -69,15 +74,15 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     weights_transport: Annotated[
         Literal["http", "directory"],
         _field(
-            "Weights by",
-            "http: the trainer uploads them. directory: it writes them where this deck's "
-            "administrator shares a directory between trainers and fleets.",
+            "Weights transport",
+            "http: the trainer uploads them. directory: the trainer writes them to a directory "
+            "that the administrator shares between trainers and fleets.",
         ),
     ] = "http"
     weights_timeout_seconds: Annotated[
         float,
         _field(
-            "Time to load weights",
+            "Weights timeout",
             "A worker that takes longer to load a version is replaced.",
             unit="s",
             gt=0,
@@ -86,14 +91,14 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = 300.0
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
-        _field("Device", "Where the policy runs; auto takes a GPU if there is one."),
+        _field("Device", "Device of the policy; auto uses a GPU if one is available."),
     ] = "auto"
     placement: Annotated[
         Literal["auto", "spread", "pack"],
         _field(
             "Placement",
-            "auto: each worker where there is room; a fleet runs with those that fit. "
-            "spread, pack: room for all is reserved together, over many nodes or few.",
+            "auto: each worker is placed where resources are free; a fleet runs with those that "
+            "fit. spread, pack: resources for all are reserved together, over many nodes or few.",
         ),
     ] = "auto"
     resources: Annotated[
@@ -108,8 +113,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         float,
         _field(
             "Discount",
-            "Of the discounted return that statistics show, for each env step; "
-            "trainers use their own.",
+            "Discount per env step of the returns shown in statistics; trainers use their own.",
             ge=0,
             le=1,
         ),
@@ -117,12 +121,12 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def env_processes(self) -> int:
-        """How many step the environments of one worker side by side; itself, if it does so."""
+        """Number of processes that step one worker's environments; 1 for in-worker steps."""
         return 1 if self.envs_in_worker else -(-self.envs_per_worker // self.envs_per_process)
 
     @property
     def worker_resources(self) -> dict[str, float]:
-        """Everything one worker reserves, by Ray's names, without what it needs nothing of."""
+        """Resources that one worker reserves, by Ray's names, without zero amounts."""
         wanted = {"CPU": self.num_cpus_per_worker, "GPU": self.num_gpus_per_worker}
         return {name: amount for name, amount in {**wanted, **self.resources}.items() if amount}
 
@@ -138,26 +142,25 @@ _NOT_CUSTOM: Final = {
 
 
 def contradiction(config: FleetConfig) -> tuple[str, str] | None:
-    """Return a field that cannot be what it is beside the others, and why."""
+    """Return the first field that contradicts the others, and the reason."""
     if config.inference_batch_size > config.envs_per_worker:
-        never = f"{config.inference_batch_size} observations never wait at once"
-        has = f"a worker has {config.envs_per_worker} environments"
-        return "inference_batch_size", f"{never}: {has}"
+        most = f"{config.inference_batch_size} observations can never be pending"
+        return "inference_batch_size", f"{most}: a worker has {config.envs_per_worker} environments"
     gpus = config.num_gpus_per_worker
     if gpus > 1 and gpus != int(gpus):
-        return "num_gpus_per_worker", f"{gpus:g} GPUs: a share of one, or whole ones"
+        return "num_gpus_per_worker", f"{gpus:g} GPUs: must be at most 1 or a whole number"
     for name in config.resources:
         if wrong := _wrong_name(name):
             return "resources", wrong
     if config.placement != "auto" and not config.worker_resources:
-        return "placement", "nothing can be reserved for workers that need no CPU, GPU or resource"
+        return "placement", "must be auto for workers that reserve no CPU, GPU or custom resource"
     return None
 
 
 def _wrong_name(name: str) -> str:
     instead = _NOT_CUSTOM.get(name.lower())
     if instead is not None:
-        return f"{name!r} is no custom resource" + (f"; set {instead}" if instead else "")
+        return f"{name!r} is not a custom resource" + (f"; set {instead}" if instead else "")
     if not _RESOURCE_NAME.fullmatch(name):
-        return f"{name!r} is no name of a resource: a letter, then letters, digits, . : _ -"
+        return f"{name!r} is not a valid resource name: a letter, then letters, digits, . : _ -"
     return ""

@@ -1,4 +1,4 @@
-"""Say when something that shrinks will be used up, or why nobody can tell."""
+"""Linear forecast of when a shrinking amount runs out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,30 +6,30 @@ from typing import Final, Literal
 
 LEAST_SAMPLES: Final = 10
 LEAST_SECONDS: Final = 1800.0
-"""Of a series: a shorter one says more about the last minutes than about the days ahead."""
+"""Minimum length of a series. A shorter one describes the last minutes, not the days ahead."""
 HORIZON_SECONDS: Final = 365 * 86_400.0
-"""What is further off than this is not foretold."""
+"""Longest forecast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """How fast something shrinks, and when it reaches its floor at that rate."""
+    """Rate of change of an amount, and the time until it reaches its floor."""
 
     state: Literal["unknown", "steady", "shrinks", "below"]
-    """`unknown`: the series is too short. `steady`: it does not shrink, or not within a year.
-    `below`: it is used up already."""
+    """`unknown`: the series is too short. `steady`: the amount does not shrink, or not within a
+    year. `below`: the floor is already reached."""
     per_hour: float | None = None
-    """Change an hour; negative where it shrinks. None while unknown."""
+    """Change per hour, negative while shrinking. None while unknown."""
     seconds_left: float | None = None
-    """Until the floor; only where it shrinks."""
+    """Time until the floor; None unless shrinking."""
 
 
 def forecast(samples: Sequence[tuple[float, float]], *, floor: float) -> Forecast:
-    """Return what the straight line through a series comes to.
+    """Extrapolate the least-squares line through a series.
 
     Args:
         samples: Seconds and amounts, oldest first.
-        floor: Amount at which it counts as used up.
+        floor: Amount that counts as used up.
     """
     if samples and samples[-1][1] <= floor:
         return Forecast(state="below", seconds_left=0.0)
@@ -43,7 +43,7 @@ def forecast(samples: Sequence[tuple[float, float]], *, floor: float) -> Forecas
 
 
 def _slope(samples: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of least squares, in amount a second."""
+    """Return the least-squares slope, in amount per second."""
     count = len(samples)
     mean_at = sum(at for at, _ in samples) / count
     mean_amount = sum(amount for _, amount in samples) / count

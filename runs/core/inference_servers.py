@@ -1,7 +1,7 @@
-"""Describe the inference servers that an administrator offers to runs.
+"""Inference servers that an administrator offers to runs.
 
-A run says a name and never an address. The platform reads the descriptions to know which names
-there are; whoever generates reads them on its own machine, so that no token travels.
+A run names a server and never an address. The platform reads the descriptions to validate the
+names. The generating process reads them on its own machine, so tokens are not transmitted.
 """
 
 from typing import Annotated, Final, Literal
@@ -13,31 +13,31 @@ SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
 
 
 class InvalidInferenceServers(ValueError):
-    """The setting is no JSON object of such descriptions; the text says where."""
+    """The setting is not a valid JSON object of server descriptions."""
 
 
 class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a server is and what it speaks."""
+    """Address, protocol and credentials of a server."""
 
     kind: Literal["rolldeck", "vllm", "sglang"]
     url: Annotated[str, Meta(pattern=r"^https?://\S+$")]
     """Without ``/v1``."""
     model: str = ""
-    """Name under which it serves; only vLLM insists on it."""
+    """Name of the served model; required by vLLM only."""
     token: str = ""
     """Sent as ``Authorization: Bearer``."""
     weights_directory: str = ""
-    """For vLLM and SGLang: the folder they were started on, shared with the workers."""
+    """For vLLM and SGLang: the folder of the served model, shared with the workers."""
 
 
 def parse(text: str) -> dict[str, InferenceServerSettings]:
-    """Return the servers by name.
+    """Parse the setting and return the servers by name.
 
     Args:
         text: ``{"name": {"kind": …, "url": …}}``; empty for none.
 
     Raises:
-        InvalidInferenceServers: If it is something else.
+        InvalidInferenceServers: If the text has another form.
     """
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, InferenceServerSettings])

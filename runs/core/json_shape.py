@@ -1,7 +1,7 @@
-"""Measure JSON before it is decoded, so that hostile nesting costs no memory.
+"""Limits on the shape of JSON, checked before decoding to bound memory.
 
-A decoded value takes up to thirty times the bytes of its text: three bytes ``[],`` become a list
-of 56 and a pointer to it. Both measures below need a block of scratch memory and no more.
+A decoded value takes up to thirty times the bytes of its text: three bytes ``[],`` become a list of
+56 bytes and a pointer to it. The checks below need one block of scratch memory.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _BEGINS[[ord(","), ord("["), ord("{")]] = True
 def too_deep(text: bytes, *, max_depth: int) -> bool:
     """Return whether JSON is nested deeper than `max_depth` containers.
 
-    Text that is no JSON is judged up to its first error, which is all that a decoder builds.
+    Invalid JSON is checked up to its first error, which is all that a decoder builds.
     """
     if text.count(b"[") + text.count(b"{") <= max_depth:
         return False
@@ -37,10 +37,10 @@ def too_deep(text: bytes, *, max_depth: int) -> bool:
 
 
 def too_many_values(text: bytes, *, max_values: int) -> bool:
-    """Return whether JSON may hold more than `max_values` values, keys not counted.
+    """Return whether JSON may contain more than `max_values` values, keys not counted.
 
-    Every value but the first follows a comma or opens a container. Text in strings is looked
-    into only when it matters.
+    Every value but the first follows a comma or opens a container. Strings are parsed only if their
+    content can change the result.
     """
     if len(text) // 2 < max_values:
         return False
@@ -71,7 +71,7 @@ def _begun(text: bytes) -> int:
 def _outside_strings(text: bytes) -> Iterator[NDArray[np.uint8]]:
     """Yield the bytes between strings, block by block."""
     if b"\\" in text:
-        # From left to right: what is left of an escaped quote is no quote.
+        # Left to right: after removing escaped backslashes, a backslash before a quote escapes it.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     whole = np.frombuffer(text, np.uint8)
     inside = False

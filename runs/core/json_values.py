@@ -1,4 +1,4 @@
-"""Find values that JSON can say and PostgreSQL cannot keep."""
+"""Detection of JSON values that PostgreSQL cannot store."""
 
 import math
 
@@ -16,11 +16,11 @@ MAX_DEPTH = 32
 
 
 def check(value: object, *, path: str = "", depth: int = 0) -> None:
-    """Accept decoded JSON that PostgreSQL can keep and give back unchanged.
+    """Check that PostgreSQL can store decoded JSON and return it unchanged.
 
     Raises:
-        NotStorable: At the first number that is not finite, text with a NUL character or half a
-            surrogate pair, or nesting below :data:`MAX_DEPTH`.
+        NotStorable: At the first non-finite number, text with a NUL character or a lone surrogate,
+            or nesting below :data:`MAX_DEPTH`.
     """
     if depth > MAX_DEPTH:
         raise NotStorable(path, f"nested deeper than {MAX_DEPTH} levels")
@@ -41,4 +41,4 @@ def _check_text(text: str, path: str) -> None:
     if "\x00" in text:
         raise NotStorable(path, "must not contain the NUL character")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise NotStorable(path, "must not contain half a surrogate pair")
+        raise NotStorable(path, "must not contain lone surrogates")

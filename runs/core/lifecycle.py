@@ -1,9 +1,9 @@
-"""List the states of a run and the moves between them.
+"""States of a run and the transitions between them.
 
     draft → queued → starting → running ⇄ paused → draining → completed | stopped | failed
 
-Every change of a run's status goes through :func:`sources_of`: the update names the
-states it may come from, and zero rows changed is the error :class:`MoveNotAllowed`.
+Every status change uses :func:`sources_of`: the update names the allowed source states, and zero
+changed rows raise :class:`MoveNotAllowed`.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class RunStatus(StrEnum):
-    """Where a run stands in its life."""
+    """Status of a run."""
 
     DRAFT = "draft"
     QUEUED = "queued"
@@ -25,7 +25,7 @@ class RunStatus(StrEnum):
 
 
 class RunVerb(StrEnum):
-    """What a person or the platform may ask of a run."""
+    """Action that a person or the platform may request for a run."""
 
     START = "start"
     PAUSE = "pause"
@@ -37,7 +37,7 @@ class RunVerb(StrEnum):
 
 MOVES: Final[dict[RunStatus, frozenset[RunStatus]]] = {
     RunStatus.DRAFT: frozenset({RunStatus.QUEUED, RunStatus.STOPPED}),
-    # An outside run (no fleet of ours) goes from queued straight to running.
+    # An outside run (without a fleet) goes from queued directly to running.
     RunStatus.QUEUED: frozenset(
         {
             RunStatus.STARTING,
@@ -77,7 +77,7 @@ MOVES: Final[dict[RunStatus, frozenset[RunStatus]]] = {
     ),
     RunStatus.DRAINING: frozenset({RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED}),
     RunStatus.COMPLETED: frozenset(),
-    # A stopped or failed run may be started again: the next attempt, the same history.
+    # A stopped or failed run may be restarted: a new attempt with the same history.
     RunStatus.STOPPED: frozenset({RunStatus.QUEUED}),
     RunStatus.FAILED: frozenset({RunStatus.QUEUED}),
 }
@@ -92,7 +92,7 @@ ACTIVE: Final = frozenset(
         RunStatus.DRAINING,
     }
 )
-# Data already made is still accepted while a run is paused or draining.
+# Existing data is still accepted while a run is paused or draining.
 ACCEPTING: Final = ACTIVE
 
 VERB_TARGETS: Final[dict[RunVerb, RunStatus]] = {
@@ -106,7 +106,7 @@ VERB_TARGETS: Final[dict[RunVerb, RunStatus]] = {
 
 
 class MoveNotAllowed(Exception):
-    """The run is not in a state that this verb may leave."""
+    """The verb is not allowed in the run's current status."""
 
 
 def sources_of(target: RunStatus) -> frozenset[RunStatus]:
@@ -115,17 +115,17 @@ def sources_of(target: RunStatus) -> frozenset[RunStatus]:
 
 
 def sources_of_verb(verb: RunVerb) -> frozenset[RunStatus]:
-    """Return the states in which `verb` may be asked."""
+    """Return the states in which `verb` is allowed."""
     if verb is RunVerb.RESUME:
         return frozenset({RunStatus.PAUSED})
     if verb is RunVerb.KILL:
         return sources_of(RunStatus.STOPPED)
-    # A drain whose trainer has gone would never end: stop gives it a deadline.
+    # A drain without a trainer would never end: stop adds a deadline.
     if verb is RunVerb.STOP:
         return sources_of(RunStatus.DRAINING) | {RunStatus.DRAINING}
     return sources_of(VERB_TARGETS[verb])
 
 
 def allowed_verbs(status: RunStatus) -> list[RunVerb]:
-    """Return what may be asked of a run in `status`, in the order of its life."""
+    """Return the verbs allowed in `status`, in lifecycle order."""
     return [verb for verb in RunVerb if status in sources_of_verb(verb)]

@@ -1,4 +1,4 @@
-"""Say from which addresses something may come. Plain rules, no sockets."""
+"""Rules for network addresses, without sockets."""
 
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
@@ -14,7 +14,7 @@ class InvalidNetwork(ValueError):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine alone."""
+    """Return whether a host name or address means this machine only."""
     if host == "localhost":
         return True
     try:
@@ -24,10 +24,10 @@ def is_loopback(host: str) -> bool:
 
 
 def checked(entries: Iterable[str]) -> list[str]:
-    """Return addresses and networks as they are written most shortly, each once.
+    """Return addresses and networks in their shortest notation, without duplicates.
 
     Raises:
-        InvalidNetwork: If one is neither; the message names it.
+        InvalidNetwork: If an entry is neither; the message names it.
     """
     found = []
     for entry in entries:
@@ -35,18 +35,18 @@ def checked(entries: Iterable[str]) -> list[str]:
             found.append(str(ip_network(entry.strip())))
         except ValueError as error:
             raise InvalidNetwork(
-                f"{entry.strip()[:60]!r} is no address and no network such as 10.0.0.0/8"
+                f"{entry.strip()[:60]!r} is neither an address nor a network such as 10.0.0.0/8"
             ) from error
     return list(dict.fromkeys(found))
 
 
 def is_within(address: str | None, networks: Iterable[str]) -> bool:
-    """Return whether an address is in one of the networks; none at all never is."""
+    """Return whether an address is in one of the networks; False without networks."""
     try:
         given = ip_address(address or "")
     except ValueError:
         return False
-    # A socket of both kinds writes the older addresses in the newer form.
+    # A dual-stack socket reports IPv4 addresses in IPv6 notation.
     mapped = getattr(given, "ipv4_mapped", None)
     known = given if mapped is None else mapped
     return any(known in ip_network(network) for network in networks)

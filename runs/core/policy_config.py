@@ -1,4 +1,4 @@
-"""Describe the policy that fleet and trainer agree on."""
+"""Policy settings of a run, shared by fleet and trainer."""
 
 from typing import Annotated, Literal
 
@@ -9,17 +9,17 @@ from runs.core.config_field import described as _field
 
 
 class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The policy that fleet and trainer agree on."""
+    """The policy network that fleet and trainer use."""
 
     kind: Annotated[
         Literal["mlp", "cnn", "gru"],
-        _field("Policy", "Network: mlp; cnn for images; gru remembers, images or not."),
+        _field("Policy", "Network: mlp; cnn for images; gru with memory, for any observations."),
     ] = "mlp"
     hidden_sizes: Annotated[
         list[Annotated[int, Meta(ge=1, le=8192)]],
         _field(
             "Hidden layers",
-            "Units of each hidden layer; of a gru, of the layers before its memory.",
+            "Units of each hidden layer; for a gru, of the layers before its memory.",
             min_length=1,
             max_length=8,
         ),
@@ -31,7 +31,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         list[Annotated[int, Meta(ge=1, le=1024)]],
         _field(
             "Channels",
-            "Channels of each convolution that images go through, halving them every time.",
+            "Channels of each convolution; each one halves the image size.",
             min_length=1,
             max_length=8,
         ),

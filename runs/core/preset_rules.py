@@ -1,4 +1,4 @@
-"""Say who may see and change a preset that somebody saved, and what may not be in one."""
+"""Access rules of saved presets, and the detection of secrets in them."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _SECRET_NAME: Final = re.compile(
     r"(?:^|_)(?:pass(?:word|wd|phrase)|secret(?:_key)?|credentials?|api_?key|access_?key"
     r"|private_?key|authorization)$"
 )
-# Tokens of text are called so too (`eos_token`): only what could be drawn at random counts.
+# Text tokens also have such names (`eos_token`): only values that look random count.
 _TOKEN_NAME: Final = re.compile(r"(?:^|_)(?:token|bearer)$")
 _RANDOM: Final = re.compile(r"[A-Za-z0-9_\-.=+/]{16,}")
 _SECRET_VALUE: Final = re.compile(
@@ -22,30 +22,30 @@ _VARIABLE: Final = re.compile(r"\$\{?\w+\}?")
 
 
 class Access(StrEnum):
-    """Whose a saved preset is."""
+    """Visibility of a saved preset."""
 
     PRIVATE = "private"
-    """Seen and changed by whoever made it."""
+    """Visible to and changed by its owner only."""
     SHARED = "shared"
-    """Seen by everybody; changed by whoever made it, and by administrators."""
+    """Visible to all; changed by its owner and by administrators."""
     OPEN = "open"
-    """Seen by everybody; changed by every operator."""
+    """Visible to all; changed by every operator."""
 
 
 def may_see(access: str, *, is_owner: bool) -> bool:
-    """Return whether somebody may start from a preset."""
+    """Return whether a user may see and start from a preset."""
     return is_owner or access != Access.PRIVATE
 
 
 def may_change(access: str, *, is_owner: bool, is_operator: bool, is_admin: bool) -> bool:
-    """Return whether somebody may change or delete a preset that they see."""
+    """Return whether a user may change or delete a preset."""
     if not may_see(access, is_owner=is_owner) or not is_operator:
         return False
     return is_owner or is_admin or access == Access.OPEN
 
 
 def secret_in(config: dict[str, Any]) -> str | None:
-    """Return the path of a text that looks like a secret, by its name or by itself; None: no."""
+    """Return the path of the first text whose name or value looks like a secret, or None."""
     return next(_secrets(config, ""), None)
 
 
@@ -71,7 +71,7 @@ def _is_secret(path: str, text: str) -> bool:
 
 
 def differences(before: Any, after: Any, path: str = "") -> dict[str, dict[str, Any]]:
-    """Return what differs between two configurations: before and after, by path."""
+    """Return the differences of two configurations by path, each with `before` and `after`."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return {} if before == after else {path: {"before": before, "after": after}}
     found: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Hold what a trainer says of itself when it registers."""
+"""Trainer registrations and the epochs that they open."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ def is_heard(last_seen_at: datetime, *, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The registration of an Atropos trainer, in the words of its wire.
+    """Registration of an Atropos trainer, with the field names of its protocol.
 
     `batch_size` counts sequences, `max_token_len` tokens; `save_checkpoint_interval`,
     `starting_step` and `num_steps` count train steps.
@@ -42,10 +42,10 @@ def opens_an_epoch(
         epoch: Epochs the run has opened so far.
         published: The current epoch has at least one policy version.
         known: The same identity has registered in this run before.
-        resume: The trainer says that it goes on where it was.
+        resume: The trainer continues its previous session.
         is_fleet: The run's data carries the epoch it was sampled in.
-        is_stock: The registration came over the Atropos routes, which know no epochs: there a
-            second registration is a further trainer, and what waits stays good.
+        is_stock: The registration came over the Atropos routes, which have no epochs: a second
+            registration there is a further trainer, and queued items remain valid.
     """
     if epoch == 0:
         return True

@@ -1,4 +1,4 @@
-"""Describe how a fleet run's fragments are sampled, and how often."""
+"""Replay settings of a fleet run: the sampler, its weights and its capacity."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -12,21 +12,21 @@ MAX_FRAGMENTS_PER_CHUNK: Final = 256
 
 
 class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which fragments a batch takes. The defaults are a queue: the oldest first, each once."""
+    """Replay settings. The defaults form a queue: oldest first, each fragment once."""
 
     sampler: Annotated[
         Sampler,
         described(
             "Sampler",
-            "fifo: the oldest. uniform: any. recency: newer ones more often. balanced: as many of "
-            "each environment. weighted, prioritized: by the priorities that the trainer sets.",
+            "fifo: the oldest. uniform: any. recency: newer ones more often. balanced: equally "
+            "from each environment. weighted, prioritized: by the trainer's priorities.",
         ),
     ] = "fifo"
     alpha: Annotated[
         float,
         described(
             "Alpha",
-            "How strongly recency or priority counts; 0 is uniform.",
+            "Exponent of recency or priority; 0 is uniform.",
             ge=0,
             le=16,
         ),
@@ -35,14 +35,19 @@ class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         float,
         described(
             "Beta",
-            "How far importance weights undo the bias of prioritized sampling; 1 is wholly.",
+            "Exponent of the importance weights; 1 corrects the bias of sampling fully.",
             ge=0,
             le=1,
         ),
     ] = 0.4
     max_reuse: Annotated[
         int,
-        described("Maximum reuse", "Batches that may hold one chunk.", ge=1, le=1 << 20),
+        described(
+            "Maximum reuse",
+            "Maximum number of batches that contain the same chunk.",
+            ge=1,
+            le=1 << 20,
+        ),
     ] = 1
     fragments_per_chunk: Annotated[
         int,
@@ -58,7 +63,7 @@ class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Annotated[int, Meta(ge=1, le=10_000_000)] | None,
         described(
             "Capacity",
-            "Chunks that may wait to be sampled; beyond it the oldest go. Empty for no limit.",
+            "Maximum number of stored chunks; the oldest are evicted. Empty for no limit.",
             unit="chunks",
         ),
     ] = None
@@ -66,14 +71,14 @@ class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Annotated[int, Meta(ge=1, le=10_000_000)] | None,
         described(
             "Capacity per environment",
-            "The same for each environment by itself. Empty for no limit.",
+            "Maximum number of stored chunks of each environment. Empty for no limit.",
             unit="chunks",
         ),
     ] = None
 
     @property
     def is_queue(self) -> bool:
-        """Whether every fragment is handed out once, alone and in its turn."""
+        """Whether every fragment is served once, alone and in order."""
         return self.sampler == "fifo" and self.max_reuse == 1 and self.fragments_per_chunk == 1
 
 
@@ -81,16 +86,16 @@ _DEFAULTS: Final = ReplayConfig()
 
 
 def replay_of(config: dict[str, Any]) -> ReplayConfig:
-    """Return the replay settings in a stored run configuration (a parsed one, or empty)."""
+    """Return the replay settings of a stored run configuration (parsed or empty)."""
     raw = config.get("buffer", {}).get("replay")
     return _DEFAULTS if raw is None else msgspec.convert(raw, ReplayConfig)
 
 
 def contradiction(replay: ReplayConfig, *, batch_size: int) -> tuple[str, str] | None:
-    """Return a field that makes batches of `batch_size` fragments impossible, and why."""
+    """Return a field that makes batches of `batch_size` fragments impossible, and the reason."""
     length = replay.fragments_per_chunk
     if batch_size % length:
-        return "fragments_per_chunk", f"batches of {batch_size} fragments are no whole chunks"
+        return "fragments_per_chunk", f"batch_size {batch_size} must be a multiple of {length}"
     if replay.max_chunks is not None and replay.max_chunks * length < batch_size:
-        return "max_chunks", f"a batch needs {batch_size // length} chunks at once"
+        return "max_chunks", f"must be at least {batch_size // length}, the chunks of one batch"
     return None

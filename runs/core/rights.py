@@ -1,7 +1,7 @@
 """Permissions of people and tokens.
 
 A caller is a person with a role or a token with scopes. A rule names the least role and the
-scopes that a call needs; what no rule allows is refused.
+scopes that a call needs; calls that no rule allows are refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,7 +76,7 @@ class Rule:
         return caller.role >= self.role or bool(caller.scopes & (self.scopes | {"admin"}))
 
     def refusal(self, caller: Caller, *, run: str | None = None) -> str:
-        """Return what the call needs and what the caller has."""
+        """Return the rights that the call needs and those that the caller has."""
         if caller.run is not None and caller.run != run:
             wanted = f"run {run}" if run else "all runs"
             return f"This token is bound to run {caller.run}; the request is about {wanted}."
@@ -98,7 +98,7 @@ def act_as(*scopes: str) -> Rule:
     return Rule(Role.ADMIN, frozenset(scopes))
 
 
-# What every machine of a run may know: that the run exists, its state and its settings.
+# Right of all machines of a run: to read its existence, state and settings.
 KNOW_RUN: Final = READ | act_as(*MACHINE_SCOPES)
 
 
@@ -149,7 +149,7 @@ def may_act_as(caller: Caller, scope: str, *, run: str | None = None) -> bool:
 
 
 def _held(caller: Caller) -> str:
-    """Return what a token has, for a refusal."""
+    """Describe a token's scopes, for a refusal."""
     held = " and ".join(sorted(caller.scopes)) or "no scope in effect"
     text = f"this token has {held}"
     if not caller.suspended:

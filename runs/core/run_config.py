@@ -1,9 +1,8 @@
-"""Describe and check what a run is asked to do.
+"""Configuration of a run: schema, validation and presets.
 
-The JSON Schema of :class:`RunConfig` is the launch form, the API reference and the check of
-every stored configuration: there is no second list of fields anywhere. Its parts have modules of
-their own: `environment_config`, `fleet_config`, `policy_config`, `buffer_config`,
-`language_config`.
+The JSON Schema of :class:`RunConfig` is the single source of the launch form, the API reference and
+the validation of stored configurations. Its parts are in separate modules: `environment_config`,
+`fleet_config`, `policy_config`, `buffer_config`, `language_config`.
 """
 
 import re
@@ -30,7 +29,7 @@ from runs.core.replay_config import contradiction
 
 
 class InvalidRunConfig(ValueError):
-    """A field of the configuration cannot be what it is; the message names it."""
+    """A field of the configuration is invalid; the message names it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -39,7 +38,7 @@ class InvalidRunConfig(ValueError):
 
 
 class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything a fleet run needs; immutable once the run is created."""
+    """Configuration of a fleet or language run; immutable once the run is created."""
 
     environment: EnvironmentConfig = EnvironmentConfig()
     fleet: FleetConfig = FleetConfig()
@@ -47,16 +46,16 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     buffer: BufferConfig = BufferConfig()
     language: Annotated[
         LanguageConfig | None,
-        _field("Language", "Makes this a language run: lessons in place of an environment."),
+        _field("Language", "Turns the run into a language run: lessons replace the environment."),
     ] = None
     num_steps: Annotated[
         int, _field("Train steps", "Train steps the run is planned for.", ge=1, le=1 << 31)
     ] = 1000
-    seed: Annotated[int, _field("Seed", "Base of every random number.", ge=0, le=(1 << 31) - 1)] = 0
+    seed: Annotated[int, _field("Seed", "Base of all random seeds.", ge=0, le=(1 << 31) - 1)] = 0
 
 
 def _reverse(letters: int, *, after: str = "") -> LessonConfig:
-    """Return the lesson of writing three letters backwards; harder the more there are."""
+    """Return a lesson of reversing three letters; more letters to choose from are harder."""
     return LessonConfig(
         spec="task:reverse",
         kwargs={"length": 3, "letters": letters},
@@ -68,9 +67,9 @@ def _reverse(letters: int, *, after: str = "") -> LessonConfig:
 PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
     "cartpole": (
         "CartPole-v1 with PPO: learns within minutes on two cores",
-        # 2 × 8 slots give each train step one fragment of every slot: 2,048 env steps. Simulated
-        # with these values, data one version old throughout and the example's PPO settings, the
-        # mean return reaches 450 after 37,000 to 49,000 env steps, whatever the seed.
+        # 2 × 8 slots give each train step one fragment of every slot: 2,048 env steps. In
+        # simulations with these values, data one version old throughout and the example's PPO
+        # settings, the mean return reaches 450 after 37,000 to 49,000 env steps, for every seed.
         RunConfig(
             fleet=FleetConfig(num_workers=2, envs_per_worker=8, fragment_length=128),
             buffer=BufferConfig(batch_size=16, max_staleness=1, off_policy_tolerance=3.0),
@@ -86,7 +85,7 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
         ),
     ),
     "recall": (
-        "A memory task with PPO and a recurrent policy: what was shown must be named later",
+        "A memory task with PPO and a recurrent policy: recall a cue shown earlier",
         # An episode is ten steps; without a memory the mean return is 0.25.
         RunConfig(
             environment=EnvironmentConfig(
@@ -99,10 +98,10 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
     ),
     "curriculum": (
         "Four lessons in text with GRPO: unlock and graduate within minutes on two cores",
-        # A train step is 16 groups. In one process, with the example's settings and data of the
-        # present policy, three have graduated after 75 to 100 train steps and about 20 seconds
-        # of CPU. Lessons differ in letters, not in length: a small model that learns to end
-        # later forgets how to end earlier.
+        # A train step is 16 groups. In one process, with the example's settings and on-policy data,
+        # three lessons graduate after 75 to 100 train steps and about 20 seconds of CPU. Lessons
+        # differ in letters, not in length: a small model that learns to end later forgets how to
+        # end earlier.
         RunConfig(
             fleet=FleetConfig(num_workers=1),
             language=LanguageConfig(
@@ -122,8 +121,8 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
                     intermediate_size=192,
                     max_position_embeddings=32,
                 ),
-                # Without it one run of two lost a lesson that had graduated: the letters of
-                # `reverse` while `sort` was learnt.
+                # Without rehearsal one run of two lost a graduated lesson: it forgot the letters of
+                # `reverse` while learning `sort`.
                 strategy_options={"rehearsal": 0.2},
                 evaluation=EvaluationConfig(every_train_steps=25),
             ),
@@ -134,11 +133,11 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
 
 
 def parse(raw: object) -> RunConfig:
-    """Return the configuration that `raw` (decoded JSON) describes, defaults filled in.
+    """Parse decoded JSON into a configuration, with defaults filled in.
 
     Raises:
-        InvalidRunConfig: If a field is unknown, of the wrong type or out of range, or if two
-            fields contradict each other; `field` is its dotted path.
+        InvalidRunConfig: If a field is unknown, of the wrong type or out of range, or if two fields
+            contradict each other; `field` is its dotted path.
     """
     try:
         config = msgspec.convert(raw, RunConfig)
@@ -148,7 +147,7 @@ def parse(raw: object) -> RunConfig:
         unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
         if unknown:
             place = ".".join(part for part in (place, unknown[1]) if part)
-            message = "there is no such field"
+            message = "unknown field"
         raise InvalidRunConfig(place, message) from error
     wrong = fleet_config.contradiction(config.fleet)
     if wrong is not None:
@@ -160,7 +159,7 @@ def parse(raw: object) -> RunConfig:
 
 
 def to_builtins(config: RunConfig) -> dict[str, Any]:
-    """Return `config` as plain JSON values, every default written out."""
+    """Return `config` as plain JSON values, with all defaults."""
     return msgspec.to_builtins(config)  # type: ignore[no-any-return]
 
 

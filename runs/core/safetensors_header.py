@@ -1,9 +1,9 @@
-"""Read and check the header of a safetensors file.
+"""Parse and validate the header of a safetensors file.
 
-The file is: 8 bytes, the length N of the header as a little-endian unsigned integer; N bytes of
-JSON, which start with ``{`` and may end in spaces; then the tensors' bytes. The header maps each
-name to ``{"dtype", "shape", "data_offsets": [begin, end]}``, offsets counted from the end of the
-header. Offsets leave no hole and reach the end of the file, so no byte is unaccounted for.
+Format: 8 bytes with the header length N as a little-endian unsigned integer; N bytes of JSON, which
+start with ``{`` and may end in spaces; then the tensors' bytes. The header maps each name to
+``{"dtype", "shape", "data_offsets": [begin, end]}``, with offsets relative to the end of the
+header. Offsets leave no gap and reach the end of the file, so every byte is accounted for.
 
 Source: https://github.com/huggingface/safetensors, README, section "Format".
 """
@@ -44,7 +44,7 @@ Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class NotSafetensors(ValueError):
-    """The bytes are no safetensors file; the message says where they fail."""
+    """The bytes are not a valid safetensors file; the message gives the position."""
 
 
 class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,15 +66,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a file holds: its tensors in the order of their bytes."""
+    """Tensors of a file, in the order of their bytes."""
 
     tensors: tuple[Tensor, ...]
     header_bytes: int
-    """Of the JSON text, without the eight bytes before it."""
+    """Length of the JSON text, without the eight bytes before it."""
 
     @property
     def file_bytes(self) -> int:
-        """Length that the whole file must have."""
+        """Required length of the whole file."""
         body = self.tensors[-1].end if self.tensors else 0
         return LENGTH_BYTES + self.header_bytes + body
 
@@ -83,27 +83,27 @@ def header_length(prefix: bytes, *, file_bytes: int) -> int:
     """Return the length of the JSON text that follows the first eight bytes.
 
     Raises:
-        NotSafetensors: If the file is too short for it.
+        NotSafetensors: If the file is too short, or the header too long.
     """
     if len(prefix) < LENGTH_BYTES:
-        raise NotSafetensors(f"{len(prefix)} bytes are too few for a header")
+        raise NotSafetensors(f"{len(prefix)} bytes, at least {LENGTH_BYTES} required for a header")
     length = int.from_bytes(prefix[:LENGTH_BYTES], "little")
     if length > MAX_HEADER_BYTES:
-        raise NotSafetensors(f"a header of {length} bytes is over the limit {MAX_HEADER_BYTES}")
+        raise NotSafetensors(f"a header of {length} bytes exceeds the limit {MAX_HEADER_BYTES}")
     if LENGTH_BYTES + length > file_bytes:
-        raise NotSafetensors(f"the header of {length} bytes ends after the file")
+        raise NotSafetensors(f"the header of {length} bytes exceeds the file of {file_bytes} bytes")
     return length
 
 
 def parse(text: bytes, *, file_bytes: int) -> Header:
-    """Return the checked header.
+    """Parse and validate the header.
 
     Args:
-        text: The JSON text, as long as :func:`header_length` says.
+        text: The JSON text, of the length given by :func:`header_length`.
         file_bytes: Length of the whole file.
 
     Raises:
-        NotSafetensors: If anything about it is not as the format says.
+        NotSafetensors: If the header violates the format.
     """
     if not text.startswith(b"{"):
         raise NotSafetensors("the header does not start with {")
@@ -113,7 +113,7 @@ def parse(text: bytes, *, file_bytes: int) -> Header:
             msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
         tensors = [_tensor(name, entry) for name, entry in raw.items()]
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise NotSafetensors(f"the header is not readable: {error}") from error
+        raise NotSafetensors(f"invalid header: {error}") from error
     header = Header(
         tensors=tuple(sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))),
         header_bytes=len(text),
@@ -142,7 +142,7 @@ def _check_offsets(header: Header, file_bytes: int) -> None:
         if tensor.begin != reached:
             raise NotSafetensors(
                 f"tensor {tensor.name!r} begins at {tensor.begin}, not at {reached}: "
-                "tensors overlap or leave a hole"
+                "tensors overlap or leave a gap"
             )
         reached = tensor.end
     if header.file_bytes != file_bytes:
@@ -154,10 +154,10 @@ def _check_offsets(header: Header, file_bytes: int) -> None:
 def differing_field(
     header: Header, *, expected: list[tuple[str, str, tuple[int, ...]]]
 ) -> tuple[str, str] | None:
-    """Return path and reason of the first expected tensor that the file holds otherwise.
+    """Return path and reason of the first expected tensor that differs in the file.
 
     Args:
-        header: What the file holds.
+        header: Header of the file.
         expected: Name, dtype and shape of each tensor, in any order.
     """
     held = {tensor.name: tensor for tensor in header.tensors}

@@ -1,4 +1,4 @@
-"""Decide which alerts a silence covers."""
+"""Rules of silences: which alerts they cover, and until when."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Final
 from runs.core.alerts import AlertKind
 
 LONGEST: Final = timedelta(days=30)
-"""What is to be still for longer is no alert, and its rule is better disabled."""
+"""Longest silence. Disable the rule for a longer time."""
 
 
 class InvalidSilence(ValueError):
-    """A silence cannot be as it is; `field` says which part."""
+    """The silence is invalid; `field` names the part."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -22,17 +22,17 @@ class InvalidSilence(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """Alerts of one kind, or of one rule, of one run or of all, send nothing until a moment."""
+    """Suppression of the notifications of one alert kind or rule until a given time."""
 
     kind: AlertKind
     rule_id: int | None = None
-    """None: of every rule."""
+    """None for all rules."""
     run_id: int | None = None
-    """None: of every run, and of the deck."""
+    """None for all runs and the deployment."""
     until: datetime
 
     def covers(self, *, kind: str, subject: str, run_id: int | None) -> bool:
-        """Return whether an alert is meant; of a rule's alerts the subject is the rule's id."""
+        """Return whether an alert is covered; `subject` is the rule's id for rule alerts."""
         return (
             kind == self.kind
             and (self.rule_id is None or subject == str(self.rule_id))
@@ -43,7 +43,7 @@ class Silence:
 def silenced_until(
     silences: Iterable[Silence], *, kind: str, subject: str, run_id: int | None
 ) -> datetime | None:
-    """Return until when an alert is silenced, by whichever lasts longest; None if by none."""
+    """Return the latest end of the silences that cover an alert, or None."""
     return max(
         (one.until for one in silences if one.covers(kind=kind, subject=subject, run_id=run_id)),
         default=None,

@@ -1,6 +1,6 @@
-"""Describe fleets that do no work: ``simulated:<profile>`` as the environment of a run.
+"""Simulated fleets: ``simulated:<profile>`` as the environment of a run.
 
-Such a run is launched, ordered and shown as any other; its workers only reckon.
+Such a run is launched, controlled and displayed like any other; its workers compute synthetic data.
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from runs.core.run_config import InvalidRunConfig
 
 
 class Simulation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the pretended work is like; ``environment.kwargs`` of a simulated run."""
+    """Simulated work; ``environment.kwargs`` of a simulated run."""
 
     step_seconds: Annotated[float, Meta(gt=0, le=3600)] = 0.05
-    """Mean time from an observation to the next, inference included."""
+    """Mean time between two observations, including inference."""
     spread: Annotated[float, Meta(ge=0, le=2)] = 0.3
-    """Standard deviation of times and lengths, as a part of their means."""
+    """Standard deviation of times and lengths, relative to their means."""
     episode_length: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     """Mean env steps of an episode."""
     failures_per_hour: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
-    """How often one worker dies, on average."""
+    """Mean failures per worker and hour."""
     fragments_per_second: Annotated[float, Meta(ge=0, le=1000)] = 10.0
-    """How many real fragments the whole fleet sends at most."""
+    """Maximum rate of real fragments of the whole fleet."""
 
 
 PROFILES: Final = {
@@ -35,10 +35,10 @@ PROFILES: Final = {
 
 
 def simulation_of(spec: str, kwargs: Mapping[str, Any]) -> Simulation | None:
-    """Return what a run of `spec` pretends to do; None if it is to do real work.
+    """Return the simulation of `spec`, or None for a real environment.
 
     Raises:
-        InvalidRunConfig: If `kwargs` say something that no simulation knows.
+        InvalidRunConfig: If `kwargs` contain an unknown or invalid parameter.
     """
     profile = PROFILES.get(spec)
     if profile is None:

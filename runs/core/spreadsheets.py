@@ -1,11 +1,11 @@
-"""Write text into a cell so that no spreadsheet takes it for a formula."""
+"""Escape text in cells against formula injection in spreadsheets."""
 
 from typing import Final
 
-# The last two are passed over before a formula is looked for.
+# Spreadsheets skip the last two before they look for a formula.
 _BEGINNINGS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain_cell(text: str) -> str:
-    """Return a text with an apostrophe before it where it would be reckoned with."""
+    """Return the text, with an apostrophe in front if a spreadsheet could read it as a formula."""
     return f"'{text}" if text.startswith(_BEGINNINGS) else text

@@ -1,6 +1,6 @@
-"""Make what clients say fit for the database."""
+"""Sanitize client text for the database."""
 
 
 def storable(text: str) -> str:
-    """Return text that PostgreSQL takes: no NUL, no half of a character."""
+    """Replace NUL and lone surrogates, which PostgreSQL rejects."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

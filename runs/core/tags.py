@@ -1,4 +1,4 @@
-"""Say what a tag may be."""
+"""Validation of tags."""
 
 import re
 from collections.abc import Iterable
@@ -9,23 +9,24 @@ _TAG: Final = re.compile(r"[a-z0-9][a-z0-9_.:/+-]{0,39}")
 
 
 class InvalidTag(ValueError):
-    """A tag has characters that it cannot have, or there are too many."""
+    """A tag is invalid, or there are too many."""
 
     field = "tags"
 
 
 def checked(tags: Iterable[str]) -> list[str]:
-    """Return tags in lower case, in order and each once.
+    """Return tags in lower case, sorted and without duplicates.
 
     Raises:
-        InvalidTag: If one of them cannot be a tag.
+        InvalidTag: If a tag is invalid.
     """
     found = sorted({tag.strip().lower() for tag in tags})
     for tag in found:
         if not _TAG.fullmatch(tag):
             raise InvalidTag(
-                f"{tag!r} is no tag: 1 to 40 letters, digits or _.:/+-, a letter or digit first"
+                f"{tag!r} is not a valid tag: "
+                "1 to 40 letters, digits or _.:/+-, a letter or digit first"
             )
     if len(found) > MOST_TAGS:
-        raise InvalidTag(f"a run has at most {MOST_TAGS} tags")
+        raise InvalidTag(f"{len(found)} tags, at most {MOST_TAGS} allowed")
     return found

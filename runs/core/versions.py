@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 NO_POLICY_STEP: Final = -2
-"""No weights were published yet: never generate."""
+"""No weights published yet: do not generate."""
 BOOTSTRAP_STEP: Final = -1
-"""The weights of a fresh run that no trainer has touched."""
+"""The initial weights of a run, before any training."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,11 +23,11 @@ class PolicyVersion:
 
 
 class FromTheFuture(ValueError):
-    """The data claims a version that its run has not published."""
+    """The data claims a version that its run has not published yet."""
 
 
 class FromAnotherEpoch(ValueError):
-    """The data was sampled under another trainer's session."""
+    """The data was sampled in another epoch."""
 
 
 def staleness(*, sampled: PolicyVersion, current: PolicyVersion) -> int:
@@ -45,10 +45,10 @@ def staleness(*, sampled: PolicyVersion, current: PolicyVersion) -> int:
 
 
 def version_in_force(*, epoch: int, policy_step: int, served_steps: int) -> PolicyVersion:
-    """Return the version that data sampled now is taken to be of.
+    """Return the version assigned to data sampled now.
 
-    A run whose trainer publishes no weights counts the batches it has handed out instead: its
-    versions are of epoch 0, which no trainer ever opens.
+    A run whose trainer publishes no weights counts served batches instead: its versions belong to
+    epoch 0, which no trainer opens.
     """
     if policy_step > NO_POLICY_STEP:
         return PolicyVersion(epoch, policy_step)
@@ -58,8 +58,8 @@ def version_in_force(*, epoch: int, policy_step: int, served_steps: int) -> Poli
 def trained_steps(*, policy_step: int, first_step: int) -> int:
     """Return how many train steps of this epoch are published.
 
-    A trainer restored at step 500 has not consumed 500 batches of its new epoch: counted from
-    zero they would make room for 500 batches, and staleness would climb far over its limit.
+    A trainer restored at step 500 has not consumed 500 batches of its new epoch. Counting from
+    zero would admit 500 extra batches, and staleness would far exceed its limit.
 
     Args:
         policy_step: Current version's step; negative values count as 0.
@@ -71,14 +71,14 @@ def trained_steps(*, policy_step: int, first_step: int) -> int:
 def admission_capacity(
     *, batches_ahead: float, trained: int, per_batch: int, accepted: int, running: int
 ) -> int:
-    """Return how many more items may be started without any becoming too stale.
+    """Return how many more items may start without exceeding the staleness limit.
 
     Args:
         batches_ahead: Batches that may exist beyond those trained: ``max_staleness + 1``, or
-            what may wait in the queue where staleness has no limit.
+            the queue limit where staleness has none.
         trained: Train steps of this epoch, as :func:`trained_steps` counts them.
         per_batch: Items one train step consumes.
-        accepted: Items the buffer has taken in this epoch, without those it dropped.
+        accepted: Items accepted in this epoch, without those dropped.
         running: Items started and not yet accepted.
 
     Source:

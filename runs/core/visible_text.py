@@ -1,4 +1,4 @@
-"""Make text of strangers harmless to read: what could deceive is named where it stands."""
+"""Make invisible and direction-changing characters in untrusted text visible."""
 
 import re
 from typing import Final
@@ -10,8 +10,8 @@ _DECEIVING: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return text with control and direction characters named where they stand: ``⟨U+202E⟩``.
+    """Replace control and direction characters by their code point: ``⟨U+202E⟩``.
 
-    For pages of people, who must see what is there; tabs and line ends stay.
+    Tabs and line ends stay.
     """
     return _DECEIVING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)

@@ -1,4 +1,4 @@
-"""Decide where webhooks may go, how they are signed and when they are tried again."""
+"""Rules for webhook URLs, signatures and retry intervals."""
 
 import hashlib
 import hmac
@@ -11,11 +11,11 @@ ATTEMPTS: Final = 8
 FIRST_WAIT: Final = timedelta(seconds=5)
 LONGEST_WAIT: Final = timedelta(hours=1)
 _FACTOR: Final = 3
-# Of RFC 1035.
+# From RFC 1035.
 _LONGEST_HOST, _LONGEST_LABEL = 253, 63
 SAMPLE_AGAIN_AFTER: Final = timedelta(seconds=10)
-"""A webhook gets one sample in this time, whoever asks."""
-# Addresses that carry another one inside, whose owner decides where packets go.
+"""Minimum interval between two samples of one webhook."""
+# Networks whose addresses embed another address, which determines the destination.
 _CARRIERS: Final = (
     ipaddress.ip_network("64:ff9b::/96"),
     ipaddress.ip_network("64:ff9b:1::/48"),
@@ -25,51 +25,51 @@ _CARRIERS: Final = (
 
 
 class InvalidWebhook(ValueError):
-    """This is no address that a webhook can be sent to."""
+    """The URL is not allowed for a webhook."""
 
 
 def check_url(url: str) -> str:
-    """Return an address that may be a webhook's.
+    """Validate and return the URL of a webhook.
 
     Raises:
-        InvalidWebhook: If it is none.
+        InvalidWebhook: If it is invalid.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidWebhook(f"{url!r} is no URL: {error}") from None
+        raise InvalidWebhook(f"{url!r} is not a URL: {error}") from None
     is_plain = url.isascii() and url.isprintable() and " " not in url
     is_host = _is_host(parts.hostname or "")
     if parts.scheme not in {"http", "https"} or not is_host or port == 0 or not is_plain:
         raise InvalidWebhook(f"{url!r} must be http://… or https://…, in ASCII")
     if parts.username or parts.password:
-        raise InvalidWebhook("a webhook's URL holds no user name; the signature says who sends")
+        raise InvalidWebhook("the URL must not contain a user name; use the signature instead")
     return url
 
 
 def _is_host(name: str) -> bool:
-    """Return whether a name may be looked up; the root's dot at its end may be said."""
+    """Return whether a host name is valid; a trailing root dot is allowed."""
     labels = name.removesuffix(".").split(".")
     return len(name) <= _LONGEST_HOST and all(0 < len(one) <= _LONGEST_LABEL for one in labels)
 
 
 def label(url: str) -> str:
-    """Return what may be shown of an address: its path is often a secret."""
+    """Return the displayable part of a URL: the path is often a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def fingerprint(url: str) -> str:
-    """Return what tells one address from another, and not what it is."""
+    """Return a hash that distinguishes URLs without revealing them."""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 def is_public(address: str) -> bool:
     """Return whether an IP address belongs to the public internet.
 
-    Loopback, private, link-local, shared, reserved and multicast addresses do not, nor does one
-    that hides another inside.
+    Loopback, private, link-local, shared, reserved and multicast addresses do not, nor do addresses
+    that embed one of these.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -86,10 +86,10 @@ def is_public(address: str) -> bool:
 
 
 def signature(secret: str, body: bytes, *, at_seconds: int) -> str:
-    """Return the header that proves who sent `body`, and when.
+    """Return the signature header, which authenticates sender and time of `body`.
 
-    ``t=<seconds>,v1=<hex>``: HMAC-SHA256 over the seconds since 1970, a dot and the body. Without
-    a secret nothing is proved, and the header says only when.
+    ``t=<seconds>,v1=<hex>``: HMAC-SHA256 over the seconds since 1970, a dot and the body. Without a
+    secret the header contains only the time.
     """
     told = f"t={at_seconds}"
     if not secret:
@@ -99,12 +99,12 @@ def signature(secret: str, body: bytes, *, at_seconds: int) -> str:
 
 
 def chat_text(text: str) -> str:
-    """Return text as chat systems want it, where `<…>` is a link or a call to everybody."""
+    """Escape text for chat systems, where `<…>` is a link or a mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def wait_after(attempts: int) -> timedelta | None:
-    """Return how long to wait after so many failed attempts; None to give up."""
+    """Return the wait after this many failed attempts; None to give up."""
     if attempts >= ATTEMPTS:
         return None
     factor: int = _FACTOR ** max(attempts - 1, 0)

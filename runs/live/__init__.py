@@ -1,4 +1,4 @@
-"""Tell pages, waiting requests and rollout handlers that something changed."""
+"""Notify pages, waiting requests and rollout handlers of changes."""
 
 from runs.live.announcements import NO_RUN, announce
 from runs.live.parts import (

@@ -1,7 +1,7 @@
-"""Publish nudges: which parts of which run changed, never the change itself.
+"""Publish change notices: which parts of which run changed, not the change itself.
 
-Redis may vanish at any moment. A lost nudge costs a page two seconds and a waiting request one,
-because both look again by themselves.
+Redis may fail at any time. A lost notice delays a page by two seconds and a waiting request by one,
+because both also poll.
 """
 
 import logging
@@ -24,30 +24,31 @@ from redis.retry import Retry
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "rolldeck:live"
-# In place of a run's id: what changed belongs to the whole deck.
+# Run id of changes that concern the deployment.
 NO_RUN: Final = 0
-# A change must not wait for a broker that hangs.
+# A change must not wait for an unresponsive broker.
 TIMEOUT_SECONDS: Final = 0.25
-# While the broker is away, nudges are skipped for this long after each failure.
+# While the broker is unavailable, notices are skipped for this long after each failure.
 PAUSE_SECONDS: Final = 1.0
-# Nudges of other processes gather for this long; those of this one are heard at once.
+# Notices to other processes are batched for this long; this process receives them at once.
 GATHER_SECONDS: Final = 0.005
-# … and this long while no other process listens: one that begins to listen looks by itself first.
+# Batch time while no other process listens: a new listener reads the database first.
 UNHEARD_SECONDS: Final = 0.05
 
 
 class Nudge(msgspec.Struct, frozen=True):
-    """Parts of a run that changed, and the process that heard of it first."""
+    """Changed parts of a run, and the process that announced them."""
 
     run: int
     parts: list[str]
     origin: str = ""
     committed_at: float | None = None
-    """When the newest of it was committed, in seconds since 1970, as who committed it knows."""
+    """Commit time of the newest change, in seconds since 1970, on the committing machine's
+    clock."""
 
 
 class Publisher:
-    """Publish without ever raising or waiting long."""
+    """Publisher that never raises and never waits long."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(
@@ -60,7 +61,7 @@ class Publisher:
         self._silent_until = 0.0
 
     def publish(self, nudge: Nudge) -> int:
-        """Send `nudge`, or drop it when the broker is away; return how many listen."""
+        """Send a notice, or drop it without a broker; return the number of listeners."""
         if time.monotonic() < self._silent_until:
             return 0
         try:
@@ -68,16 +69,16 @@ class Publisher:
         except (redis.RedisError, OSError) as error:
             with self._lock:
                 self._silent_until = time.monotonic() + PAUSE_SECONDS
-            logger.warning("nudge not sent, pages poll instead: %s", error)
+            logger.warning("change notice not sent, pages poll instead: %s", error)
             return 0
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._client.close()
 
 
 class Outbox:
-    """Publish from a thread of its own; nudges of one run that wait together become one."""
+    """Publisher thread that merges queued notices of one run."""
 
     def __init__(self, publisher: Publisher, *, origin: str) -> None:
         self._publisher = publisher
@@ -88,7 +89,7 @@ class Outbox:
         threading.Thread(target=self._publish_for_ever, name="rolldeck-nudges", daemon=True).start()
 
     def add(self, nudge: Nudge) -> None:
-        """Publish soon; never wait, never raise."""
+        """Queue a notice; never wait, never raise."""
         with self._lock:
             waiting = self._waiting.setdefault(nudge.run, {})
             waiting.update(dict.fromkeys(nudge.parts, nudge.committed_at))
@@ -114,7 +115,7 @@ class Outbox:
 
 
 class OwnSubscriptions:
-    """How often this process listens to the channel itself."""
+    """Number of this process's own subscriptions to the channel."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -122,7 +123,7 @@ class OwnSubscriptions:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Count one subscription while the block runs."""
+        """Count one subscription during the block."""
         with self._lock:
             self.count += 1
         try:
@@ -137,7 +138,7 @@ _here: list[Callable[[Nudge], None]] = []
 
 
 def hear_here(listener: Callable[[Nudge], None]) -> None:
-    """Call `listener` for each nudge of this process, at once and in the announcing thread."""
+    """Call `listener` for each notice of this process, immediately, in the announcing thread."""
     _here.append(listener)
 
 
@@ -147,18 +148,18 @@ def _origin(pid: int) -> str:
 
 
 def this_origin() -> str:
-    """Return the name of this process in its nudges."""
+    """Return the name of this process in its notices."""
     return _origin(os.getpid())
 
 
 @cache
 def _outbox(url: str, pid: int) -> Outbox:
-    """Return the outbox of a process: threads do not follow a fork."""
+    """Return the outbox of a process: threads do not survive a fork."""
     return Outbox(Publisher(url), origin=_origin(pid))
 
 
 def announce(run_id: int, *parts: str) -> None:
-    """Tell whoever watches the run to look again at `parts`, once the change is committed."""
+    """Notify watchers of a run that `parts` changed, after the commit."""
     transaction.on_commit(partial(_send, run_id, list(parts)), robust=True)
 
 

@@ -1,8 +1,8 @@
-"""Remember the last calls of this process, and hand them over now and then.
+"""Buffer the last API calls of this process and flush them periodically.
 
-Answering a request costs one append to a bounded list; a thread of its own writes what is worth
-keeping every few seconds. A process that dies takes the last seconds with it: this is for people
-who look for a mistake, not a record.
+Recording a request costs one append to a bounded list; a separate thread writes the calls worth
+keeping every few seconds. A process that dies loses the last seconds: the calls are for debugging,
+not a complete record.
 """
 
 import logging
@@ -18,14 +18,14 @@ from runs.core.call_digest import Call, digest
 
 logger = logging.getLogger(__name__)
 
-# More between two flushes push the oldest out.
+# Between two flushes; further calls evict the oldest.
 CALLS_AT_MOST: Final = 20_000
 FLUSH_SECONDS: Final = 2.0
 Keep = Callable[[list[Call]], None]
 
 
 class CallBook:
-    """The calls since the last flush, and the thread that flushes them."""
+    """Calls since the last flush, and the thread that flushes them."""
 
     def __init__(self, keep: Keep, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         self._keep = keep
@@ -35,13 +35,13 @@ class CallBook:
         threading.Thread(target=self._flush_for_ever, name="rolldeck-calls", daemon=True).start()
 
     def add(self, call: Call) -> None:
-        """Remember a call; never wait, never raise."""
+        """Buffer a call; never wait, never raise."""
         self._calls.append(call)
         if not self._filled.is_set():
             self._filled.set()
 
     def flush(self) -> None:
-        """Hand over what there is."""
+        """Flush the buffered calls."""
         calls = []
         while self._calls:
             calls.append(self._calls.popleft())
@@ -56,14 +56,14 @@ class CallBook:
             try:
                 self.flush()
             except Exception:
-                logger.exception("calls of the last seconds are not shown")
+                logger.exception("API calls of the last seconds were not stored")
 
 
 @cache
-def _book(keep: Keep, pid: int) -> CallBook:  # noqa: ARG001 threads do not follow a fork
+def _book(keep: Keep, pid: int) -> CallBook:  # noqa: ARG001 threads do not survive a fork
     return CallBook(keep)
 
 
 def book(keep: Keep) -> CallBook:
-    """Return the book of this process, whose calls go to `keep`."""
+    """Return the call book of this process, which flushes to `keep`."""
     return _book(keep, os.getpid())

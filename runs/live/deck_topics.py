@@ -1,6 +1,6 @@
-"""Know the topics that belong to no run: who may watch them, what is news of them, how often.
+"""Topics of the deployment: access rules, change notices and frame rates.
 
-What they hold, apps register as parts; see :mod:`runs.live.parts`.
+Apps register their content as parts; see :mod:`runs.live.parts`.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ AUDIT: Final = "audit"
 CLUSTER: Final = "cluster"
 CLUSTER_ADMIN: Final = "cluster_admin"
 ME: Final = "me"
-"""Each person has one of their own, and all call it so."""
+"""Each person has a separate topic under this name."""
 
 
 def _is_person(caller: Caller) -> bool:
@@ -24,26 +24,26 @@ def _is_person(caller: Caller) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeckTopicRule:
-    """How a topic of the deck is kept."""
+    """Access and rate of a deployment topic."""
 
     may_watch: Callable[[Caller], bool] = may_read
     needs: str = "the right to read every run"
-    """What somebody lacks who may not."""
+    """Requirement named in refusals."""
     hears: frozenset[str] | None = frozenset()
-    """Parts whose nudges are its news; None: every nudge."""
+    """Parts whose notices concern the topic; None for all notices."""
     frame_seconds: float = 1.0
-    """From one frame to the next at least."""
+    """Minimum interval between frames."""
     look_seconds: float = 2.0
-    """It is looked at so often without a nudge."""
+    """Poll interval without notices."""
     is_seen_only: bool = False
-    """It is not looked at while every page that watches it is hidden."""
+    """Not read while all pages that watch it are hidden."""
 
 
 DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
     DECK: DeckTopicRule(hears=None),
     ALERTS: DeckTopicRule(hears=frozenset({"alerts"})),
     AUDIT: DeckTopicRule(hears=frozenset({"events"}), is_seen_only=True),
-    # Of a machine only cordons are announced: else it is looked at, once for all who watch.
+    # Machines announce only cordons: other changes are polled, once for all watchers.
     CLUSTER: DeckTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
     CLUSTER_ADMIN: DeckTopicRule(
         may_watch=may_administer,
@@ -54,7 +54,7 @@ DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
     ),
     ME: DeckTopicRule(
         may_watch=_is_person,
-        needs="somebody who is signed in",
+        needs="a signed-in user",
         hears=frozenset({"me"}),
         look_seconds=5.0,
     ),
@@ -62,15 +62,15 @@ DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
 
 
 def key_of(topic: str, caller: Caller) -> str:
-    """Return what a topic that a page names is known by among the topics of everybody."""
+    """Return the internal key of a topic that a page names."""
     return f"{ME}:{caller.identity}" if topic == ME else topic
 
 
 def told_as(key: str) -> str:
-    """Return what pages call a topic."""
+    """Return the name of a topic in frames."""
     return ME if key.startswith(f"{ME}:") else key
 
 
 def rule_of(key: str) -> DeckTopicRule | None:
-    """Return how a topic of the deck is kept; None for one of a run."""
+    """Return the rule of a deployment topic; None for a topic of a run."""
     return DECK_TOPICS.get(told_as(key))

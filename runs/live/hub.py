@@ -1,8 +1,8 @@
-"""Fan live topics out to the sockets of this process.
+"""Fan out live topics to the sockets of this process.
 
-One task per watched topic looks at the database when it is nudged, and every two seconds anyway;
-it builds each frame once and puts it into the small queue of every socket. A socket that does not
-keep up loses deltas and gets a snapshot when it has caught up.
+One task per watched topic reads the database on each change notice, and every two seconds without
+one. It builds each frame once and puts it into the bounded queue of every socket. A slow socket
+loses deltas and gets a snapshot once its queue has room.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from runs.live.topics import ANY, Change, RunTopic, topic_named
 
 logger = logging.getLogger(__name__)
 
-# At most four frames a second and topic.
+# At most four frames per second and topic.
 FRAME_SECONDS: Final = 0.25
-# Looking without being nudged is what keeps pages right while Redis is away.
+# Polling keeps pages current without Redis.
 POLL_SECONDS: Final = 2.0
-# One change often nudges several parts; waiting this long puts them into one frame.
+# One change often announces several parts; this delay merges them into one frame.
 GATHER_SECONDS: Final = 0.02
 
 
 class Watched:
-    """A topic, who watches it, and what of it may have changed."""
+    """A topic with its watchers and pending changes."""
 
     def __init__(self, topic: RunTopic) -> None:
         self.topic = topic
@@ -44,7 +44,7 @@ class Watched:
         self.task: asyncio.Task[None] | None = None
 
     def nudge(self, names: set[str] | None, committed_at: float | None = None) -> None:
-        """Remember what to look at (None: everything), since when it is so, and wake the task."""
+        """Record the parts to read (None: all) and their commit time, and wake the task."""
         if names is None:
             self.look_at_all = True
         else:
@@ -54,27 +54,27 @@ class Watched:
         self.nudged.set()
 
     def hears(self, nudge: Nudge) -> bool:
-        """Return whether a nudge is news of a topic of the deck."""
+        """Return whether a notice concerns a deployment topic."""
         heard = self.rule.hears if self.rule else frozenset()
         return heard is None or not heard.isdisjoint(nudge.parts)
 
     @property
     def is_asleep(self) -> bool:
-        """Whether nobody would see what a look finds, and everybody has seen something."""
+        """Whether reading can be skipped: all watching pages are hidden and have a snapshot."""
         if self.rule is None or not self.rule.is_seen_only:
             return False
         key = self.topic.name
         return not any(one.visible or one.sequences.get(key) is None for one in self.sockets)
 
     def taken_names(self) -> tuple[set[str] | None, dict[str, float]]:
-        """Return what to look at now, and when that was committed; and forget both."""
+        """Return and clear the parts to read and their commit times."""
         names, commits = None if self.look_at_all else self.names, self.commits
         self.look_at_all, self.names, self.commits = False, set(), {}
         return names, commits
 
 
 class Hub:
-    """The live pages of one event loop."""
+    """Live pages of one event loop."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Hub:
 
     @property
     def is_watched(self) -> bool:
-        """Whether there is any page."""
+        """Whether any page is connected."""
         return bool(self._watched)
 
     def subscribe(self, socket: Socket, name: str) -> None:
@@ -99,14 +99,14 @@ class Hub:
         self.resync(socket, name)
 
     def resync(self, socket: Socket, name: str) -> None:
-        """Send `socket` a fresh snapshot of a topic that it watches."""
+        """Send `socket` a new snapshot of a topic that it watches."""
         watched = self._watched.get(name)
         if watched is not None and socket in watched.sockets:
             socket.sequences[name] = None
             watched.nudge(set())
 
     def unsubscribe(self, socket: Socket, name: str) -> None:
-        """Send `socket` nothing more of the topic; nobody's topic is not read."""
+        """Stop sending the topic to `socket`; topics without watchers are not read."""
         socket.sequences.pop(name, None)
         watched = self._watched.get(name)
         if watched is None:
@@ -120,12 +120,12 @@ class Hub:
             self._subscriber.remove(self._on_nudge)
 
     def leave(self, socket: Socket) -> None:
-        """Forget a socket that has closed."""
+        """Remove a closed socket."""
         for name in list(socket.sequences):
             self.unsubscribe(socket, name)
 
     def show(self, socket: Socket, *, visible: bool) -> None:
-        """Note whether the page can be seen; one that comes back gets what it missed."""
+        """Record whether the page is visible; a page that becomes visible gets what it missed."""
         came_back = visible and not socket.visible
         socket.visible = visible
         if came_back:
@@ -133,7 +133,7 @@ class Hub:
                 self.resync(socket, name)
 
     def _on_nudge(self, nudge: Nudge | None) -> None:
-        # Called in the subscriber's thread; the loop may have closed meanwhile.
+        # Called in the subscriber's thread; the loop may have closed in between.
         try:
             self._loop.call_soon_threadsafe(self._nudged, nudge)
         except RuntimeError:
@@ -147,7 +147,7 @@ class Hub:
                 watched.nudge(set(nudge.parts), nudge.committed_at)
 
     async def _tend(self, watched: Watched) -> None:
-        """Look, send, rest; until nobody watches any more."""
+        """Read, send and sleep, until no page watches the topic."""
         rest = watched.rule.frame_seconds if watched.rule else FRAME_SECONDS
         look_seconds = watched.rule.look_seconds if watched.rule else POLL_SECONDS
         looked_at_all = float("-inf")
@@ -159,13 +159,13 @@ class Hub:
                 looked_at_all = began
             watched.nudged.clear()
             await self._refresh(watched)
-            # Frames begin so far apart; where looking takes long, half of it is rest all the same.
+            # Limits the frame rate; after a slow read the pause is at least half as long.
             await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
             if not watched.nudged.is_set():
                 await self._nudged_or_due(watched, due_at=looked_at_all + look_seconds)
 
     async def _nudged_or_due(self, watched: Watched, *, due_at: float) -> None:
-        """Wait for news of the topic, but no longer than until it is looked at anyway."""
+        """Wait for a notice of the topic, at most until the next poll."""
         try:
             async with asyncio.timeout_at(due_at):
                 await watched.nudged.wait()
@@ -183,8 +183,8 @@ class Hub:
             look = database_sync_to_async(watched.topic.look, thread_sensitive=False)
             change = await look(names)
         except Exception:
-            # The database is away: the page keeps what it has, and its age is shown.
-            logger.exception("topic %s cannot be read", watched.topic.name)
+            # The database is unavailable: the page keeps its state and shows its age.
+            logger.exception("reading topic %s failed", watched.topic.name)
             watched.look_at_all = True
             return
         if change is not None:

@@ -1,4 +1,4 @@
-"""Hand a letter to the mail server of the settings."""
+"""Send email through the configured mail server."""
 
 import smtplib
 from typing import NamedTuple
@@ -9,22 +9,22 @@ from runs.live.posting import NotHeard
 
 
 class Letter(NamedTuple):
-    """What is to be read, and what it is known by."""
+    """An email message and its ids."""
 
     subject: str
-    """One line."""
+    """A single line."""
     text: str
     letter_id: str
-    """Its Message-ID, the same at every attempt."""
+    """Message-ID, the same in every attempt."""
     thread: str
-    """What it belongs to, another Message-ID; empty for nothing."""
+    """Message-ID of the thread; empty for none."""
 
 
 def mail(to: str, letter: Letter) -> None:
-    """Send a letter to one address.
+    """Send an email message to one address.
 
     Raises:
-        NotHeard: If the mail server is away, or does not take it.
+        NotHeard: If the mail server is unavailable or rejects it.
     """
     headers = {"Message-ID": letter.letter_id, "Auto-Submitted": "auto-generated"}
     if letter.thread:

@@ -1,4 +1,4 @@
-"""Keep what waits to be sent to one page, within bounds of frames and of memory."""
+"""Bounded queue of the frames to send to one page."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,15 +6,15 @@ from sys import getsizeof
 from typing import Final
 
 QUEUE_FRAMES: Final = 32
-# With what the connection and the kernel keep of it, less than a megabyte for each page.
+# With the buffers of the connection and the kernel, less than a megabyte per page.
 QUEUE_BYTES: Final = 640 * 1024
 
 
 class Socket:
-    """One connected page: a bounded queue of frames, and what it has been sent.
+    """One connected page: a bounded queue of frames, and its last sequence numbers.
 
-    `sequences` holds, for each of its topics, the number of the last frame that was queued, or
-    None when a snapshot is due.
+    `sequences` maps each of its topics to the number of the last queued frame, or None when a
+    snapshot is due.
     """
 
     def __init__(self) -> None:
@@ -22,12 +22,12 @@ class Socket:
         self.visible = True
         self.sequences: dict[str, int | None] = {}
         self.waiting_bytes = 0
-        """In the queue, and on the way out of it."""
+        """Bytes queued or being sent."""
 
     def offer(self, frame: str) -> bool:
-        """Queue `frame`; return False when the socket does not keep up.
+        """Queue a frame; return False if the queue is full.
 
-        One that is too large by itself goes when nothing else waits: the page needs it.
+        A frame above the limit is accepted when the queue is empty.
         """
         size = getsizeof(frame)
         if self.waiting_bytes and self.waiting_bytes + size > QUEUE_BYTES:
@@ -49,5 +49,5 @@ class Socket:
 
     @property
     def has_room(self) -> bool:
-        """Whether a snapshot is worth building for it."""
+        """Whether there is room for a snapshot."""
         return self.frames.qsize() < QUEUE_FRAMES // 2 and self.waiting_bytes < QUEUE_BYTES // 2

@@ -1,10 +1,10 @@
-"""Register what the live page of a run is made of.
+"""Registry of the parts and series of live topics.
 
-A part is a small JSON value, of which the latest wins. A series is a list of rows that only
-grows; each row has a rising integer `id`. Apps register theirs in ``AppConfig.ready``.
+A part is a small JSON value, the latest of which wins. A series is a growing list of rows, each
+with a rising integer `id`. Apps register theirs in ``AppConfig.ready``.
 
-What a reader returns by its signature is the shape of its part in the protocol: the types of the
-dashboard are generated from it, and a test holds every frame to it.
+The return type of a reader defines the shape of its part in the protocol: the dashboard's types are
+generated from it, and a test checks every frame against it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _own: dict[str, Callable[[str], Any]] = {}
 
 
 def register_part(name: str, read: ReadPart, *, every_seconds: float = 0.0) -> None:
-    """Show ``read(run_id)`` as part `name` of each run's page, read so often at most."""
+    """Show ``read(run_id)`` as part `name` of run pages, read at most once per interval."""
     _parts[name] = read
     _paces[name] = every_seconds
 
@@ -40,28 +40,28 @@ def register_series(name: str, read: ReadSeries) -> None:
 
 
 def register_deck_part(name: str, read: Callable[[], Any], *, topic: str = "runs") -> None:
-    """Show ``read()`` as part `name` of a topic of the whole deck.
+    """Show ``read()`` as part `name` of a deployment topic.
 
-    How the topic is kept and who may watch it, :mod:`runs.live.deck_topics` says.
+    :mod:`runs.live.deck_topics` defines the access and the rate of the topic.
     """
     _deck.setdefault(topic, {})[name] = read
 
 
 def register_own_part(name: str, read: Callable[[str], Any]) -> None:
-    """Show ``read(username)`` as part `name` of the topic that each person has of their own."""
+    """Show ``read(username)`` as part `name` of each person's own topic."""
     _own[name] = read
 
 
 def register_outlook(read: ReadOutlook) -> None:
-    """Show more fields of each run in lists: ``read(run_ids)`` returns them by run, in few queries.
+    """Register fields of run summaries: ``read(run_ids)`` returns them by run, in few queries.
 
-    Runs of which there is nothing to say may be left out.
+    Runs without data may be omitted.
     """
     _outlooks.append(read)
 
 
 def outlook_readers() -> list[ReadOutlook]:
-    """Return what is shown beside the runs of a list."""
+    """Return the registered readers of run summaries."""
     return list(_outlooks)
 
 
@@ -71,7 +71,7 @@ def part_readers() -> dict[str, ReadPart]:
 
 
 def pace_of(name: str) -> float:
-    """Return how many seconds a part of a run stands before it is read again."""
+    """Return the minimum seconds between two reads of a part."""
     return _paces.get(name, 0.0)
 
 
@@ -81,7 +81,7 @@ def series_readers() -> dict[str, ReadSeries]:
 
 
 def deck_topics() -> list[str]:
-    """Return the topics of the whole deck."""
+    """Return the topics of the deployment."""
     return list(_deck)
 
 
@@ -91,10 +91,10 @@ def own_readers() -> dict[str, Callable[[str], Any]]:
 
 
 def shapes(readers: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """Return the type that each reader gives."""
+    """Return the return type of each reader."""
     return {name: get_type_hints(read).get("return", Any) for name, read in readers.items()}
 
 
 def deck_readers(topic: str = "runs") -> dict[str, Callable[[], Any]]:
-    """Return the parts of a topic of the whole deck."""
+    """Return the parts of a deployment topic."""
     return dict(_deck.get(topic, {}))

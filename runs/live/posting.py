@@ -1,8 +1,8 @@
-"""Post a message to an address of somebody else's, and to no machine that it should not reach.
+"""POST to external addresses with protection against server-side request forgery.
 
-The name is looked up here, every address that it has is checked, and the connection goes to the one
-that was checked: a name that means another machine a moment later changes nothing. Redirects,
-proxies of the environment and cookies are not followed.
+The host name is resolved here, all its addresses are checked, and the connection uses a checked
+address, so a later DNS change has no effect. Redirects, proxies from the environment and cookies
+are not followed.
 """
 
 import socket
@@ -18,15 +18,15 @@ _USER_AGENT: Final = "Rolldeck"
 
 
 class AddressNotPublic(Exception):
-    """The name means a machine that is not on the public internet."""
+    """The host name resolves to a non-public address."""
 
 
 class NotHeard(Exception):
-    """The message did not reach anybody, or nobody answered in time."""
+    """The message was not delivered, or the response timed out."""
 
 
 class CheckedNetwork(httpcore.SyncBackend):
-    """Connections to public addresses, or to any."""
+    """Network backend that connects to public addresses only, or to all."""
 
     def __init__(self, *, may_be_private: bool) -> None:
         self._may_be_private = may_be_private
@@ -39,25 +39,26 @@ class CheckedNetwork(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to an address of the name, once all of them are found to be allowed."""
+        """Resolve the name, check all its addresses and connect to one of them."""
         *others, last = self._checked(host, port)
         for address in others:
             try:
                 return super().connect_tcp(address, port, timeout, local_address, socket_options)
             except httpcore.ConnectError:
-                continue  # a machine may be at home under one of its addresses only
+                continue  # the host may listen on one of its addresses only
         return super().connect_tcp(last, port, timeout, local_address, socket_options)
 
     def _checked(self, host: str, port: int) -> list[str]:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:  # the second: no name that there can be
+        except (OSError, UnicodeError) as error:  # UnicodeError: invalid host name
             raise httpcore.ConnectError(f"{host} has no address: {error}") from error
         addresses = [*dict.fromkeys(str(place[0]) for *_, place in found)]
         hidden = [address for address in addresses if not is_public(address)]
         if hidden and not self._may_be_private:
             raise AddressNotPublic(
-                f"{host} is {hidden[0]}, which is not public (ROLLDECK_ALERT_PRIVATE_WEBHOOKS)"
+                f"{host} resolves to {hidden[0]}, which is not public "
+                "(ROLLDECK_ALERT_PRIVATE_WEBHOOKS)"
             )
         return addresses
 
@@ -65,11 +66,11 @@ class CheckedNetwork(httpcore.SyncBackend):
 def post(
     url: str, body: bytes, *, headers: Mapping[str, str] | None = None, may_be_private: bool
 ) -> int:
-    """Post JSON and return the status of the answer, whose body is not read.
+    """Post JSON and return the response status; the body is not read.
 
     Raises:
-        AddressNotPublic: If the name means a machine that may not be reached.
-        NotHeard: If there is no answer within some seconds.
+        AddressNotPublic: If the host resolves to a forbidden address.
+        NotHeard: If there is no response within :data:`TIMEOUT_SECONDS`.
     """
     told: list[tuple[bytes | str, bytes | str]] = [
         ("Content-Type", "application/json"),

@@ -1,4 +1,4 @@
-"""Look something up once for all who ask for it within a short while."""
+"""Share lookups between concurrent callers for a short time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class SharedLooks(Generic[K, T]):
-    """Answers of at most a certain age, by what was asked; for one event loop.
+    """Cached results by key, up to a maximum age; for one event loop.
 
-    A failure is told to those who wait for it, and to nobody after them.
+    A failure reaches the callers that wait for it and is not cached.
     """
 
     def __init__(self, look: Callable[[K], Awaitable[T]], *, seconds: float) -> None:
@@ -20,14 +20,14 @@ class SharedLooks(Generic[K, T]):
         self._looks: dict[K, asyncio.Future[T]] = {}
 
     async def of(self, key: K) -> T:
-        """Return the answer for `key`, which somebody else may have asked for a moment ago."""
+        """Return the result for `key`, shared with other recent callers."""
         asked = self._looks.get(key)
         if asked is None:
             asked = self._looks[key] = asyncio.ensure_future(self._look(key))
-            # An answer ages from when it was asked for: what it says was so no earlier.
+            # The age counts from the start of the lookup, the earliest time the result reflects.
             asyncio.get_running_loop().call_later(self._seconds, self._forget, key, asked)
             asked.add_done_callback(lambda done: self._forget_failure(key, done))
-        # Whoever leaves takes nobody else's answer along.
+        # Shielded: a cancelled caller must not cancel the lookup of the others.
         return await asyncio.shield(asked)
 
     def _forget(self, key: K, asked: "asyncio.Future[T]") -> None:

@@ -1,7 +1,7 @@
 """Read the topics of live pages from the database.
 
-Each topic is read as a whole or only in the parts that a nudge named. What cannot be read is
-logged and stays as it was shown: one broken part must not take a page down.
+A topic is read completely, or only in the parts that a notice named. A part that fails is logged
+and keeps its last value, so that it does not break the page.
 """
 
 import logging
@@ -29,33 +29,33 @@ logger = logging.getLogger(__name__)
 
 RUN_PREFIX: Final = "run:"
 CONTROL_PREFIX: Final = "control:"
-# What a hidden tab still gets.
+# Parts still sent to hidden tabs.
 HIDDEN_PARTS: Final = frozenset({"run", "alerts", "session", "notice"})
 HIDDEN_SERIES: Final = frozenset({"events"})
-# In place of a part's name: a change that was announced may be of any.
+# Placeholder for a part's name: the announced change may be in any part.
 ANY: Final = ""
 
 
 @dataclass(slots=True)
 class Change:
-    """What one look found new: encoded parts and rows, and the number of its frame."""
+    """Result of one read: new encoded parts and rows, and the number of its frame."""
 
     sequence: int
     parts: dict[str, bytes] = field(default_factory=dict)
     series: dict[str, list[bytes]] = field(default_factory=dict)
     commits: Mapping[str, float] = field(default_factory=dict)
-    """When what was announced was committed, by part or series; :data:`ANY` for all of them."""
+    """Commit times of announced changes by part or series; :data:`ANY` for all of them."""
 
     @property
     def committed_at(self) -> datetime | None:
-        """When the newest of it was committed; None for what was found without being announced."""
+        """Commit time of the newest change; None for unannounced changes."""
         known = [
             self.commits[name] for name in (*self.parts, *self.series, ANY) if name in self.commits
         ]
         return datetime.fromtimestamp(max(known), UTC) if known else None
 
     def for_hidden(self) -> "Change | None":
-        """Return what of this a hidden tab gets, or None."""
+        """Return the subset for hidden tabs, or None."""
         kept = Change(
             sequence=self.sequence,
             commits=self.commits,
@@ -66,23 +66,23 @@ class Change:
 
 
 class RunTopic:
-    """The page of one run."""
+    """Topic of one run's page."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.run_id: int | None = None
         self.sequence = 0
         self.committed_at: datetime | None = None
-        """When the newest change that is shown was committed, if that is known."""
+        """Commit time of the newest shown change, if known."""
         self._shown = Topic()
         self._read_at: dict[str, float] = {}
         self.late: set[str] = set()
-        """Parts that cost much: they are looked at right after the first snapshot, not before."""
+        """Expensive parts: read right after the first snapshot, not before."""
 
     def look(self, names: Collection[str] | None) -> Change | None:
-        """Read the parts and series in `names` (None: all) and return what is new.
+        """Read the parts and series in `names` (None: all) and return the changes.
 
-        Runs in a thread; the hub never runs two looks of a topic at once.
+        Runs in a thread; the hub never reads a topic twice concurrently.
         """
         if names is not None and not names:
             return None
@@ -99,7 +99,7 @@ class RunTopic:
         return found
 
     def _find_run(self) -> None:
-        """Find the run at the address: after a reset it is a fresh one, whose page starts empty."""
+        """Find the run at the address; after a reset it is a new run with an empty page."""
         run = Run.objects.only("pk").at(self.name.partition(":")[2])
         if run is not None and run.pk != self.run_id:
             self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
@@ -111,11 +111,11 @@ class RunTopic:
                 try:
                     read[name] = reader(run_id)
                 except Exception:
-                    logger.exception("part %s of %s cannot be read", name, self.name)
+                    logger.exception("reading part %s of %s failed", name, self.name)
         return read
 
     def _is_due(self, name: str) -> bool:
-        """Return whether a part has stood long enough, and count it as read from now on."""
+        """Return whether a part may be read again, and if so record the time."""
         if not (pace := parts.pace_of(name)):
             return True
         now = time.monotonic()
@@ -135,14 +135,14 @@ class RunTopic:
                 try:
                     rows = reader(run_id, self._shown.after(name), WINDOW_ROWS)
                 except Exception:
-                    logger.exception("series %s of %s cannot be read", name, self.name)
+                    logger.exception("reading series %s of %s failed", name, self.name)
                     continue
                 if new := self._shown.new_rows(name, rows):
                     fresh[name] = new
         return fresh
 
     def snapshot(self, *, at: datetime) -> str:
-        """Return everything that was shown, as one frame."""
+        """Return the complete state as one frame."""
         frame = SnapshotFrame(
             topic=told_as(self.name),
             sequence=self.sequence,
@@ -154,7 +154,7 @@ class RunTopic:
         return msgspec.json.encode(frame).decode()
 
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:
-        """Return what is new, as one frame that follows frame `previous`."""
+        """Return the changes as one frame that follows frame `previous`."""
         frame = DeltaFrame(
             topic=told_as(self.name),
             previous=previous,
@@ -168,10 +168,10 @@ class RunTopic:
 
 
 class DeckTopic(RunTopic):
-    """What belongs to the whole deck: the list of all runs, the alerts, the machines."""
+    """Topic of the deployment: the list of runs, the alerts, the machines."""
 
     def look(self, names: Collection[str] | None) -> Change | None:
-        """Read all of it and return what is new."""
+        """Read all parts and return the changes."""
         if names is not None and not names:
             return None
         read: dict[str, Any] = {}
@@ -179,7 +179,7 @@ class DeckTopic(RunTopic):
             try:
                 read[name] = reader()
             except Exception:
-                logger.exception("part %s of the deck cannot be read", name)
+                logger.exception("reading deployment part %s failed", name)
         changed = self._shown.changed_parts(read)
         if not changed:
             return None
@@ -191,7 +191,7 @@ class DeckTopic(RunTopic):
 
 
 class OwnTopic(DeckTopic):
-    """What concerns one person: who they are, what everybody is told."""
+    """Topic of one person: the session and the notice."""
 
     def _readers(self) -> dict[str, Callable[[], Any]]:
         username = self.name.removeprefix(f"{ME}:user:")
@@ -199,7 +199,7 @@ class OwnTopic(DeckTopic):
 
 
 class ControlTopic(RunTopic):
-    """What one run wants of its rollout handlers."""
+    """Control state of one run, for rollout handlers."""
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:  # noqa: ARG002
         control = control_of(run_id)
@@ -215,12 +215,12 @@ class ControlTopic(RunTopic):
         return msgspec.json.encode(frame).decode()
 
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:  # noqa: ARG002
-        """Return the control frame: it is always whole."""
+        """Return the control frame, which is always complete."""
         return self.snapshot(at=at)
 
 
 def control_of(run_id: int) -> Control | None:
-    """Return what a run wants of its rollout handlers, or None when it is gone."""
+    """Return the control state of a run, or None if it does not exist."""
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         return None
@@ -236,14 +236,14 @@ def control_of(run_id: int) -> Control | None:
 
 
 def topic_named(name: str) -> RunTopic:
-    """Return a topic that has not looked yet."""
+    """Return a new topic without state."""
     if rule_of(name) is not None:
         return OwnTopic(name) if name.startswith(f"{ME}:") else DeckTopic(name)
     return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
 
 
 def _no_later(committed_at: datetime | None, at: datetime) -> datetime | None:
-    """Clocks of machines differ: nothing is told before it was committed."""
+    """Cap commit times at the present, because the clocks of machines differ."""
     return None if committed_at is None else min(committed_at, at)
 
 
@@ -256,7 +256,7 @@ def _raw_series(series: Mapping[str, list[bytes]]) -> dict[str, list[Raw]]:
 
 
 def next_sequence() -> int:
-    """Return the next number of a live frame, rising over all processes."""
+    """Return the next frame number, which rises over all processes."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT nextval('runs_live_sequence')")
         return int(cursor.fetchone()[0])

@@ -1,8 +1,8 @@
-"""Let many requests of one event loop wait for changes without a thread or a connection each.
+"""Queues of requests that wait for changes, without a thread or a connection each.
 
-Requests that want the same thing (the next batch of a run) stand in one line: a change wakes the
-first of them, and the next only when the first got what it wanted. So a push costs one look
-into the database, not one for each of five hundred trainers.
+Requests for the same thing (the next batch of a run) form one queue. A change wakes the first of
+them, and the next only after the first succeeded. So a push costs one database read instead of one
+per waiting trainer.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from typing import Final
 from runs.live import wakeups
 from runs.live.announcements import Nudge
 
-# A nudge may be lost; the first in each line looks again by itself this often.
+# Notices may be lost; the first request of each queue polls this often.
 LOOK_AGAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Which line to stand in: a run, what is wanted of it, and the parts that tell."""
+    """Key of a queue: a run, the requested thing, and the parts that announce it."""
 
     run_id: int
     wanted: Hashable
@@ -29,14 +29,14 @@ class Line:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """One request in a line."""
+    """One request in a queue."""
 
     line: Line
     turn: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Turns:
-    """The lines of one event loop."""
+    """Wait queues of one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -48,11 +48,11 @@ class Turns:
 
     @property
     def is_of_running_loop(self) -> bool:
-        """Whether the running event loop is the one these lines belong to."""
+        """Whether the queues belong to the running event loop."""
         return self._loop is asyncio.get_running_loop()
 
     def join(self, line: Line) -> Place:
-        """Stand at the end of a line; leave it with :meth:`leave`, whatever happens."""
+        """Join the end of a queue; always leave it with :meth:`leave`."""
         place = Place(line)
         self._lines.setdefault(line, deque()).append(place)
         self._of_run.setdefault(line.run_id, set()).add(line)
@@ -61,9 +61,9 @@ class Turns:
         return place
 
     def leave(self, place: Place, *, satisfied: bool) -> None:
-        """Go; after one who got what it wanted there may be more, so the next has its turn.
+        """Leave the queue; after a success there may be more, so the next request gets a turn.
 
-        One that leaves with its turn unused passes it on.
+        A request that leaves with an unused turn passes it on.
         """
         line = self._lines[place.line]
         line.remove(place)
@@ -76,7 +76,7 @@ class Turns:
                 del self._of_run[place.line.run_id]
 
     def _heard(self, nudge: Nudge | None) -> None:
-        """Called in the subscriber's thread."""
+        """Receive a notice, in the subscriber's thread."""
         try:
             self._loop.call_soon_threadsafe(self._ring, nudge)
         except RuntimeError:  # the loop has ended

@@ -1,9 +1,9 @@
-"""Wake what waits in this process for a change of a run.
+"""Wake requests of this process that wait for a change of a run.
 
-One daemon thread per process listens to the nudges. A waiting request takes a ticket, checks
-the database, and waits only if nothing was announced since the ticket; so no nudge between
-check and wait is missed. Waiting never holds a database connection: callers give it back first
-and look again at most a second later, because a nudge may be lost.
+One daemon thread per process receives the change notices. A waiting request takes a ticket, checks
+the database, and waits only if nothing was announced since the ticket, so no notice between check
+and wait is missed. Callers release their database connection before they wait, and check again at
+least once a second, because a notice may be lost.
 """
 
 import logging
@@ -27,38 +27,38 @@ LONGEST_PAUSE_SECONDS: Final = 2.0
 HEALTH_CHECK_SECONDS: Final = 15
 
 Listener = Callable[[Nudge | None], None]
-"""Takes a nudge, or None when the connection came back and anything may have been missed."""
+"""Receives a notice, or None after a reconnect, when any notice may have been missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """How often a run had been announced when the ticket was taken."""
+    """Number of announcements of a run when the ticket was taken."""
 
     run_id: int
     seen: int
 
 
 class Bell:
-    """Count the announcements of one run and wake who waits for the next."""
+    """Announcement counter of one run, with waiting."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self.rings = 0
 
     def ring(self) -> None:
-        """Wake everyone who waits."""
+        """Count an announcement and wake all waiting threads."""
         with self._changed:
             self.rings += 1
             self._changed.notify_all()
 
     def wait(self, seen: int, timeout_seconds: float) -> bool:
-        """Return True once there were more than `seen` rings, False when the time is over."""
+        """Wait for more than `seen` announcements; return False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self.rings > seen, timeout_seconds)
 
 
 class Subscriber:
-    """Listen to nudges in a daemon thread, reconnecting for ever."""
+    """Daemon thread that receives notices and reconnects indefinitely."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -68,13 +68,13 @@ class Subscriber:
         self._thread: threading.Thread | None = None
 
     def bell(self, run_id: int) -> Bell:
-        """Return the bell of a run, starting the thread with the first one."""
+        """Return the announcement counter of a run; the first call starts the thread."""
         self._start()
         with self._lock:
             return self._bells.setdefault(run_id, Bell())
 
     def add(self, listener: Listener) -> None:
-        """Call `listener` in the subscriber's thread for each nudge."""
+        """Call `listener` in the subscriber's thread for each notice."""
         self._start()
         with self._lock:
             self._listeners.add(listener)
@@ -99,18 +99,18 @@ class Subscriber:
             try:
                 self._listen()
             except (redis.RedisError, OSError) as error:
-                # Said once for each time that Redis goes away, not at each attempt.
+                # Logged once per outage, not on each attempt.
                 if pause == FIRST_PAUSE_SECONDS:
-                    logger.warning("no nudges, pages and waiting requests poll: %s", error)
+                    logger.warning("no change notices, pages and waiting requests poll: %s", error)
             except Exception:
-                logger.exception("the subscriber to nudges failed and begins again")
+                logger.exception("change notice subscriber failed, restarting")
             if time.monotonic() - began > LONGEST_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _listen(self) -> None:
-        # redis-py 8 gives idle sockets five seconds; a quiet deck must stay subscribed.
+        # redis-py 8 closes idle sockets after five seconds; idle deployments must stay subscribed.
         client = redis.Redis.from_url(
             self._url, socket_timeout=None, health_check_interval=HEALTH_CHECK_SECONDS
         )
@@ -146,7 +146,7 @@ class Subscriber:
             self.deliver(nudge)
 
     def deliver(self, nudge: Nudge) -> None:
-        """Wake who waits here for this change."""
+        """Wake the local waiters of this change."""
         with self._lock:
             bell, listeners = self._bells.get(nudge.run), list(self._listeners)
         if bell is not None:
@@ -160,7 +160,7 @@ _subscribers_lock = threading.Lock()
 
 
 def subscriber() -> Subscriber:
-    """Return the process' one subscriber."""
+    """Return the subscriber of this process."""
     url: str = settings.REDIS_URL
     with _subscribers_lock:
         if url not in _subscribers:
@@ -169,7 +169,7 @@ def subscriber() -> Subscriber:
 
 
 def _deliver_here(nudge: Nudge) -> None:
-    """Wake waiters of this process without the way through Redis."""
+    """Wake waiters of this process directly, without Redis."""
     known = _subscribers.get(settings.REDIS_URL)
     if known is not None:
         known.deliver(nudge)
@@ -179,13 +179,13 @@ hear_here(_deliver_here)
 
 
 def ticket(run_id: int) -> Ticket:
-    """Return a ticket to take before checking; announcements after it are not missed."""
+    """Return a ticket, to be taken before a check; later announcements are not missed."""
     return Ticket(run_id=run_id, seen=subscriber().bell(run_id).rings)
 
 
 def wait(taken: Ticket, timeout_seconds: float) -> bool:
-    """Block until the run is announced after `taken`; return False when the time is over.
+    """Block until the run is announced after `taken`; return False on a timeout.
 
-    The caller has given its database connection back (``connection.close()``).
+    The caller has released its database connection (``connection.close()``).
     """
     return subscriber().bell(taken.run_id).wait(taken.seen, timeout_seconds)

@@ -1,4 +1,4 @@
-"""What the platform remembers about runs, and about those who ask for them."""
+"""Models of runs and of the requests about them."""
 
 from runs.models.alert_rules import AlertRule, AlertSilence
 from runs.models.alerts import Alert, AlertDelivery

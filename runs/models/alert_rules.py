@@ -1,4 +1,4 @@
-"""Rules that people make for alerts, and when alerts are to be still."""
+"""Alert rules and silences."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -11,10 +11,10 @@ _IS_UNCOMPARED = Q(comparator__in=sorted(str(each) for each in UNCOMPARED))
 
 
 class AlertRule(models.Model):
-    """A number of runs that somebody wants to hear of when it is too high, too low or missing.
+    """A rule that raises an alert when a metric is too high, too low or missing.
 
-    It is watched in one run, or in all that its filter asks for; the alerts of it are of the kind
-    `rule`, and their subject is its id.
+    It covers one run, or all that match its filter. Its alerts have the kind `rule` and its id as
+    the subject.
     """
 
     name = models.CharField(max_length=80, help_text="The title of its alerts.")
@@ -64,14 +64,14 @@ class AlertRule(models.Model):
 
 
 class AlertSilence(models.Model):
-    """For how long, and why, alerts of a kind or of a rule tell nobody; they are shown still."""
+    """A silence: alerts of a kind or a rule send no notifications until a given time."""
 
     kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
-    # Null: every rule, where the kind is that of rules.
+    # Null for all rules, if the kind is `rule`.
     rule = models.ForeignKey(
         AlertRule, null=True, blank=True, on_delete=models.CASCADE, related_name="silences"
     )
-    # Null: every run, and the deck.
+    # Null for all runs and the deployment.
     run = models.ForeignKey(
         Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_silences"
     )

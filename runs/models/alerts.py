@@ -1,4 +1,4 @@
-"""What the platform says is wrong, who has seen it, and whom it told."""
+"""Alerts and their deliveries."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -8,15 +8,15 @@ from runs.models.runs import Run
 
 
 class Alert(models.Model):
-    """Something that a person should know of: raised once, however often it is seen.
+    """An alert: raised once, however often its condition is observed.
 
-    While its condition holds, `cleared_at` is empty and no second alert has its key. Whoever
-    resolves it before that hears of it again only when it is gone and has come back.
+    While its condition holds, `cleared_at` is empty and no second alert has its key. An alert
+    resolved before that fires again only after its condition ended and returned.
     """
 
     key = models.CharField(max_length=260, help_text="What all sights of it share.")
     kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
-    # Null: it is about the whole deck.
+    # Null for alerts of the deployment.
     run = models.ForeignKey(
         Run, null=True, blank=True, db_index=False, on_delete=models.CASCADE, related_name="alerts"
     )
@@ -72,9 +72,9 @@ class Alert(models.Model):
 
 
 class AlertDelivery(models.Model):
-    """A change of an alert on its way to one channel; its body is the same at every attempt.
+    """Delivery of an alert's change to one channel; the body is the same in every attempt.
 
-    Or a sample, which somebody has sent to see whether the channel hears: it is of no alert.
+    A test delivery checks a channel and has no alert.
     """
 
     alert = models.ForeignKey(
@@ -84,7 +84,7 @@ class AlertDelivery(models.Model):
         max_length=12,
         choices=[(word, word) for word in ("raised", "acknowledged", "resolved", "test")],
     )
-    # The address itself is often a secret: it stays in the settings.
+    # The URL is often a secret, so it stays in the settings.
     target = models.CharField(
         max_length=260, help_text="Scheme and host of a webhook, or a mail address."
     )

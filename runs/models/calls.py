@@ -1,14 +1,14 @@
-"""What machines asked of the API lately, and how they were answered."""
+"""Recent API calls and their responses."""
 
 from django.db import models
 from django.db.models import F
 
 
 class ApiCall(models.Model):
-    """One call that is worth showing, or one that stands for many like it.
+    """One API call, or the representative of several similar ones.
 
-    Refusals and repeated pushes are kept one by one; successes of one route within a few seconds
-    become one row, that of the slowest.
+    Refusals and replayed pushes are stored individually; successes of one route within a few
+    seconds become one row, that of the slowest.
     """
 
     client = models.CharField(max_length=200, help_text="A token, a user or an address.")

@@ -1,11 +1,11 @@
-"""What the platform remembers about its own size, and what it tells everybody."""
+"""Size samples of the deployment, and the notice to all users."""
 
 from django.db import models
 from django.db.models import Q
 
 
 class DeckSample(models.Model):
-    """How large the deck was at one moment; a job takes one a minute and keeps two weeks."""
+    """Size of the deployment at one time; sampled once a minute and kept for two weeks."""
 
     at = models.DateTimeField(unique=True)
     database_bytes = models.PositiveBigIntegerField(null=True, blank=True)
@@ -22,7 +22,7 @@ class DeckSample(models.Model):
 
 
 class DeckNotice(models.Model):
-    """What an operator tells everybody on every page: at most one row."""
+    """Notice shown to all users on every page: at most one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     text = models.CharField(max_length=300)

@@ -1,4 +1,4 @@
-"""What happened: the record behind every history and the audit."""
+"""Events: the record behind every history and the audit log."""
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -8,9 +8,9 @@ from runs.models.runs import Run
 
 
 class RunEvent(models.Model):
-    """Something that happened to a run: who, what, when, why. Rows are never changed.
+    """An event: actor, action, time and reason. Rows are immutable.
 
-    Without a run it happened to the whole deck.
+    An event without a run concerns the deployment.
     """
 
     run = models.ForeignKey(

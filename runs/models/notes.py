@@ -1,4 +1,4 @@
-"""What people write down about a run."""
+"""Notes of runs."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from runs.models.runs import Run
 
 
 class RunNote(models.Model):
-    """The notes of a run as somebody left them. Rows are never changed: each edit is one more."""
+    """One revision of a run's notes. Rows are immutable: each edit adds one."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="notes")
     revision = models.PositiveIntegerField(help_text="Counts the edits of a run's notes from 1.")

@@ -1,4 +1,4 @@
-"""What the platform remembers about its own processes, and about the cluster that it uses."""
+"""Heartbeats of the platform's processes and of the cluster."""
 
 from typing import Final
 
@@ -8,10 +8,10 @@ PART_KINDS: Final = ("web", "worker", "clock", "ray")
 
 
 class DeckPart(models.Model):
-    """A part of the deck, and the last proof that it lives: its own word, every few seconds.
+    """A process of the deployment and its last heartbeat, renewed every few seconds.
 
-    Nothing here decides anything. A part that has ended keeps its row for a while, so that
-    people see what is gone and since when.
+    The rows are informative only. A part that has ended keeps its row for a while, so that users
+    see when it ended.
     """
 
     kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in PART_KINDS])

@@ -1,4 +1,4 @@
-"""Configurations that people keep to start runs from."""
+"""Saved presets."""
 
 from django.conf import settings
 from django.db import models
@@ -8,9 +8,9 @@ from runs.core.preset_rules import Access
 
 
 class SavedPreset(models.Model):
-    """A configuration under a name; runs that were made from it keep one of their own.
+    """A named configuration; runs created from it keep their own copy.
 
-    A deleted one stays as a row, and its name is free again.
+    Deleted presets stay as rows, and their names are free again.
     """
 
     name = models.SlugField(max_length=80, help_text="As the address of the launch form says it.")

@@ -1,4 +1,4 @@
-"""What the platform remembers about training runs."""
+"""Runs and their trainers, environments, policy versions and tokens."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from runs.core.run_address import parse_archived
 
 
 class RunKind(models.TextChoices):
-    """Who produces the data of a run."""
+    """Producer of a run's data."""
 
     FLEET = "fleet", "fleet: rolled out by workers that this platform launches"
     LANGUAGE = "language", "language: groups that workers of this platform generate"
@@ -21,17 +21,17 @@ class RunKind(models.TextChoices):
 
 
 class AdvantageRule(models.TextChoices):
-    """How the advantages of a group are estimated from its scores."""
+    """Estimator of the advantages of a group."""
 
     RLOO = "rloo", "RLOO: less the mean of the others"
     GRPO = "grpo", "GRPO: less the mean, over the deviation"
 
 
 class RunQuerySet(models.QuerySet["Run"]):
-    """Questions about runs."""
+    """Queries for runs."""
 
     def active(self) -> "RunQuerySet":
-        """Runs that a person or a fleet still works on."""
+        """Runs that have not ended."""
         return self.filter(status__in=ACTIVE)
 
     def current(self) -> "RunQuerySet":
@@ -60,7 +60,7 @@ class Run(models.Model):
     status_reason = models.TextField(blank=True)
     status_changed_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True, help_text="The last time.")
-    # What a draining run becomes, and when at the latest.
+    # Final status of a draining run, and its deadline.
     drain_target = models.CharField(max_length=16, blank=True)
     drain_deadline_at = models.DateTimeField(null=True, blank=True)
     config = models.JSONField(default=dict, help_text="A RunConfig; empty for outside runs.")
@@ -71,10 +71,10 @@ class Run(models.Model):
     created_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True)
     tags = ArrayField(models.CharField(max_length=40), default=list, blank=True)
-    # What a filter finds the run by: its environments and lessons, in lower case.
+    # Search terms for filters: its environments and lessons, in lower case.
     environment_words = ArrayField(models.CharField(max_length=220), default=list, blank=True)
 
-    # Registration: what the first trainer said, or what the configuration says.
+    # Registration settings, from the first trainer or from the configuration.
     registered_at = models.DateTimeField(null=True, blank=True)
     wandb_group = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 null is an answer of the wire
     wandb_project = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
@@ -117,17 +117,17 @@ class Run(models.Model):
         help_text="How long a batch waits for an environment's minimum; empty for ever.",
     )
 
-    # The clock of the run.
+    # Training progress.
     trainer_started_at = models.DateTimeField(
         null=True, blank=True, help_text="When a trainer first asked for a batch."
     )
     served_steps = models.PositiveIntegerField(default=0, help_text="Batches handed out so far.")
     epoch = models.PositiveIntegerField(default=0, help_text="Trainer sessions opened so far.")
     policy_step = models.IntegerField(default=-2, help_text="Current version; -2 for none.")
-    # Set when the queue passes the tolerance, until it has fallen to the lower mark.
+    # Set when the queue exceeds the tolerance, until it falls below the lower mark.
     over_tolerance = models.BooleanField(default=False)
     over_tolerance_at = models.DateTimeField(null=True, blank=True, help_text="Since when.")
-    # What the last audit of the ledger found wrong.
+    # Problem found by the last audit of the ledger.
     ledger_problem = models.TextField(blank=True)
 
     objects = RunQuerySet.as_manager()
@@ -160,7 +160,7 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(F("created_at").desc(), name="run_newest_first"),
-            # What is looked at every few seconds, however many runs are over.
+            # Read every few seconds, so independent of the number of ended runs.
             models.Index(
                 fields=["status"],
                 condition=Q(archived_at=None, status__in=[*sorted(ACTIVE), RunStatus.FAILED]),
@@ -178,7 +178,7 @@ class Run(models.Model):
 
     @property
     def has_fleet(self) -> bool:
-        """Whether this platform launches workers for it."""
+        """Whether the platform launches workers for it."""
         return self.kind != RunKind.OUTSIDE
 
     @property
@@ -192,7 +192,7 @@ class Trainer(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trainers", db_index=False)
     uuid = models.PositiveBigIntegerField(unique=True)
-    # Token, Basic user or client address: who may take a lease over after a restart.
+    # Token, Basic user or client address, which may take over a lease after a restart.
     identity = models.CharField(max_length=200)
     name = models.CharField(max_length=200, blank=True)
     epoch = models.PositiveIntegerField(default=0)
@@ -256,7 +256,7 @@ class PolicyVersion(models.Model):
     manifest = models.JSONField(help_text="Names, shapes and dtypes of the tensors.")
     sha256 = models.CharField(max_length=64)
     size_bytes = models.PositiveBigIntegerField()
-    # Empty once a newer version has pushed the file out; the row stays.
+    # Empty once a newer version has evicted the file; the row stays.
     file = models.FileField(upload_to="weights", blank=True)
     published_at = models.DateTimeField()
 
@@ -281,14 +281,14 @@ class TokenIssuer(models.TextChoices):
 
 
 class ApiToken(models.Model):
-    """A secret that a machine shows; only its hash is kept."""
+    """An API token; only the hash of the secret is stored."""
 
     owner_role: int | None = None
     """Present role of the owner; set where a request is authenticated."""
 
     name = models.CharField(max_length=120)
     prefix = models.CharField(max_length=12, help_text="Shown in lists and logs.")
-    # Of the whole token, which is random enough that a plain hash cannot be reversed.
+    # Hash of the whole token, whose entropy makes a plain hash irreversible.
     token_sha256 = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(
         default=list, help_text="trainer, env, worker, read, user, metrics, admin."
@@ -296,7 +296,7 @@ class ApiToken(models.Model):
     networks = models.JSONField(
         default=list, blank=True, help_text="Addresses that it is good from; empty: all."
     )
-    # Null: the token is good for every run.
+    # Null if the token is valid for all runs.
     run = models.ForeignKey(
         Run, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens"
     )

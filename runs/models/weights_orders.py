@@ -1,4 +1,4 @@
-"""What people have ordered about the weights of a run."""
+"""Weights commands of a run."""
 
 from typing import Final
 
@@ -11,9 +11,9 @@ WEIGHTS_ORDERS: Final = ("pin", "unpin", "sync")
 
 
 class WeightsOrder(models.Model):
-    """An order to the workers of a run about weights. Rows are never changed; the newest holds.
+    """A command to a run's workers about weights. Rows are immutable; the newest is in effect.
 
-    Each says whole what holds from it on: the version that workers keep, or none for the newest.
+    Each row is complete: it has the version that workers keep, or null for the newest.
     """
 
     run = models.ForeignKey(

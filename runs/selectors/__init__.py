@@ -1,4 +1,4 @@
-"""Read what pages and machines need to know of runs."""
+"""Selectors: read runs for pages and machines."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -46,7 +46,7 @@ OPERATORS_GROUP: Final = "operator"
 
 
 class RunNotFound(LookupError):
-    """There is no current run of this name."""
+    """There is no current run with this name."""
 
 
 class RunArchived(RunNotFound):
@@ -54,15 +54,15 @@ class RunArchived(RunNotFound):
 
 
 class NoWeights(LookupError):
-    """The run has no such weights."""
+    """The requested weights do not exist."""
 
 
 def run_named(name: str) -> Run:
-    """Return the current run called `name`.
+    """Return the current run named `name`.
 
     Raises:
         RunArchived: If only an archived run is at this address.
-        RunNotFound: If there is none.
+        RunNotFound: If there is no such run.
     """
     run = first_row(Run, "name = %s AND archived_at IS NULL", [name])
     if run is None:
@@ -74,11 +74,11 @@ def readable_run(address: str) -> Run:
     """Return the run at an address, current or archived; see :mod:`runs.core.run_address`.
 
     Raises:
-        RunNotFound: If there is none.
+        RunNotFound: If there is no such run.
     """
     run = first_row(Run, "name = %s AND archived_at IS NULL", [address]) or Run.objects.at(address)
     if run is None:
-        raise RunNotFound(f"there is no run {address!r}")
+        raise RunNotFound(f"run {address!r} not found")
     return run
 
 
@@ -86,17 +86,17 @@ def readable_run_id(address: str) -> int:
     """Return the id of the run at an address, current or archived.
 
     Raises:
-        RunNotFound: If there is none.
+        RunNotFound: If there is no such run.
     """
     return readable_run(address).pk
 
 
 def run_id_named(name: str) -> int:
-    """Return the id of the current run called `name`, without its configuration.
+    """Return the id of the current run named `name`, without loading its configuration.
 
     Raises:
         RunArchived: If only an archived run is at this address.
-        RunNotFound: If there is none.
+        RunNotFound: If there is no such run.
     """
     found = Run.objects.current().filter(name=name).values_list("pk", flat=True).first()
     if found is None:
@@ -105,10 +105,10 @@ def run_id_named(name: str) -> int:
 
 
 def _absence(name: str) -> RunNotFound:
-    """Return why there is no current run called `name`."""
+    """Return the error for a name without a current run."""
     run = Run.objects.at(name)
     if run is None or run.archived_at is None:
-        return RunNotFound(f"there is no run {name!r}")
+        return RunNotFound(f"run {name!r} not found")
     return RunArchived(
         f"run {run.name!r} was archived on {run.archived_at:%Y-%m-%d at %H:%M} UTC and is"
         f" read-only; unarchive it (id {run.pk}) to change it"
@@ -116,7 +116,7 @@ def _absence(name: str) -> RunNotFound:
 
 
 def served_steps(run_id: int) -> int:
-    """Return how many batches of a run were handed out; 0 when it is gone."""
+    """Return the number of batches served by a run; 0 if it does not exist."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT served_steps FROM runs_run WHERE id = %s", [run_id])
         row = cursor.fetchone()
@@ -129,7 +129,7 @@ def run_detail(run: Run) -> RunDetail:
 
 
 def run_part(run_id: int) -> RunDetail | None:
-    """Return a run as its live page shows it."""
+    """Return a run for its live page."""
     run = Run.objects.select_related("created_by").filter(pk=run_id).first()
     return None if run is None else run_detail(run)
 
@@ -141,7 +141,7 @@ def _event(event: RunEvent) -> Event:
 def events(
     *, run_id: int, before: int | None = None, limit: int = 100, kinds: Collection[str] = ()
 ) -> list[Event]:
-    """Return a run's events, newest first, older than event `before`, of some kinds or of all."""
+    """Return events of a run older than event `before`, newest first, optionally by kind."""
     found = RunEvent.objects.filter(run_id=run_id).order_by("-id")
     if kinds:
         found = found.filter(kind__in=kinds)
@@ -159,13 +159,13 @@ def event_series(run_id: int, after_id: int | None, limit: int) -> list[Event]:
 
 
 def environments(*, run_id: int, now: datetime) -> list[EnvironmentRow]:
-    """Return a run's environments in the order in which they registered."""
+    """Return a run's environments in order of registration."""
     found = Environment.objects.filter(run_id=run_id).order_by("env_id")
     return [environment_row(row, now=now) for row in found]
 
 
 def environment_row(row: Environment, *, now: datetime) -> EnvironmentRow:
-    """Return an environment as the API shows it; a silent one is not connected."""
+    """Return an environment for the API; one without recent calls is not connected."""
     fields = {f: getattr(row, f) for f in EnvironmentRow.__struct_fields__}
     refused = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
     connected = row.connected and is_heard(row.last_seen_at, now=now)
@@ -173,7 +173,7 @@ def environment_row(row: Environment, *, now: datetime) -> EnvironmentRow:
 
 
 def trainers(*, run_id: int) -> list[TrainerRow]:
-    """Return a run's trainers in the order in which they first registered."""
+    """Return a run's trainers in order of their first registration."""
     found = Trainer.objects.filter(run_id=run_id).order_by("id")
     return [
         TrainerRow(**{f: getattr(row, f) for f in TrainerRow.__struct_fields__}) for row in found
@@ -181,7 +181,7 @@ def trainers(*, run_id: int) -> list[TrainerRow]:
 
 
 def token_fields(token: ApiToken) -> dict[str, Any]:
-    """Return what may be shown of a token."""
+    """Return the public fields of a token."""
     shown = set(TokenRow.__struct_fields__) - {"suspended"}
     given: dict[str, Any] = {field: getattr(token, field) for field in shown}
     given["run"] = token.run.name if token.run else None
@@ -216,7 +216,7 @@ def weights(*, run: Run, epoch: int, step: int) -> PolicyVersion:
     """
     version = PolicyVersion.objects.filter(run=run, epoch=epoch, step=step).first()
     if version is None:
-        raise NoWeights(f"{run.name} has no weights {epoch}.{step}")
+        raise NoWeights(f"{run.name} has no version {epoch}.{step}")
     return version
 
 
@@ -243,7 +243,7 @@ def policy_versions(
 
 
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
-    """Return what a signed-in person may do."""
+    """Return the role of a signed-in person."""
     if not isinstance(user, User) or not user.is_active:
         return Role.NOBODY
     if user.is_superuser or user.is_staff:
@@ -254,16 +254,16 @@ def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
 
 
 def session_of(user: AbstractBaseUser | AnonymousUser) -> Session:
-    """Return who somebody is and what they may do, as their pages know it."""
+    """Return the session for pages: user name and role."""
     return Session(
         authenticated=user.is_authenticated,
         username=user.get_username(),
-        role=role_of(user).name.lower(),  # type: ignore[arg-type] # one of these
+        role=role_of(user).name.lower(),  # type: ignore[arg-type] # a known role
     )
 
 
 def session_part(username: str) -> Session:
-    """Return the same of a person by name, as of now; of nobody when there is none any more."""
+    """Return the current session of a person by name; anonymous if they do not exist."""
     return session_of(User.objects.filter(username=username).first() or AnonymousUser())
 
 
@@ -273,7 +273,7 @@ def caller_of_user(user: AbstractBaseUser) -> Caller:
 
 
 def caller_of_token(token: ApiToken) -> Caller:
-    """Return an authenticated token as a caller, limited to what its owner may do."""
+    """Return an authenticated token as a caller, limited to its owner's role."""
     is_of_person = token.issuer == TokenIssuer.PERSON
     return token_caller(
         identity=f"token:{token.pk}",
@@ -284,12 +284,12 @@ def caller_of_token(token: ApiToken) -> Caller:
 
 
 def weights_directory(run: Run) -> str:
-    """Return the folder through which the run's weights travel; empty if they are uploaded."""
+    """Return the shared folder of the run's weights; empty if they are uploaded."""
     transport = (run.config or {}).get("fleet", {}).get("weights_transport", "http")
     root = settings.ROLLDECK_WEIGHTS_DIRECTORY
     if transport != "directory" or not root:
         return ""
-    # Names come back when a run is archived; its time of creation tells the two apart.
+    # An archived run's name may be reused; the time of creation makes the folder unique.
     return str(Path(root, f"{run.name}-{run.created_at:%Y%m%dT%H%M%S%f}"))
 
 
@@ -297,9 +297,9 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
     """Return the open file of a policy version.
 
     Raises:
-        NoWeights: If newer versions have pushed it out.
+        NoWeights: If newer versions have evicted it.
     """
-    gone = f"the file of {version} is no longer kept"
+    gone = f"the file of version {version} has been evicted"
     if not version.file:
         raise NoWeights(gone)
     try:
@@ -309,20 +309,20 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
 
 
 def caller_of_session(session_key: str) -> Caller | None:
-    """Return who is signed in under a session key, as of now; None when nobody is."""
+    """Return the user signed in under a session key, or None."""
     user = get_user(SimpleNamespace(session=SessionStore(session_key)))  # type: ignore[arg-type]
     return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None
 
 
 def active_deck_runs() -> list[DeckRun]:
-    """Return those of the newest runs that are active, with what apps add: they change often."""
+    """Return the active runs among the newest, with summaries; they change often."""
     found = [run for run in _newest_runs() if run.status in ACTIVE]
     beside = run_table.outlooks([run.pk for run in found])
     return [_deck_run(row, beside.get(row.id, {})) for row in run_table.run_rows(found)]
 
 
 def resting_deck_runs() -> list[DeckRun]:
-    """Return those of the newest runs that are not active: they hardly ever change."""
+    """Return the inactive runs among the newest; they rarely change."""
     found = [run for run in _newest_runs() if run.status not in ACTIVE]
     return [_deck_run(row, {}) for row in run_table.run_rows(found)]
 
@@ -337,5 +337,5 @@ def _deck_run(row: RunRow, beside: dict[str, Any]) -> DeckRun:
 
 
 def run_outlooks(run_ids: Sequence[int]) -> dict[int, Outlook]:
-    """Return the same as messages."""
+    """Return run summaries as API objects."""
     return {run_id: Outlook(**more) for run_id, more in run_table.outlooks(run_ids).items()}

@@ -1,4 +1,4 @@
-"""Read the rules that people have made, and which runs they watch."""
+"""Read alert rules and the runs that they cover."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,26 +15,26 @@ from runs.selectors.watching import shown_name, token_names
 from runs.wire.alert_rules import AlertRuleList, AlertRuleRow
 
 WATCHED: Final = (RunStatus.RUNNING, RunStatus.DRAINING)
-"""States of runs in which something moves: what a paused run shows is meant so."""
+"""Statuses in which rules are evaluated; a paused run is idle on purpose."""
 
 
 class RuleNotFound(LookupError):
-    """There is no such rule."""
+    """The rule does not exist."""
 
 
 def runs_of(*, run_id: int | None, run_filter: str, now: datetime) -> QuerySet[Run]:
-    """Return the runs that a rule is about, whatever their state."""
+    """Return the runs that a rule covers, in any status."""
     return Run.objects.filter(pk=run_id) if run_id is not None else filtered(run_filter, now=now)
 
 
 def watched_runs(rule: AlertRule, *, now: datetime) -> QuerySet[Run]:
-    """Return the runs in which a rule is watched now."""
+    """Return the runs in which a rule is evaluated now."""
     runs = runs_of(run_id=rule.run_id, run_filter=rule.run_filter, now=now)
     return runs.filter(archived_at=None, status__in=WATCHED)
 
 
 def enabled_rules() -> list[AlertRule]:
-    """Return the rules that are watched."""
+    """Return the enabled rules."""
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk")[:RULES_AT_MOST])
 
 
@@ -42,22 +42,22 @@ def rule_of(rule_id: int) -> AlertRule:
     """Return a rule.
 
     Raises:
-        RuleNotFound: If there is none of this id.
+        RuleNotFound: If there is no rule with this id.
     """
     rule = AlertRule.objects.select_related("run").filter(pk=rule_id).first()
     if rule is None:
-        raise RuleNotFound(f"there is no rule {rule_id}")
+        raise RuleNotFound(f"alert rule {rule_id} not found")
     return rule
 
 
 def rule_list() -> AlertRuleList:
-    """Return all rules by name, each with how many alerts it has raised that hold."""
+    """Return all rules by name, each with its number of firing alerts."""
     rules = list(AlertRule.objects.select_related("run").order_by("name", "pk"))
     return AlertRuleList(results=_rows(rules), at_most=RULES_AT_MOST)
 
 
 def rule_row(rule: AlertRule) -> AlertRuleRow:
-    """Return one rule as pages show it."""
+    """Return one rule for the API."""
     return _rows([rule])[0]
 
 

@@ -1,4 +1,4 @@
-"""Read what is wrong, or was, and whom it was told."""
+"""Read alerts and their deliveries."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ _WORKED_OUT: Final = frozenset({"title", "advice", "metric", "silenced_until"})
 
 
 class AlertNotFound(LookupError):
-    """There is no such alert."""
+    """The alert does not exist."""
 
 
 def alert_page(
@@ -42,10 +42,10 @@ def alert_page(
 
     Args:
         asked: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
-            `run` (whole), `text` (a part of the message).
+            `run` (exact match), `text` (a part of the message).
         before: Only alerts with a smaller id.
-        limit: Rows at most.
-        now: Decides what is silenced.
+        limit: Maximum number of rows.
+        now: Time at which silences are evaluated.
     """
     found = _asked(asked, now=now)
     if before is not None:
@@ -77,9 +77,9 @@ def _asked(asked: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
 
 
 def alert_summary(*, now: datetime) -> AlertSummary:
-    """Return how much needs attention, and the newest of it, errors first.
+    """Return the counts of alerts that need attention, and the newest, errors first.
 
-    What is silenced needs none for now; it is counted by itself.
+    Silenced alerts are counted separately.
     """
     still = silenced_ids(now=now)
     counted = unresolved_counts(besides=still)
@@ -96,9 +96,9 @@ def alert_summary(*, now: datetime) -> AlertSummary:
 
 
 def unresolved_counts(*, besides: Sequence[int] = ()) -> dict[tuple[str, str], int]:
-    """Return how many alerts are not resolved, by state and severity; a number for every pair.
+    """Return the number of unresolved alerts for every pair of state and severity.
 
-    Open ones of these ids are left out.
+    Open alerts with an id in `besides` are excluded.
     """
     states = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
     counts: dict[tuple[str, str], int] = {(state, each): 0 for state in states for each in Severity}
@@ -111,16 +111,16 @@ def alert_of(alert_id: int) -> Alert:
     """Return an alert.
 
     Raises:
-        AlertNotFound: If there is none of this id.
+        AlertNotFound: If there is no alert with this id.
     """
     alert = Alert.objects.select_related("run").filter(pk=alert_id).first()
     if alert is None:
-        raise AlertNotFound(f"there is no alert {alert_id}")
+        raise AlertNotFound(f"alert {alert_id} not found")
     return alert
 
 
 def alert_detail(alert: Alert, *, now: datetime) -> AlertDetail:
-    """Return an alert with what is known of it, and whom it told, the newest first."""
+    """Return an alert with its details and deliveries, newest first."""
     deliveries = alert.deliveries.order_by("-pk")[:DELIVERIES_AT_MOST]
     names = token_names([alert.acknowledged_by, alert.resolved_by])
     return AlertDetail(
@@ -131,14 +131,14 @@ def alert_detail(alert: Alert, *, now: datetime) -> AlertDetail:
 
 
 def delivery_row(row: AlertDelivery) -> AlertDeliveryRow:
-    """Return a delivery as pages show it."""
+    """Return a delivery for the API."""
     return AlertDeliveryRow(
         **{name: getattr(row, name) for name in AlertDeliveryRow.__struct_fields__}
     )
 
 
 def webhooks() -> WebhookList:
-    """Return the channels that are set, each with the newest sample that was sent to it."""
+    """Return the configured channels, each with its newest test delivery."""
     known = channels()
     tests = AlertDelivery.objects.filter(change="test").order_by("target_fingerprint", "-pk")
     newest = {
@@ -171,9 +171,9 @@ def _rows(alerts: list[Alert], *, now: datetime) -> list[AlertRow]:
 
 
 def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence] = ()) -> AlertRow:
-    """Return an alert as lists show it; `names` are those of tokens, by identity.
+    """Return an alert for the API; `names` are those of tokens, by identity.
 
-    A rule's alert has the name of the rule and its runbook, as they were when it was last seen.
+    An alert of a rule has the name and runbook that the rule had when it was last observed.
     """
     note = KINDS[AlertKind(alert.kind)]
     own = set(AlertRow.__struct_fields__) - _WORKED_OUT

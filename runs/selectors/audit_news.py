@@ -1,4 +1,4 @@
-"""Tell pages that the audit has grown, without looking through all of it each time."""
+"""Incremental reader of the newest audit rows."""
 
 import threading
 from typing import Final
@@ -10,12 +10,12 @@ from runs.selectors.watching import audit
 from runs.wire.watching import AuditNews, AuditRow
 
 LATELY_ROWS: Final = 6
-# Rows may become visible out of order by so many ids, because transactions commit out of order.
+# Overlap in ids: transactions commit out of order, so rows may become visible out of order.
 OVERLAP_IDS: Final = 64
 
 
 class AuditReader:
-    """Reads what is new since it last looked; the first look finds where the audit stands."""
+    """Reads new audit rows since the last call; the first call finds the newest ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

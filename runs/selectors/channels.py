@@ -1,4 +1,4 @@
-"""Say whom the deck tells of alerts: the webhooks and the mail addresses of its settings."""
+"""Notification channels: the webhooks and mail addresses of the settings."""
 
 from typing import Final, NamedTuple
 
@@ -12,35 +12,35 @@ _WEIGHTS: Final = list(Severity)
 
 
 class Channel(NamedTuple):
-    """One address that is told of alerts."""
+    """One notification channel."""
 
     address: str
-    """A URL: ``https://…``, which may be a secret, or ``mailto:…``."""
+    """A URL: ``https://…``, which may be secret, or ``mailto:…``."""
     least: Severity
-    """Of the alerts that it is told of."""
+    """Minimum severity of its alerts."""
 
     @property
     def is_mail(self) -> bool:
-        """Return whether it is told by mail."""
+        """Return whether the channel is a mail address."""
         return self.address.startswith(MAIL)
 
     @property
     def label(self) -> str:
-        """Return what may be shown of it."""
+        """Return the displayable part of the address."""
         return self.address if self.is_mail else webhooks.label(self.address)
 
     @property
     def fingerprint(self) -> str:
-        """Return what tells it from the others, and not what it is."""
+        """Return a hash that identifies the channel without revealing its address."""
         return webhooks.fingerprint(self.address)
 
     def hears_of(self, severity: str) -> bool:
-        """Return whether it is told of alerts that matter so much."""
+        """Return whether the channel receives alerts of this severity."""
         return _WEIGHTS.index(Severity(severity)) >= _WEIGHTS.index(self.least)
 
 
 def channels() -> list[Channel]:
-    """Return the channels that are set, webhooks first."""
+    """Return the configured channels, webhooks first."""
     hooks = Severity(settings.ROLLDECK_ALERT_WEBHOOK_LEVEL)
     mails = Severity(settings.ROLLDECK_ALERT_EMAIL_LEVEL)
     return [
@@ -50,5 +50,5 @@ def channels() -> list[Channel]:
 
 
 def channel_of(fingerprint: str) -> Channel | None:
-    """Return the channel of a fingerprint; None if none is set any more."""
+    """Return the channel with a fingerprint, or None if it is not configured."""
     return next((one for one in channels() if one.fingerprint == fingerprint), None)

@@ -1,4 +1,4 @@
-"""See which runs failed, do not start, or have a ledger that does not balance."""
+"""Alert conditions of runs: failed, not starting, unbalanced ledger."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,7 +12,7 @@ _COLUMNS: Final = ("pk", "name", "status", "status_reason")
 
 
 def failed_runs(_now: datetime) -> list[Condition]:
-    """Return the runs that failed and were neither started again nor archived."""
+    """Return the failed runs that were neither restarted nor archived."""
     failed = Run.objects.current().filter(status=RunStatus.FAILED).order_by("-pk")
     return [
         Condition(
@@ -25,7 +25,7 @@ def failed_runs(_now: datetime) -> list[Condition]:
 
 
 def runs_that_do_not_start(now: datetime) -> list[Condition]:
-    """Return the runs whose fleet has not come up for long."""
+    """Return the runs whose fleet does not start within :data:`STARTS_WITHIN`."""
     waiting = Run.objects.current().filter(
         status__in=[RunStatus.QUEUED, RunStatus.STARTING],
         status_changed_at__lt=now - STARTS_WITHIN,
@@ -35,7 +35,7 @@ def runs_that_do_not_start(now: datetime) -> list[Condition]:
         Condition(
             kind=AlertKind.RUN_NOT_STARTING,
             run_id=run_id,
-            message=_because(f"{name} is {status} for more than {minutes} minutes", reason),
+            message=_because(f"{name} has been {status} for more than {minutes} min", reason),
         )
         for run_id, name, status, reason in waiting.order_by("-pk").values_list(*_COLUMNS)[
             :SEEN_AT_MOST
@@ -44,7 +44,7 @@ def runs_that_do_not_start(now: datetime) -> list[Condition]:
 
 
 def unbalanced_ledgers(_now: datetime) -> list[Condition]:
-    """Return the runs whose counts are not those of their rows."""
+    """Return the runs whose counters differ from their rows."""
     wrong = Run.objects.exclude(ledger_problem="").order_by("-pk")
     return [
         Condition(

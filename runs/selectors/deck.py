@@ -1,4 +1,4 @@
-"""Read how the deck grows, and what everybody is told."""
+"""Read the growth of the deployment and the notice to all users."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ Series = list[tuple[float, float]]
 
 
 def notice(*, now: datetime) -> Notice | None:
-    """Return what everybody is told now."""
+    """Return the current notice, or None."""
     found = DeckNotice.objects.first()
     if found is None or (found.until is not None and found.until <= now):
         return None
@@ -23,11 +23,11 @@ def notice(*, now: datetime) -> Notice | None:
 
 
 def growth(*, keep_free_bytes: int, now: datetime) -> Growth:
-    """Return how the deck grew lately, and when its disk is full at that rate.
+    """Return the recent growth of the deployment, and the forecast of its disk.
 
     Args:
-        keep_free_bytes: Below this much room pushes are refused.
-        now: The present.
+        keep_free_bytes: Free space below which pushes are refused.
+        now: Present time.
     """
     found = DeckSample.objects.filter(at__gt=now - LOOKED_BACK, at__lte=now).order_by("at")
     rows = list(found.values_list("at", "database_bytes", "wal_bytes", "disk_free_bytes"))
@@ -46,11 +46,11 @@ def growth(*, keep_free_bytes: int, now: datetime) -> Growth:
 
 
 def _series(rows: Sequence[tuple[Any, ...]], column: int) -> Series:
-    """Return one column over the seconds of the first, where it was measured."""
+    """Return one column over its time in seconds, without missing values."""
     return [(row[0].timestamp(), float(row[column])) for row in rows if row[column] is not None]
 
 
 def _thinned(series: Series) -> list[int]:
     step = max(1, -(-len(series) // SHOWN))
-    # The newest one is always among them.
+    # Counted from the end, so that the newest value is included.
     return [int(amount) for _, amount in series[::-1][::step]][::-1]

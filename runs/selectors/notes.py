@@ -15,12 +15,12 @@ class NoteNotFound(LookupError):
 
 
 def newest_note(run_id: int) -> RunNote | None:
-    """Return the notes of a run as they are; None where nobody wrote any."""
+    """Return the current notes of a run, or None without notes."""
     return RunNote.objects.filter(run_id=run_id).order_by("-revision").first()
 
 
 def notes_of(run_id: int) -> Notes:
-    """Return the notes of a run, and who edited them before."""
+    """Return the notes of a run with their earlier edits."""
     newest = newest_note(run_id)
     if newest is None:
         return Notes(text="", revision=0, author="", at=None, earlier=[])
@@ -43,14 +43,14 @@ def notes_of(run_id: int) -> Notes:
 
 
 def note_at(run_id: int, revision: int) -> Note:
-    """Return the notes of a run as one edit left them.
+    """Return one revision of a run's notes.
 
     Raises:
-        NoteNotFound: If there was no such edit.
+        NoteNotFound: If the revision does not exist.
     """
     found = RunNote.objects.filter(run_id=run_id, revision=revision).first()
     if found is None:
-        raise NoteNotFound(f"the notes have no revision {revision}")
+        raise NoteNotFound(f"revision {revision} of the notes not found")
     return Note(
         revision=found.revision,
         author=found.author,

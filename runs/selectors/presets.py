@@ -1,4 +1,4 @@
-"""Read the presets that people saved, as far as whoever asks may see them."""
+"""Read the saved presets that a user may see."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from runs.wire.presets import SavedPresetRow
 
 
 class PresetNotFound(LookupError):
-    """There is no such preset, or it is somebody else's own."""
+    """The preset does not exist, or is another user's private preset."""
 
 
 def seen_by(person: User | None) -> QuerySet[SavedPreset]:
-    """Return the saved presets that a person (None: a machine) may start from."""
+    """Return the saved presets that a person (None for a machine) may use."""
     mine = Q(owner=person) if person is not None else Q(pk__in=[])
     found = SavedPreset.objects.filter(deleted_at=None).filter(~Q(access=Access.PRIVATE) | mine)
     return found.select_related("owner").order_by("name")
@@ -27,16 +27,16 @@ def preset_named(name: str, *, person: User | None) -> SavedPreset:
     """Return a saved preset.
 
     Raises:
-        PresetNotFound: If there is none that the person may see.
+        PresetNotFound: If there is no such preset that the person may see.
     """
     preset = seen_by(person).filter(name=name).first()
     if preset is None:
-        raise PresetNotFound(f"there is no saved preset {name!r}")
+        raise PresetNotFound(f"saved preset {name!r} not found")
     return preset
 
 
 def is_changeable(preset: SavedPreset, *, person: User | None, caller: Caller) -> bool:
-    """Return whether somebody may change or delete a preset."""
+    """Return whether the caller may change or delete a preset."""
     return may_change(
         preset.access,
         is_owner=person is not None and preset.owner_id == person.pk,
@@ -46,7 +46,7 @@ def is_changeable(preset: SavedPreset, *, person: User | None, caller: Caller) -
 
 
 def preset_row(preset: SavedPreset, *, person: User | None, caller: Caller) -> SavedPresetRow:
-    """Return a saved preset as the API shows it."""
+    """Return a saved preset for the API."""
     same: dict[str, Any] = {
         field: getattr(preset, field)
         for field in SavedPresetRow.__struct_fields__

@@ -1,4 +1,4 @@
-"""Find the environments whose pushes a run refuses."""
+"""Find environments whose pushes are refused."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from runs.models import Environment
 from runs.wire import RefusedPushes
 
 RECENT: Final = timedelta(minutes=10)
-"""Since the newest refusal: environments of slow tasks push once in minutes."""
-# Reasons that lose no data, since clients repeat the push, and those with an alert of their own.
+"""Window since the newest refusal: environments of slow tasks push once in minutes."""
+# Reasons without data loss, since clients retry, and those with a separate alert kind.
 _TRANSIENT: Final = frozenset(
     {"disk_full", "key_in_flight", "queue_full", "run_takes_nothing", "storage_down"}
 )
@@ -22,7 +22,7 @@ _TRANSIENT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedEnvironment:
-    """An environment with a push that was refused recently, for the newest reason."""
+    """An environment with recently refused pushes, and the newest reason."""
 
     run_id: int
     run: str

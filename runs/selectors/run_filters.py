@@ -1,4 +1,4 @@
-"""Turn a filter into a question for the database."""
+"""Translate run filters into database queries."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _TIMES: Final = {"created": "created_at", "changed": "status_changed_at"}
 _TEXTS: Final = {"name": "name", "owner": "created_by__username", "preset": "preset"}
 _LISTS: Final = {"tag": "tags", "env": "environment_words"}
 _LOOKUPS: Final = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-# An older run has a smaller time.
+# Older runs have earlier times, so comparisons of ages are reversed.
 _TURNED: Final = {">": "lt", ">=": "lte", "<": "gt", "<=": "gte"}
 _IS: Final[dict[str, Callable[[], Q]]] = {
     "active": lambda: Q(status__in=ACTIVE),
@@ -34,10 +34,10 @@ _IS: Final[dict[str, Callable[[], Q]]] = {
 
 
 def filtered(text: str, *, now: datetime) -> QuerySet[Run]:
-    """Return the runs that a filter asks for; archived ones only if it names them.
+    """Return the runs that match a filter; archived ones only if it names them.
 
     Raises:
-        InvalidFilter: If a word is not what it should be.
+        InvalidFilter: If a word is invalid.
     """
     terms = run_filter.parse(text)
     found = Run.objects.all()

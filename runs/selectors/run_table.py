@@ -1,4 +1,4 @@
-"""Read the list of runs: filtered, sorted, a page at a time."""
+"""Read the list of runs, filtered, sorted and paginated."""
 
 import csv
 import io
@@ -22,23 +22,23 @@ from runs.wire import RunSummary
 from runs.wire.run_lists import QualifierRow, RunList, RunRow, ValueRow
 
 ROWS_AT_MOST: Final = 500
-# Nobody reads a larger count, and it stays cheap however many runs there are.
+# Limits the cost of counting; larger counts are not shown exactly.
 COUNTED_AT_MOST: Final = 10_000
 EXPORTED_AT_MOST: Final = 100_000
 VALUES_AT_MOST: Final = 20
 
 
 class Sort(NamedTuple):
-    """What a list may be sorted by: a column, or what an app knows of a run."""
+    """Sort key of a list: a column, or an expression of another app."""
 
     column: str
     kind: type[Any]
     measure: Callable[[datetime], Combinable] | None = None
-    """Gives the numbers behind `column` as of a moment."""
+    """Returns the expression of `column` at a given time."""
 
 
 NOT_KNOWN: Final = -1.0
-"""Stands for what is not known of a run: below every number that an app gives."""
+"""Sort value of unknown values, below all known ones."""
 SORTS: Final[dict[str, Sort]] = {
     "created": Sort("created_at", datetime),
     "changed": Sort("status_changed_at", datetime),
@@ -51,33 +51,33 @@ NEWEST_FIRST: Final = "-created"
 
 
 def add_sort(name: str, measure: Callable[[datetime], Combinable]) -> None:
-    """Let lists be sorted by what an app knows of each run, a number from 0 or NULL.
+    """Register a sort key, a number from 0 or NULL per run.
 
-    ``measure(now)`` returns it as an expression over :class:`Run`; NULL comes below all numbers.
+    ``measure(now)`` returns it as an expression over :class:`Run`; NULL sorts below all numbers.
     """
     SORTS[name] = Sort(f"by_{name}", float, measure)
 
 
 class UnknownSort(ValueError):
-    """A list cannot be sorted by this."""
+    """The list does not have this sort key."""
 
     field = "sort"
 
 
 def run_page(*, text: str, sort: str, after: str, limit: int, now: datetime) -> RunList:
-    """Return one page of the runs that a filter asks for.
+    """Return one page of the runs that match a filter.
 
     Args:
-        text: The filter, as :mod:`runs.core.run_filter` reads it.
-        sort: One of :data:`SORTS`, behind a minus for the largest first.
-        after: Place at which the page before ended; empty for the first page.
-        limit: Rows at most.
-        now: What ages are counted from.
+        text: A filter in the syntax of :mod:`runs.core.run_filter`.
+        sort: One of :data:`SORTS`, prefixed with a minus for descending order.
+        after: Cursor of the previous page; empty for the first page.
+        limit: Maximum number of rows.
+        now: Reference time of ages.
 
     Raises:
-        InvalidFilter: If the filter cannot be read.
-        UnknownSort: If the list cannot be sorted so.
-        InvalidPlace: If `after` is no place in this list.
+        InvalidFilter: If the filter is invalid.
+        UnknownSort: If the sort key is unknown.
+        InvalidPlace: If `after` is not a cursor of this list.
     """
     found = filtered(text, now=now)
     column, _ = _sort(sort)
@@ -94,7 +94,7 @@ def run_page(*, text: str, sort: str, after: str, limit: int, now: datetime) -> 
 def _sort(sort: str) -> tuple[Sort, bool]:
     found = SORTS.get(sort.removeprefix("-"))
     if found is None:
-        raise UnknownSort(f"runs sort by {', '.join(SORTS)}, not by {sort!r}")
+        raise UnknownSort(f"unknown sort key {sort!r}; known: {', '.join(SORTS)}")
     return found, sort.startswith("-")
 
 
@@ -112,7 +112,7 @@ def _behind(found: QuerySet[Run], sort: str, after: str, *, now: datetime) -> Qu
 
 
 def summary_fields(run: Run) -> dict[str, Any]:
-    """Return what every shape of a run shows."""
+    """Return the fields common to all run schemas."""
     given = {field: getattr(run, field, None) for field in RunSummary.__struct_fields__}
     given["created_by"] = run.created_by.get_username() if run.created_by else None
     given["allowed_verbs"] = [str(verb) for verb in allowed_verbs(RunStatus(run.status))]
@@ -120,13 +120,13 @@ def summary_fields(run: Run) -> dict[str, Any]:
 
 
 def run_rows(rows: list[Run]) -> list[RunRow]:
-    """Return runs as lists show them, with what they roll out."""
+    """Return runs for lists, with their environments."""
     names = environments_of([run.pk for run in rows])
     return [RunRow(**summary_fields(run), environment=names.get(run.pk)) for run in rows]
 
 
 def environments_of(run_ids: list[int]) -> dict[int, str | None]:
-    """Return what each run rolls out: its environment, its lessons, or who registered."""
+    """Return the environment of each run, its lessons, or its registered environments."""
     configured = Run.objects.filter(pk__in=run_ids).values_list(
         "pk", "config__environment__spec", "config__language__lessons"
     )
@@ -143,7 +143,7 @@ def environments_of(run_ids: list[int]) -> dict[int, str | None]:
 
 
 def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Return what apps show beside each run in a list: queue, fleet, returns."""
+    """Return the summaries of runs: queue, fleet, returns."""
     found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
     for read in live_parts.outlook_readers():
         for run_id, more in read(run_ids).items():
@@ -152,7 +152,7 @@ def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
 
 
 def qualifiers() -> list[QualifierRow]:
-    """Return what a filter may ask, for whoever helps people to write one."""
+    """Return the qualifiers of the filter language."""
     return [
         QualifierRow(
             name=each.name,
@@ -178,7 +178,7 @@ VALUES_OF: Final = tuple(_VALUES)
 
 
 def filter_values(*, of: str, part: str) -> list[ValueRow]:
-    """Return values that runs have for a qualifier and that hold `part`, the most used first."""
+    """Return values of a qualifier that contain `part`, the most used first."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT value, COUNT(*) FROM ({_VALUES[of]}) v WHERE strpos(lower(value), %s) > 0"  # noqa: S608 texts of our own
@@ -193,7 +193,7 @@ CSV_COLUMNS: Final = (
     *("served_steps", "num_steps", "epoch", "policy_step", "num_workers", "batch_size"),
     *("created_at", "status_changed_at", "archived_at"),
 )
-# What apps say beside each run, by the head of its column: numbers of a file have units too.
+# Summary columns by header; headers include units where needed.
 CSV_OUTLOOKS: Final = {
     "queued": "queued",
     "return_mean": "return_mean",
@@ -203,11 +203,11 @@ CSV_OUTLOOKS: Final = {
 
 
 def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
-    """Yield the runs that a filter asks for as lines of comma-separated values.
+    """Yield the runs that match a filter as CSV lines.
 
     Raises:
-        InvalidFilter: If the filter cannot be read, before anything is yielded.
-        UnknownSort: If the list cannot be sorted so.
+        InvalidFilter: If the filter is invalid, before the first line.
+        UnknownSort: If the sort key is unknown.
     """
     found = _behind(filtered(text, now=now), sort, "", now=now).select_related("created_by")
     rows = found[:EXPORTED_AT_MOST]

@@ -1,4 +1,4 @@
-"""Read which alerts tell nobody for now."""
+"""Read silences of alerts."""
 
 from datetime import datetime
 from typing import Final
@@ -15,16 +15,16 @@ SHOWN_AT_MOST: Final = 100
 
 
 class SilenceNotFound(LookupError):
-    """There is no such silence, or it is over."""
+    """The silence does not exist, or has ended."""
 
 
 def lasting(*, now: datetime) -> QuerySet[AlertSilence]:
-    """Return the silences that hold at a moment."""
+    """Return the silences active at a given time."""
     return AlertSilence.objects.filter(ended_at=None, until__gt=now)
 
 
 def silences(*, now: datetime) -> list[Silence]:
-    """Return what is silenced at a moment."""
+    """Return the rules of the active silences."""
     return [
         Silence(kind=AlertKind(kind), rule_id=rule_id, run_id=run_id, until=until)
         for kind, rule_id, run_id, until in lasting(now=now).values_list(
@@ -34,14 +34,14 @@ def silences(*, now: datetime) -> list[Silence]:
 
 
 def until_of(alert: Alert, known: list[Silence]) -> datetime | None:
-    """Return until when an alert is silenced, of these silences; None if it is not, or is over."""
+    """Return the end of an alert's silence; None if it is not silenced, or cleared."""
     if alert.cleared_at is not None:
         return None
     return silenced_until(known, kind=alert.kind, subject=alert.subject, run_id=alert.run_id)
 
 
 def silenced_ids(*, now: datetime) -> list[int]:
-    """Return the alerts that are unresolved and silenced."""
+    """Return the ids of unresolved, silenced alerts."""
     known = silences(now=now)
     if not known:
         return []
@@ -52,7 +52,7 @@ def silenced_ids(*, now: datetime) -> list[int]:
 
 
 def silence_list(*, now: datetime) -> SilenceList:
-    """Return the silences that last, then those that are over, newest first."""
+    """Return active silences, then ended ones, newest first."""
     lasts_first = Case(When(ended_at=None, until__gt=now, then=0), default=1)
     rows = list(
         AlertSilence.objects.select_related("run", "rule").order_by(lasts_first, "-pk")[
@@ -64,7 +64,7 @@ def silence_list(*, now: datetime) -> SilenceList:
 
 
 def silence_row(row: AlertSilence, *, names: dict[str, str], now: datetime) -> SilenceRow:
-    """Return a silence as pages show it; `names` are those of tokens, by identity."""
+    """Return a silence for the API; `names` are those of tokens, by identity."""
     return SilenceRow(
         id=row.pk,
         kind=row.kind,  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Read what clients were answered, and what anybody changed."""
+"""Read API calls of clients and the audit log."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ CLIENTS_AT_MOST: Final = 200
 
 
 def calls(*, client: str, only: str = "", limit: int = 100) -> list[CallRow]:
-    """Return the calls kept of a client, newest first; `only` is "refused", "replayed" or ""."""
+    """Return a client's stored calls, newest first; `only` is "refused", "replayed" or ""."""
     found = ApiCall.objects.filter(client=client)
     if only == "refused":
         found = found.filter(status__gte=400)
@@ -27,7 +27,7 @@ def calls(*, client: str, only: str = "", limit: int = 100) -> list[CallRow]:
 
 
 def clients() -> list[ClientRow]:
-    """Return who called lately, the latest first, with what went wrong."""
+    """Return recent clients, the latest first, with their refusal counts."""
     found = (
         ApiCall.objects.values("client")
         .annotate(
@@ -55,20 +55,20 @@ def token_names(identities: Any) -> dict[str, str]:
 
 
 def shown_name(identity: str, names: Mapping[str, str]) -> str:
-    """Return what people call whoever did something; `names` are those of tokens, by identity."""
+    """Return the display name of an actor; `names` are those of tokens, by identity."""
     return names.get(identity) or identity.partition(":")[2] or identity
 
 
 def audit(
     *, asked: dict[str, str], before: int | None, limit: int, after: int | None = None
 ) -> AuditList:
-    """Return what happened to runs and to the deck, newest first.
+    """Return audit rows, newest first.
 
     Args:
-        asked: Any of `actor`, `run`, `kind`, `request` (whole), `text` (a part of message or
-            reason), `people` ("1": only what people and tokens asked for).
+        asked: Any of `actor`, `run`, `kind`, `request` (exact match), `text` (a part of message or
+            reason), `people` ("1": only actions of people and tokens).
         before: Only rows with a smaller id.
-        limit: Rows at most.
+        limit: Maximum number of rows.
         after: Only rows with a larger id.
     """
     found = _audited(asked)

@@ -1,4 +1,4 @@
-"""Read what people have ordered about the weights of a run."""
+"""Read the weights commands of a run."""
 
 from typing import Final
 
@@ -9,16 +9,16 @@ ORDERS_AT_MOST: Final = 200
 
 
 def newest_order(run_id: int) -> WeightsOrder | None:
-    """Return the order that holds, if there was ever one."""
+    """Return the command in effect, or None without commands."""
     return WeightsOrder.objects.filter(run_id=run_id).order_by("-number").first()
 
 
 def pinned_step(run: Run, order: WeightsOrder | None) -> int | None:
-    """Return the version that workers of the run's present epoch keep; None for the newest.
+    """Return the version that workers keep in the current epoch; None for the newest.
 
     Args:
-        run: Of the order.
-        order: The newest. A pin ends with its epoch: data of an earlier one is refused.
+        run: Run of the command.
+        order: The newest command. A pin ends with its epoch.
     """
     if order is None or order.epoch != run.epoch:
         return None
@@ -26,13 +26,13 @@ def pinned_step(run: Run, order: WeightsOrder | None) -> int | None:
 
 
 def acting_step(run: Run, order: WeightsOrder | None) -> int:
-    """Return the version that workers are to act with: the one that is pinned, or the newest."""
+    """Return the version that workers should use: the pinned or the newest one."""
     kept = pinned_step(run, order)
     return run.policy_step if kept is None else kept
 
 
 def weights_orders(run: Run) -> WeightsOrders:
-    """Return what holds for the weights of a run, and all that people have ordered."""
+    """Return the current weights settings of a run, and all commands."""
     rows = list(WeightsOrder.objects.filter(run=run).order_by("-number")[:ORDERS_AT_MOST])
     newest = rows[0] if rows else None
     return WeightsOrders(

@@ -1,4 +1,4 @@
-"""Change what the platform remembers about runs."""
+"""Services that change runs and their records."""
 
 from runs.services.calls import forget_calls, keep_calls
 from runs.services.deck_notices import clear_notice, set_notice

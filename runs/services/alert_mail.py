@@ -1,4 +1,4 @@
-"""Write what became of an alert as a letter."""
+"""Format alert changes as email messages."""
 
 from urllib.parse import urlsplit
 
@@ -10,12 +10,12 @@ _SUBJECT_LENGTH = 180
 
 
 def letter(told: AlertMessage, *, delivery: int, place: str) -> Letter:
-    """Return the letter that tells of a change; letters of one alert stand in one thread.
+    """Return the email message of an alert's change; messages of one alert form one thread.
 
     Args:
-        told: What a webhook is told of the same change.
-        delivery: Its number: an attempt that is repeated is the same letter.
-        place: Name of the deployment; empty for the address of the deck.
+        told: Webhook body of the same change.
+        delivery: Number of the delivery; a retry sends the same message.
+        place: Name of the deployment; empty for its URL.
     """
     alert = told.alert
     host = urlsplit(told.deck).hostname or "rolldeck"

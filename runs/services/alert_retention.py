@@ -1,4 +1,4 @@
-"""Forget alerts that have been over for long, and what was told of them."""
+"""Retention of cleared alerts and their deliveries."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,15 +10,15 @@ from django.db.models import Q
 from runs.models import Alert, AlertDelivery, AlertSilence
 
 AT_ONCE: Final = 2_000
-"""Rows of one pass, so that none holds its locks for long; the next one goes on."""
+"""Rows per pass, which bounds the time that locks are held; the next pass continues."""
 
 
 @transaction.atomic
 def forget_alerts(*, now: datetime) -> int:
-    """Forget what is older than the retention of alerts; return how many alerts there were.
+    """Delete alerts older than the retention period; return their number.
 
-    What is not cleared still holds, whatever people have said of it, and stays. With an alert its
-    deliveries go; samples and silences that are over go by their own age.
+    Alerts that are not cleared stay, whether acknowledged, resolved or open. Deliveries are deleted
+    with their alert; test deliveries and ended silences are deleted by their own age.
     """
     days = settings.ROLLDECK_ALERT_RETENTION_DAYS
     if not days:

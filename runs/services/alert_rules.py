@@ -1,4 +1,4 @@
-"""Make, change and delete the rules that alerts are raised by."""
+"""Create, change and delete alert rules."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -22,22 +22,22 @@ _PARTS: Final = (
 
 
 class TooManyRules(Exception):
-    """The deck has as many rules as it looks at."""
+    """The deployment has reached its limit of alert rules."""
 
 
 @transaction.atomic
 def make_rule(*, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
-    """Make a rule; it is watched from the next look on.
+    """Create a rule; it takes effect at the next evaluation.
 
     Raises:
-        InvalidRule: If it cannot be watched as it is.
-        TooManyRules: If there are as many as a deck may have.
+        InvalidRule: If the rule is invalid.
+        TooManyRules: If the limit of rules is reached.
     """
     values = _checked(wanted)
     with connection.cursor() as cursor:
         cursor.execute(_LOCK)
     if AlertRule.objects.count() >= RULES_AT_MOST:
-        raise TooManyRules(f"a deck has {RULES_AT_MOST} rules at most; delete one first")
+        raise TooManyRules(f"at most {RULES_AT_MOST} alert rules allowed; delete one first")
     who = actor[:ACTOR_LENGTH]
     rule = AlertRule.objects.create(
         **values, created_at=now, created_by=who, changed_at=now, changed_by=who
@@ -48,11 +48,11 @@ def make_rule(*, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
 
 @transaction.atomic
 def change_rule(*, rule_id: int, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
-    """Set all of a rule; what it raised by another metric or threshold is looked at anew.
+    """Replace all fields of a rule; alerts of a changed metric or threshold are re-evaluated.
 
     Raises:
-        RuleNotFound: If there is none of this id.
-        InvalidRule: If it cannot be watched so.
+        RuleNotFound: If there is no rule with this id.
+        InvalidRule: If the rule is invalid.
     """
     values = _checked(wanted)
     rule = _locked(rule_id)
@@ -70,10 +70,10 @@ def change_rule(*, rule_id: int, wanted: SetAlertRule, actor: str, now: datetime
 
 @transaction.atomic
 def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) -> None:
-    """Delete a rule and its silences; its alerts are cleared by the next look.
+    """Delete a rule and its silences; the next evaluation clears its alerts.
 
     Raises:
-        RuleNotFound: If there is none of this id.
+        RuleNotFound: If there is no rule with this id.
     """
     rule = _locked(rule_id)
     details = {"before": {name: getattr(rule, name) for name in _PARTS}}
@@ -82,7 +82,7 @@ def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) ->
 
 
 def _checked(wanted: SetAlertRule) -> dict[str, Any]:
-    """Return the columns of a rule, once it is known that it can be watched."""
+    """Validate a rule and return its columns."""
     limit = Limit(
         comparator=Comparator(wanted.comparator),
         threshold=wanted.threshold,
@@ -104,14 +104,14 @@ def _checked(wanted: SetAlertRule) -> dict[str, Any]:
 
 
 def scope_of(*, run: str | None, run_filter: str) -> dict[str, Any]:
-    """Return which runs are meant, as columns of a rule.
+    """Return the columns that select the runs of a rule.
 
     Raises:
-        InvalidRule: If there is no such run, the filter cannot be read, or both are given.
+        InvalidRule: If the run does not exist, the filter is invalid, or both are given.
     """
     text = run_filter.strip()
     if run is not None and text:
-        raise InvalidRule("filter", "must be empty where a run is named")
+        raise InvalidRule("filter", "must be empty if a run is given")
     try:
         parse(text)
         return {"run_id": None if run is None else run_id_named(run), "run_filter": text}
@@ -124,14 +124,15 @@ def scope_of(*, run: str | None, run_filter: str) -> dict[str, Any]:
 def _locked(rule_id: int) -> AlertRule:
     rule = AlertRule.objects.select_for_update(of=("self",)).filter(pk=rule_id).first()
     if rule is None:
-        raise RuleNotFound(f"there is no rule {rule_id}")
+        raise RuleNotFound(f"alert rule {rule_id} not found")
     return rule
 
 
 def _audit(
     rule: AlertRule, verb: str, *, details: dict[str, Any], actor: str, reason: str, now: datetime
 ) -> None:
-    said = f"{verb} the alert rule {rule.name}: {rule.metric} {rule.limit.words}"
+    done = "created" if verb == "made" else verb
+    said = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.words}"
     record_event(
         run_id=rule.run_id,
         kind=f"alert_rule_{verb}",

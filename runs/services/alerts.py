@@ -1,7 +1,7 @@
-"""Raise what a person should know of, once, and let it go when it is over.
+"""Raise, clear, acknowledge and resolve alerts.
 
-One verb each: :func:`raise_alert` and :func:`clear` are for what the platform sees,
-:func:`acknowledge` and :func:`resolve` for people.
+The platform calls :func:`raise_alert` and :func:`clear`; people call :func:`acknowledge` and
+:func:`resolve`.
 """
 
 import json
@@ -19,8 +19,8 @@ from runs.services import webhooks
 from runs.services.events import ACTOR_LENGTH, record_event
 
 PLATFORM: Final = "platform"
-GONE: Final = "it does not hold any more"
-# One statement, so that two who see the same at once make one alert of it.
+GONE: Final = "the condition no longer holds"
+# One statement, so that concurrent observations create a single alert.
 _RAISE: Final = """
     INSERT INTO runs_alert AS a (key, kind, run_id, subject, severity, state, message, details,
         first_seen_at, last_seen_at, times_seen, acknowledged_by, acknowledged_reason,
@@ -34,15 +34,15 @@ _RAISE: Final = """
 
 
 class AlertResolved(Exception):
-    """The alert is over: nobody needs to be at it any more."""
+    """The alert is already resolved."""
 
 
 @transaction.atomic
 def raise_alert(condition: Condition, *, now: datetime) -> int:
-    """Raise an alert, or count one more sight of the one that is there; return its id.
+    """Raise an alert, or count another observation of the existing one; return its id.
 
-    An alert that somebody has acknowledged stays so. One that somebody has resolved, while its
-    condition holds, stays resolved.
+    An acknowledged alert stays acknowledged. An alert that a person resolved while its condition
+    holds stays resolved.
     """
     values = {
         "key": condition.key,
@@ -65,7 +65,7 @@ def raise_alert(condition: Condition, *, now: datetime) -> int:
 
 @transaction.atomic
 def clear(alert_ids: Iterable[int], *, now: datetime) -> int:
-    """Resolve alerts whose condition does not hold any more; return how many there were."""
+    """Resolve alerts whose condition no longer holds; return their number."""
     found = Alert.objects.select_for_update(of=("self",)).select_related("run")
     gone = list(found.filter(pk__in=list(alert_ids), cleared_at=None).order_by("pk"))
     for alert in gone:
@@ -79,15 +79,15 @@ def clear(alert_ids: Iterable[int], *, now: datetime) -> int:
 
 @transaction.atomic
 def acknowledge(*, alert_id: int, actor: str, reason: str = "", now: datetime) -> Alert:
-    """Say that somebody has seen an alert and is at it; who was first stays.
+    """Acknowledge an alert; the first acknowledgement is kept.
 
     Raises:
-        AlertNotFound: If there is none of this id.
-        AlertResolved: If it is over.
+        AlertNotFound: If there is no alert with this id.
+        AlertResolved: If the alert is resolved.
     """
     alert = _locked(alert_id)
     if alert.state == AlertState.RESOLVED:
-        raise AlertResolved(f"alert {alert_id} is resolved since {alert.resolved_at:%H:%M:%S} UTC")
+        raise AlertResolved(f"alert {alert_id} was resolved at {alert.resolved_at:%H:%M:%S} UTC")
     if alert.state == AlertState.ACKNOWLEDGED:
         return alert
     alert.state = AlertState.ACKNOWLEDGED
@@ -101,10 +101,10 @@ def acknowledge(*, alert_id: int, actor: str, reason: str = "", now: datetime) -
 
 @transaction.atomic
 def resolve(*, alert_id: int, actor: str, reason: str = "", now: datetime) -> Alert:
-    """Say that an alert is over; while its condition holds, it is not raised again.
+    """Resolve an alert; it is not raised again while its condition holds.
 
     Raises:
-        AlertNotFound: If there is none of this id.
+        AlertNotFound: If there is no alert with this id.
     """
     alert = _locked(alert_id)
     if alert.state == AlertState.RESOLVED:
@@ -132,7 +132,7 @@ def _locked(alert_id: int) -> Alert:
     found = Alert.objects.select_for_update(of=("self",)).select_related("run")
     alert = found.filter(pk=alert_id).first()
     if alert is None:
-        raise AlertNotFound(f"there is no alert {alert_id}")
+        raise AlertNotFound(f"alert {alert_id} not found")
     return alert
 
 
@@ -151,5 +151,5 @@ def _audit(alert: Alert, verb: str, *, actor: str, reason: str, now: datetime) -
 
 
 def announce(run_id: int | None) -> None:
-    """Tell whoever watches the alerts to look again."""
+    """Notify live pages that alerts changed."""
     live.announce(run_id or live.NO_RUN, "alerts")

@@ -1,4 +1,4 @@
-"""Keep the last calls of each client of the API."""
+"""Store the last calls of each client of the API."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ _FORGET: Final = """
 
 @transaction.atomic
 def keep_calls(calls: Sequence[Call], *, kept_of_each: int) -> None:
-    """Add calls, and forget all but the last `kept_of_each` of their clients."""
+    """Store calls, and delete all but the last `kept_of_each` per client."""
     ApiCall.objects.bulk_create(_row(call) for call in calls)
     count_refused_pushes(calls)
     clients = {call.client for call in calls}
@@ -33,7 +33,7 @@ def keep_calls(calls: Sequence[Call], *, kept_of_each: int) -> None:
 
 
 def forget_calls(*, now: datetime) -> int:
-    """Forget calls of clients that have been silent for long; return how many."""
+    """Delete calls of clients inactive for :data:`FORGOTTEN_AFTER`; return their number."""
     return ApiCall.objects.filter(at__lt=now - FORGOTTEN_AFTER).delete()[0]
 
 
@@ -53,7 +53,7 @@ def _row(call: Call) -> ApiCall:
 
 
 def _problem(content: bytes) -> dict[str, Any]:
-    """Return what a refusal said, as far as it can be read: code, detail, and fields."""
+    """Return the parsed refusal, as far as readable: code, detail, and fields."""
     if not content:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Set fields of a row, and say what that changed as its event keeps it."""
+"""Set fields of a row and describe the changes for its event."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from django.db.models import Model
 
 Changes = dict[str, dict[str, Any]]
-"""By field: what it was `before`, and what it is `after`."""
+"""By field: the values `before` and `after`."""
 
 
 def set_fields(row: Model, wanted: Mapping[str, Any]) -> Changes:
-    """Set fields to what is wanted, and return those that were not so already.
+    """Set fields and return those that changed.
 
     The caller has locked the row, and saves it.
     """

@@ -1,7 +1,7 @@
-"""Tell other parts of the platform that a run's status changed.
+"""Notify other parts of the platform of status changes of runs.
 
-Apps above this one subscribe in ``AppConfig.ready``. What they do must be quick and must not
-matter if it fails: whoever needs to know looks at the database again by itself.
+Apps above this one subscribe in ``AppConfig.ready``. Callbacks must be fast and may fail:
+subscribers also poll the database.
 """
 
 import logging
@@ -22,7 +22,7 @@ def subscribe(callback: Callable[[int], object]) -> None:
 
 
 def notify(run_id: int) -> None:
-    """Tell the subscribers once the change is committed."""
+    """Notify the subscribers after the commit."""
     transaction.on_commit(partial(_call_all, run_id), robust=True)
 
 
@@ -31,4 +31,4 @@ def _call_all(run_id: int) -> None:
         try:
             callback(run_id)
         except Exception:
-            logger.exception("a subscriber to changes of run %d failed", run_id)
+            logger.exception("status subscriber failed for run %d", run_id)

@@ -1,8 +1,8 @@
-"""Look every few seconds at what is wrong, raise what is new and let go what is over.
+"""Evaluate alert conditions every few seconds; raise new alerts and clear ended ones.
 
-Nobody who breaks something has to remember to say when it is mended: an alert stands for what the
-tables say now, and a look that dies at any line is made up for by the next one. Apps above this
-one register what they can see in ``AppConfig.ready``.
+Alerts reflect the present state of the tables, so no code needs to report a recovery. A failed
+evaluation is made up for by the next one. Apps above this one register their conditions in
+``AppConfig.ready``.
 """
 
 import logging
@@ -18,7 +18,7 @@ from runs.services import alerts, webhooks
 
 logger = logging.getLogger(__name__)
 
-# Writing down that a condition still holds says little, so it is done seldom.
+# Limits the writes for alerts whose condition still holds.
 SEEN_AGAIN_AFTER: Final = timedelta(seconds=30)
 Look = Callable[[datetime], list[Condition]]
 
@@ -26,15 +26,15 @@ _looks: dict[frozenset[AlertKind], Look] = {}
 
 
 def register(kinds: Collection[AlertKind], look: Look) -> None:
-    """Call ``look(now)`` for the conditions of `kinds` that hold, SEEN_AT_MOST of them."""
+    """Register ``look(now)``, which returns the conditions of `kinds`, at most SEEN_AT_MOST."""
     _looks[frozenset(kinds)] = look
 
 
 @transaction.atomic
 def watch(*, now: datetime) -> int:
-    """Look once; return how many alerts were raised or cleared. Two looks at once are one.
+    """Evaluate all conditions once; return the number of alerts raised or cleared.
 
-    What cannot be looked at stays as it was said to be.
+    A concurrent evaluation does nothing. Alerts whose evaluation fails stay unchanged.
     """
     if not _alone():
         return 0
@@ -44,7 +44,7 @@ def watch(*, now: datetime) -> int:
             with transaction.atomic():
                 changed += _settle(kinds, look(now), now=now)
         except Exception:
-            logger.exception("%s cannot be looked at", ", ".join(sorted(kinds)))
+            logger.exception("evaluation of %s failed", ", ".join(sorted(kinds)))
     webhooks.tell_held_back(now=now)
     return changed
 
@@ -63,7 +63,7 @@ def _settle(kinds: Collection[AlertKind], found: list[Condition], *, now: dateti
         alerts.raise_alert(condition, now=now)
     for alert_id, condition in seen.still.items():
         _see_again(standing[alert_id], condition, now=now)
-    # Of so many the look has left some out: what it does not show may hold all the same.
+    # A truncated result omits conditions that may still hold.
     gone = seen.gone if len(found) < SEEN_AT_MOST else []
     alerts.clear(gone, now=now)
     return len(seen.new) + len(gone)

@@ -1,6 +1,6 @@
-"""Let apps above this one check what a configuration says about their parts.
+"""Registry of configuration checks of the apps above this one.
 
-They register in ``AppConfig.ready``.
+The apps register in ``AppConfig.ready``.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ _checks: list[Callable[[RunConfig], object]] = []
 
 
 def register(check: Callable[[RunConfig], object]) -> None:
-    """Call ``check(config)`` for each new configuration; it raises an `InvalidRunConfig`."""
+    """Call ``check(config)`` for each new configuration; it may raise `InvalidRunConfig`."""
     if check not in _checks:
         _checks.append(check)
 
 
 def check_all(config: RunConfig) -> None:
-    """Have every registered check look at the configuration.
+    """Run every registered check on a configuration.
 
     Raises:
-        InvalidRunConfig: If one refuses it.
+        InvalidRunConfig: If a check fails.
     """
     for check in _checks:
         check(config)

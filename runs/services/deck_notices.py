@@ -1,4 +1,4 @@
-"""Tell everybody something, on every page."""
+"""Set and clear the notice shown to all users."""
 
 from datetime import datetime
 
@@ -12,13 +12,13 @@ from runs.wire.deck import NoticeWanted
 
 @transaction.atomic
 def set_notice(*, wanted: NoticeWanted, actor: str, now: datetime) -> None:
-    """Tell everybody something, in place of what was told before."""
+    """Set the notice, replacing the previous one."""
     told = {"text": wanted.text, "reason": wanted.reason, "until": wanted.until}
     DeckNotice.objects.update_or_create(id=1, defaults={**told, "set_by": actor, "set_at": now})
     record_event(
         run_id=None,
         kind="notice_set",
-        message=f"everybody is told: {wanted.text}",
+        message=f"notice set: {wanted.text}",
         actor=actor,
         reason=wanted.reason,
         details={"until": wanted.until.isoformat()} if wanted.until else {},
@@ -29,9 +29,9 @@ def set_notice(*, wanted: NoticeWanted, actor: str, now: datetime) -> None:
 
 @transaction.atomic
 def clear_notice(*, reason: str, actor: str, now: datetime) -> None:
-    """Tell everybody nothing more; without a notice nothing happens."""
+    """Clear the notice, if there is one."""
     if DeckNotice.objects.all().delete()[0]:
-        message = "the notice is taken down"
+        message = "notice cleared"
         record_event(
             run_id=None, kind="notice_cleared", message=message, actor=actor, reason=reason, now=now
         )

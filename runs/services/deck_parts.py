@@ -1,4 +1,4 @@
-"""Write down that parts of the deck live."""
+"""Record heartbeats of the deployment's processes."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ def prove_part(
     details: dict[str, Any] | None = None,
     now: datetime,
 ) -> None:
-    """Note that a part of the deck lives, and what it says of itself."""
+    """Record a heartbeat of a part, with its details."""
     part = DeckPart(
         kind=kind,
         name=name,
@@ -42,10 +42,10 @@ def prove_part(
 
 @transaction.atomic
 def doubt_part(*, kind: str, name: str, problem: str, now: datetime) -> None:
-    """Note that a part was looked for and did not answer; its last proof stays what it was."""
+    """Record that a part did not respond; its last heartbeat stays."""
     missed = DeckPart.objects.filter(kind=kind, name=name).update(problem=problem)
     if not missed:
-        # Never proven: its proof is older than anything that anybody accepts.
+        # Without a heartbeat: the placeholder is older than any accepted one.
         DeckPart.objects.bulk_create(
             [
                 DeckPart(
@@ -62,7 +62,7 @@ def doubt_part(*, kind: str, name: str, problem: str, now: datetime) -> None:
 
 @transaction.atomic
 def forget_dead_parts(*, host: str, is_alive: Callable[[int], bool]) -> int:
-    """Forget processes of one host that are gone, as somebody on it can tell; return how many."""
+    """Delete the ended processes of one host, as checked on that host; return their number."""
     told = DeckPart.objects.filter(host=host, pid__isnull=False).values_list("pk", "pid")
     dead = [pk for pk, pid in told if pid is not None and not is_alive(pid)]
     return DeckPart.objects.filter(pk__in=dead).delete()[0]
@@ -70,6 +70,6 @@ def forget_dead_parts(*, host: str, is_alive: Callable[[int], bool]) -> int:
 
 @transaction.atomic
 def forget_silent_parts(*, now: datetime) -> int:
-    """Forget processes that have said nothing for an hour; return how many."""
+    """Delete processes without a heartbeat for an hour; return their number."""
     silent = DeckPart.objects.filter(proven_at__lt=now - FORGOTTEN_AFTER).exclude(kind="ray")
     return silent.delete()[0]

@@ -1,4 +1,4 @@
-"""Measure how large the deck is."""
+"""Measure the size of the deployment."""
 
 import shutil
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ _SIZES: Final = """
 
 @transaction.atomic
 def take_deck_sample(*, now: datetime) -> None:
-    """Write down how large the database and its log are and what room is left; forget old ones."""
+    """Store the sizes of the database and its log and the free space; delete old samples."""
     with connection.cursor() as cursor:
         cursor.execute(_SIZES)
         database_bytes, wal_bytes = cursor.fetchone()
@@ -36,7 +36,7 @@ def take_deck_sample(*, now: datetime) -> None:
 
 
 def _room() -> tuple[int | None, int | None]:
-    """Return what is free where payloads are kept, and all there is; nothing of a bucket."""
+    """Return free and total bytes of the payload disk; None for a bucket."""
     storage: Any = storages["payloads"]
     if hasattr(storage, "bucket_name"):
         return None, None

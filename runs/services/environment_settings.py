@@ -1,4 +1,4 @@
-"""Change what an environment may be told while its run goes on."""
+"""Change the settings of an environment while its run is active."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -27,20 +27,20 @@ def change_environment(
     reason: str = "",
     now: datetime,
 ) -> Environment:
-    """Set some of :data:`CHANGEABLE` on an environment; an event keeps what they were before.
+    """Set some of :data:`CHANGEABLE` on an environment; an event records the previous values.
 
-    One that is disconnected may still push: what it brings is taken, but no batch waits for it.
-    What one that is muted brings is counted as dropped; what waits of it already is still served.
+    A disconnected environment may still push: its data is accepted, but batches do not wait for it.
+    Pushes of a muted environment are counted as dropped; its queued data is still served.
 
     Raises:
-        EnvironmentNotFound: If the run has no environment of this id.
+        EnvironmentNotFound: If the run has no environment with this id.
     """
     unknown = sorted(set(changes) - CHANGEABLE)
     if unknown:
         raise ValueError(f"{unknown} cannot be changed")
     found = Environment.objects.select_for_update().filter(run_id=run_id, env_id=env_id).first()
     if found is None:
-        raise EnvironmentNotFound(f"this run has no environment {env_id}")
+        raise EnvironmentNotFound(f"environment {env_id} not found in this run")
     changed = set_fields(found, changes)
     if not changed:
         return found

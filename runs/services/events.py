@@ -1,4 +1,4 @@
-"""Write down what happened to a run: who, what, when, why."""
+"""Record events of runs: actor, action, time and reason."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -23,7 +23,7 @@ def record_event(
     details: dict[str, Any] | None = None,
     now: datetime,
 ) -> RunEvent:
-    """Append an event to a run's history, or to the deck's (None), and announce it."""
+    """Append an event to the history of a run, or of the deployment (None), and announce it."""
     event = RunEvent.objects.create(
         run_id=run_id,
         at=now,

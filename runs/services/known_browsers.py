@@ -1,7 +1,7 @@
-"""Recognise browsers that a person has signed in with before.
+"""Recognize browsers that a person has signed in with before.
 
-A cookie, signed with the deck's secret key, outlives the session. It grants nothing: it only gives
-the browser a counter of attempts of its own (`runs.core.login_limits`).
+A cookie, signed with the deployment's secret key, outlives the session. It grants no access: the
+browser only gets a separate counter of attempts (`runs.core.login_limits`).
 """
 
 import secrets

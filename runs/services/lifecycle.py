@@ -1,6 +1,6 @@
-"""Create runs and move them through their life.
+"""Create runs and change their status.
 
-Each change names the states it may leave, writes an event and is announced, in one transaction.
+Each change names its allowed source states, records an event and is announced, in one transaction.
 """
 
 import re
@@ -32,7 +32,7 @@ from runs.services import changes, config_checks
 from runs.services.events import record_event
 
 DEFAULT_RUN_NAME: Final = "default"
-# The dashboard's form stands at this address.
+# Address of the dashboard's launch form.
 FORM_NAME: Final = "new"
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,80}")
 
@@ -44,19 +44,19 @@ class RunExists(Exception):
 
 
 class InvalidRunName(ValueError):
-    """A name cannot be part of a URL, or is reserved."""
+    """The name cannot be part of a URL, or is reserved."""
 
     field = "name"
 
 
 class UnknownPreset(ValueError):
-    """There is no preset of this name."""
+    """The preset does not exist."""
 
     field = "preset"
 
 
 class UnexpectedConfig(ValueError):
-    """Outside runs have no configuration: their trainer brings it."""
+    """Outside runs have no configuration: their trainer sends it."""
 
     field = "config"
 
@@ -77,23 +77,23 @@ def create(
 
     Args:
         name: Unique among current runs; letters, digits, `-` and `_`.
-        kind: `fleet` (rolled out here; `language` if the configuration says so) or `outside`
-            (pushed by others).
-        config: Fields of a RunConfig, laid over the preset; not for outside runs.
-        preset: One of :data:`runs.core.run_config.PRESETS`, one that somebody saved and
-            `created_by` may see, or empty for the defaults.
-        tags: By which people find it again.
+        kind: `fleet` (with a fleet; becomes `language` if the configuration has lessons) or
+            `outside` (data pushed by external environments).
+        config: Fields of a RunConfig that override the preset; not for outside runs.
+        preset: One of :data:`runs.core.run_config.PRESETS`, a saved one that `created_by` may see,
+            or empty for the defaults.
+        tags: Labels for filters.
         lenient: Accept groups with inconsistent lengths or unknown environments.
-        created_by: The person who asked, if it was one.
-        actor: Who the event names, by default `created_by`.
+        created_by: The requesting person, if any.
+        actor: Actor of the event, by default `created_by`.
         now: Time of creation.
 
     Raises:
         InvalidRunName: If the name cannot be used.
-        UnknownPreset: If there is no such preset.
-        InvalidRunConfig: If the configuration is wrong; `field` is the path.
-        UnexpectedConfig: If an outside run brings a configuration.
-        InvalidTag: If one of the tags cannot be one.
+        UnknownPreset: If the preset does not exist.
+        InvalidRunConfig: If the configuration is invalid; `field` is the path.
+        UnexpectedConfig: If an outside run has a configuration.
+        InvalidTag: If a tag is invalid.
         RunExists: If a current run has this name.
     """
     check_name(name)
@@ -119,22 +119,22 @@ def create(
 
 
 def check_name(name: str) -> None:
-    """Accept a name that a run may have.
+    """Check that a run may have this name.
 
     Raises:
         InvalidRunName: If it cannot be used.
     """
     if not NAME.fullmatch(name):
-        raise InvalidRunName("a name has 1 to 80 letters, digits, - or _")
+        raise InvalidRunName("must be 1 to 80 letters, digits, - or _")
     if name == DEFAULT_RUN_NAME:
-        raise InvalidRunName(f"{DEFAULT_RUN_NAME!r} is the run at the server root")
+        raise InvalidRunName(f"{DEFAULT_RUN_NAME!r} is reserved for the run at the server root")
     if name == FORM_NAME:
-        raise InvalidRunName(f"{FORM_NAME!r} is the address of the form that launches runs")
+        raise InvalidRunName(f"{FORM_NAME!r} is reserved for the launch form")
 
 
 @transaction.atomic
 def create_and_start(*, start: bool, actor: str, now: datetime, **fields: Any) -> Run:
-    """Create a run as :func:`create` does and, if `start`, ask it to start; both or neither."""
+    """Create a run as :func:`create` does and, if `start`, start it, in one transaction."""
     run = create(actor=actor, now=now, **fields)
     if not start:
         return run
@@ -142,11 +142,11 @@ def create_and_start(*, start: bool, actor: str, now: datetime, **fields: Any) -
 
 
 def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = None) -> RunConfig:
-    """Return the checked configuration that `config`, laid over `preset`, describes.
+    """Return the validated configuration of `config` merged over `preset`.
 
     Raises:
         UnknownPreset: If there is no such preset that `asked_by` may see.
-        InvalidRunConfig: If a field is wrong; `field` is its path.
+        InvalidRunConfig: If a field is invalid; `field` is its path.
     """
     base = _base(preset, asked_by)
     try:
@@ -163,12 +163,12 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     environment_specs.check_policy(spec, parsed.policy.kind)
     if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
         raise InvalidRunConfig(
-            "fleet.weights_transport", "this deck shares no directory (ROLLDECK_WEIGHTS_DIRECTORY)"
+            "fleet.weights_transport", "no shared directory is set (ROLLDECK_WEIGHTS_DIRECTORY)"
         )
     server = parsed.language.inference if parsed.language else ""
     if server and server not in settings.ROLLDECK_INFERENCE_SERVERS:
         raise InvalidRunConfig(
-            "language.inference", f"this deck offers no {server!r} (ROLLDECK_INFERENCE_SERVERS)"
+            "language.inference", f"unknown server {server!r} (ROLLDECK_INFERENCE_SERVERS)"
         )
     config_checks.check_all(parsed)
     return parsed
@@ -182,7 +182,7 @@ def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
         return run_config.to_builtins(PRESETS[preset][1])
     saved = presets.seen_by(asked_by).filter(name=preset).values_list("config", flat=True).first()
     if saved is None:
-        raise UnknownPreset(f"there is no preset {preset!r}; built in: {', '.join(PRESETS)}")
+        raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
     return dict(saved)
 
 
@@ -198,7 +198,7 @@ def _laid_over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(config: RunConfig) -> dict[str, Any]:
-    """Return the columns that queries need of a configuration."""
+    """Return the columns derived from a configuration."""
     written = run_config.to_builtins(config)
     return {
         "config": written,
@@ -228,7 +228,7 @@ def _insert(*, now: datetime, actor: str, **fields: Any) -> Run:
     except IntegrityError as error:
         if "run_name_is_taken_once" not in str(error):
             raise
-        raise RunExists(f"there is a run {fields['name']!r} already") from error
+        raise RunExists(f"a run named {fields['name']!r} already exists") from error
     record_event(
         run_id=run.pk, kind="created", message=f"{run.kind} run created", actor=actor, now=now
     )
@@ -246,9 +246,9 @@ def ask(
     now: datetime,
     deadline_seconds: float = 30,
 ) -> Run:
-    """Make a run do what a person or the platform asks, and return it as it then is.
+    """Apply a verb requested by a person or the platform, and return the changed run.
 
-    `deadline_seconds` is how long a stopping run may still drain; draining has no deadline.
+    `deadline_seconds` limits the drain of a stopping run; draining has no deadline.
 
     Raises:
         RunNotFound: If there is no such current run.
@@ -270,13 +270,13 @@ def ask(
         **({"started_at": now} if verb is RunVerb.START else {}),
     )
     if changed != 1:
-        raise MoveNotAllowed(f"{before.name} is {before.status}: it cannot {verb} now")
+        raise MoveNotAllowed(f"{before.name} is {before.status}: {verb} is not allowed")
     _tell(before, target, actor=actor, reason=reason, verb=verb, now=now)
     return Run.objects.get(pk=run_id)
 
 
 def _target(verb: RunVerb, kind: str) -> RunStatus:
-    # An outside run has no fleet to wait for: it takes data at once.
+    # An outside run has no fleet to wait for: it accepts data immediately.
     if verb is RunVerb.START and kind == RunKind.OUTSIDE:
         return RunStatus.RUNNING
     return VERB_TARGETS[verb]
@@ -286,7 +286,8 @@ def _target(verb: RunVerb, kind: str) -> RunStatus:
 def move(*, run_id: int, target: RunStatus, actor: str, reason: str = "", now: datetime) -> bool:
     """Move a run to `target` if its status still allows that; return whether it did.
 
-    For what the platform finds out (a fleet is up, a drain is over); people :func:`ask`.
+    For transitions detected by the platform (a fleet is ready, a drain is complete); requests use
+    :func:`ask`.
 
     Raises:
         RunNotFound: If there is no such current run.
@@ -306,10 +307,10 @@ def move(*, run_id: int, target: RunStatus, actor: str, reason: str = "", now: d
 
 
 def _locked(run_id: int) -> Run:
-    """Return the run, locked, so that events tell the moves in their true order."""
+    """Return the run, locked, so that events record its changes in order."""
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     return run
 
 

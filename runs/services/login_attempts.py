@@ -32,7 +32,7 @@ class TooManyLogins(Exception):
     """The limit of password attempts is reached."""
 
     def __init__(self, *, retry_after_seconds: int) -> None:
-        super().__init__(f"too many attempts to sign in; try again in {retry_after_seconds} s")
+        super().__init__(f"too many sign-in attempts; try again in {retry_after_seconds} s")
         self.retry_after_seconds = retry_after_seconds
 
 

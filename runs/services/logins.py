@@ -1,7 +1,7 @@
 """One-time login links.
 
-The token stands in the fragment of the link, which no browser sends and no server or proxy logs.
-The page behind the link posts it.
+The token is in the fragment of the link, which browsers do not send and servers and proxies do not
+log. The page behind the link posts it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -35,9 +35,9 @@ def make_login_link(user: User, *, then: str = "", now: datetime) -> str:
 
 
 def redeem_login_token(token: str, *, now: datetime) -> User | None:
-    """Use up a token; return its user, or None if it is wrong, used or expired.
+    """Use up a token; return its user, or None if it is invalid, used or expired.
 
-    One UPDATE decides: of several that redeem a token at the same time, one changes the row.
+    A single UPDATE decides: of several concurrent redemptions, one changes the row.
     """
     try:
         pk, until, last_login, mark = signing.Signer(salt=_SALT).unsign_object(token)

@@ -1,4 +1,4 @@
-"""Do one thing to many runs; what cannot be done to one of them holds up no other."""
+"""Bulk actions on runs; a failure on one run does not affect the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What to do, who asks and why; `tag` is for `tag` and `untag` alone."""
+    """A bulk action with its actor and reason; `tag` is for `tag` and `untag` only."""
 
     action: str
     actor: str
@@ -26,7 +26,7 @@ class Deed:
 
 
 def act_on(runs: Sequence[Run], deed: Deed, *, now: datetime) -> list[str]:
-    """Do `deed` to each run in a transaction of its own, and return why not, or "" where done."""
+    """Apply `deed` to each run in a separate transaction; return the problems, "" on success."""
     return [_act(run, deed, now) for run in runs]
 
 

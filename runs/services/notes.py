@@ -1,4 +1,4 @@
-"""Write down what people have to say about a run; no edit overwrites another unseen."""
+"""Edit the notes of runs without lost updates."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from runs.services.events import ACTOR_LENGTH, record_event
 
 
 class NotesChanged(Exception):
-    """Somebody edited the notes since they were read."""
+    """The notes were edited since they were read."""
 
     field = "revision"
 
@@ -20,36 +20,36 @@ class NotesChanged(Exception):
 def write_notes(
     *, run_id: int, text: str, revision: int, actor: str, reason: str = "", now: datetime
 ) -> RunNote | None:
-    """Make `text` a run's notes, and return them; every earlier text stays.
+    """Set a run's notes and return them; earlier revisions are kept.
 
-    The same text again changes nothing, so a lost answer may be asked for twice.
+    Writing the same text again changes nothing, so the call may be retried.
 
     Args:
-        run_id: A run, which may be over.
-        text: Markdown; empty takes the notes away.
-        revision: Of the notes that the writer had before them; 0 for none.
-        actor: Who writes.
-        reason: Why, for the run's history.
+        run_id: A run, which may have ended.
+        text: Markdown; empty to clear the notes.
+        revision: Revision that the edit is based on; 0 for none.
+        actor: Author.
+        reason: Reason, recorded in the run's history.
         now: Time of the edit.
 
     Returns:
-        The notes as they are now; None where there never were any.
+        The current notes, or None if there never were any.
 
     Raises:
         RunNotFound: If there is no such current run.
-        NotesChanged: If somebody else wrote a later revision.
+        NotesChanged: If there is a later revision.
     """
-    # Locked, so that of two edits at the same time the second one sees the first.
+    # Locked, so that the second of two concurrent edits sees the first.
     if not Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).exists():
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     before = newest_note(run_id)
     if text == (before.text if before else ""):
         return before
     number = before.revision if before else 0
     if number != revision:
-        author = before.author if before else "nobody"
+        author = before.author if before else "no author"
         raise NotesChanged(
-            f"{author} wrote revision {number} meanwhile; yours begins at {revision}"
+            f"the notes are at revision {number} by {author}; your edit is based on {revision}"
         )
     note = RunNote.objects.create(
         run_id=run_id, revision=number + 1, text=text, author=actor[:ACTOR_LENGTH], at=now
@@ -57,7 +57,7 @@ def write_notes(
     record_event(
         run_id=run_id,
         kind="notes_edited",
-        message=f"notes edited, revision {note.revision}" if text else "notes taken away",
+        message=f"notes edited, revision {note.revision}" if text else "notes cleared",
         actor=actor,
         reason=reason,
         details={

@@ -1,4 +1,4 @@
-"""Check passwords: counted, a few at a time, and without a database connection meanwhile."""
+"""Check passwords with counted attempts, bounded concurrency and no held database connection."""
 
 import os
 import threading
@@ -14,9 +14,9 @@ from django.utils import timezone
 from runs.services.known_browsers import known_browser
 from runs.services.login_attempts import TooManyLogins, give_back, reserve_attempt
 
-# A hash takes a core for a few tenths of a second; half of the cores go on answering.
+# A hash takes a core for a few tenths of a second; half of the cores remain for requests.
 HASHES_AT_A_TIME: Final = max(1, (os.cpu_count() or 1) // 2)
-# Attempts in one process that are counted, wait for a hash or compute one.
+# Attempts per process that are being counted, waiting for a hash, or hashing.
 ATTEMPTS_AT_A_TIME: Final = 16
 BUSY_RETRY_SECONDS: Final = 5
 
@@ -30,7 +30,7 @@ class BoundedPBKDF2PasswordHasher(PBKDF2PasswordHasher):
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         """Return the hash of a password."""
         if not connection.in_atomic_block:
-            connection.close()  # back to the pool: other requests need it meanwhile
+            connection.close()  # returned to the pool while hashing
         with _hashes:
             return super().encode(password, salt, iterations)
 

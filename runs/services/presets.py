@@ -1,4 +1,4 @@
-"""Keep configurations under a name, change them and take them away."""
+"""Save, change and delete presets."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -17,25 +17,25 @@ from runs.services.events import ACTOR_LENGTH, record_event
 from runs.services.lifecycle import configured
 
 UNLISTED: Final = frozenset({"config"})
-"""Of a preset that is somebody's own, the audit does not tell what is in it."""
+"""Fields of private presets that the audit log omits."""
 
 
 class PresetExists(Exception):
-    """There is a preset of this name."""
+    """A preset has this name."""
 
     field = "name"
 
 
 class PresetChanged(Exception):
-    """Somebody changed the preset since it was read."""
+    """The preset was changed since it was read."""
 
 
 class PresetNotYours(Exception):
-    """Others may start from the preset, and not change it."""
+    """The preset may be used but not changed."""
 
 
 class InvalidAccess(ValueError):
-    """A machine cannot keep a preset to itself."""
+    """A machine cannot own a private preset."""
 
     field = "access"
 
@@ -52,25 +52,25 @@ def save_preset(
     reason: str = "",
     now: datetime,
 ) -> SavedPreset:
-    """Keep a configuration, whole and checked, under a name that is not taken.
+    """Save a complete, validated configuration under a new name.
 
     Args:
-        name: Unique among all presets, the built-in ones too.
-        config: Fields of a RunConfig, laid over the defaults.
-        description: For whoever chooses among them.
+        name: Unique among all presets, including the built-in ones.
+        config: Fields of a RunConfig that override the defaults.
+        description: Short description for lists.
         access: One of :class:`runs.core.preset_rules.Access`.
-        person: Whose it is; None for a machine's.
-        actor: Who the event names.
-        reason: Why, for the audit.
+        person: The owner; None for a machine.
+        actor: Actor of the event.
+        reason: Reason, for the audit log.
         now: Time of the save.
 
     Raises:
-        PresetExists: If a preset has this name; a private one of somebody else too.
-        InvalidAccess: If a machine would keep it to itself.
-        InvalidRunConfig: If the configuration is wrong, or a text in it looks like a secret.
+        PresetExists: If a preset has this name, including private ones of other users.
+        InvalidAccess: If a machine saves a private preset.
+        InvalidRunConfig: If the configuration is invalid, or a value looks like a secret.
     """
     if person is None and access == Access.PRIVATE:
-        raise InvalidAccess("a token's preset must be shared or open: a machine has nothing alone")
+        raise InvalidAccess("a preset saved with a token must be shared or open")
     if name in PRESETS:
         raise PresetExists(f"{name!r} is a built-in preset")
     kept = _checked(config, person=person)
@@ -87,7 +87,7 @@ def save_preset(
                 changed_by=actor[:ACTOR_LENGTH],
             )
     except IntegrityError as error:
-        raise PresetExists(f"there is a preset {name!r} already") from error
+        raise PresetExists(f"a preset named {name!r} already exists") from error
     record_event(
         run_id=None,
         kind="preset_saved",
@@ -111,18 +111,18 @@ def change_preset(
     reason: str = "",
     now: datetime,
 ) -> SavedPreset:
-    """Change the `description`, `access` or `config` of a preset that nobody else changed.
+    """Change the `description`, `access` or `config` of a preset at a given revision.
 
     Raises:
-        PresetNotFound: If there is none that the person may see.
-        PresetNotYours: If it may only be used.
-        PresetChanged: If it is at another revision by now.
-        InvalidAccess: If a machine's would be nobody's to see.
-        InvalidRunConfig: As at :func:`save_preset`.
+        PresetNotFound: If there is no such preset that the person may see.
+        PresetNotYours: If the caller may use it but not change it.
+        PresetChanged: If it has another revision.
+        InvalidAccess: If a preset without an owner would become private.
+        InvalidRunConfig: As for :func:`save_preset`.
     """
     before = _changeable(name, person=person, caller=caller)
     if changes.get("access") == Access.PRIVATE and before.owner is None:
-        raise InvalidAccess("nobody owns it, so it cannot be kept from everybody")
+        raise InvalidAccess("a preset without an owner cannot be private")
     if "config" in changes:
         changes = changes | {"config": _checked(changes["config"], person=person)}
     changed = SavedPreset.objects.filter(pk=before.pk, deleted_at=None, revision=revision).update(
@@ -132,7 +132,9 @@ def change_preset(
         changed_by=caller.identity[:ACTOR_LENGTH],
     )
     if changed != 1:
-        raise PresetChanged(f"{before.changed_by} changed {name!r} meanwhile: look at it again")
+        raise PresetChanged(
+            f"{before.changed_by} changed {name!r} since revision {revision}: reload it"
+        )
     after = SavedPreset.objects.select_related("owner").get(pk=before.pk)
     record_event(
         run_id=None,
@@ -150,15 +152,15 @@ def change_preset(
 def delete_preset(
     *, name: str, person: User | None, caller: Caller, reason: str = "", now: datetime
 ) -> None:
-    """Take a preset away; runs that began with it keep what they were configured as.
+    """Delete a preset; runs created from it keep their configuration.
 
     Raises:
-        PresetNotFound: If there is none that the person may see.
-        PresetNotYours: If it may only be used.
+        PresetNotFound: If there is no such preset that the person may see.
+        PresetNotYours: If the caller may use it but not change it.
     """
     preset = _changeable(name, person=person, caller=caller)
     if not SavedPreset.objects.filter(pk=preset.pk, deleted_at=None).update(deleted_at=now):
-        raise PresetNotFound(f"there is no saved preset {name!r}")
+        raise PresetNotFound(f"saved preset {name!r} not found")
     record_event(
         run_id=None,
         kind="preset_deleted",
@@ -174,23 +176,23 @@ def _changeable(name: str, *, person: User | None, caller: Caller) -> SavedPrese
     preset = preset_named(name, person=person)
     if not is_changeable(preset, person=person, caller=caller):
         owner = preset.owner.get_username() if preset.owner else "an administrator"
-        raise PresetNotYours(f"only {owner} and administrators change {name!r}")
+        raise PresetNotYours(f"only {owner} and administrators may change {name!r}")
     return preset
 
 
 def _checked(config: dict[str, Any], *, person: User | None) -> dict[str, Any]:
-    """Return the whole configuration, every default written out."""
+    """Return the complete configuration, with all defaults."""
     whole = run_config.to_builtins(configured(preset="", config=config, asked_by=person))
     secret = secret_in(whole)
     if secret is not None:
         raise InvalidRunConfig(
-            secret, "this looks like a secret, which no preset keeps: leave it to each launch"
+            secret, "looks like a secret, which presets must not contain: set it at each launch"
         )
     return whole
 
 
 def _told(before: SavedPreset, after: SavedPreset) -> dict[str, Any]:
-    """Return what an event tells of a change."""
+    """Return the details of a change event."""
     told = differences(_fields(before), _fields(after))
     if Access.PRIVATE not in {before.access, after.access}:
         return {"preset": after.name, **told}

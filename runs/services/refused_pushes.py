@@ -1,4 +1,4 @@
-"""Count, for each environment, the pushes that were refused, and why."""
+"""Count the refused pushes of each environment, by reason."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from runs.core.storable_text import storable
 from runs.models import Environment
 from runs.wire import RefusedPushes
 
-# Of one environment; further ones are counted together.
+# Per environment; further reasons are counted together.
 REASONS_KEPT: Final = 20
 FURTHER: Final = "other"
 LONGEST_SAID: Final = 300
@@ -20,13 +20,13 @@ LONGEST_SAID: Final = 300
 
 @transaction.atomic
 def count_refused_pushes(calls: Iterable[Call]) -> None:
-    """Add what was refused of environments to their counts; others than a run has pass."""
+    """Add refusals to the counts of their environments; unknown environments are ignored."""
     refused = [(call, call.refused_push) for call in calls if call.refused_push is not None]
     if not refused:
         return
     runs = {push.run_id for _, push in refused}
     named = {env_id for _, push in refused for env_id in push.env_ids}
-    # In one order, so that processes do not wait for each other in a circle.
+    # In a fixed order, to avoid deadlocks.
     rows = Environment.objects.filter(run_id__in=runs, env_id__in=named).order_by("pk")
     for row in rows.select_for_update():
         mine = [

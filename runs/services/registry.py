@@ -1,4 +1,4 @@
-"""Register trainers and environments, and keep the run at the server root."""
+"""Register trainers and environments, and manage the run at the server root."""
 
 import secrets
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ from runs.selectors import RunNotFound
 from runs.services.events import record_event
 from runs.services.lifecycle import DEFAULT_RUN_NAME, move
 
-# A JSON number that every client reads exactly has at most 53 bits.
+# JSON clients read integers of up to 53 bits exactly.
 UUID_BITS: Final = 53
 
 
 class RunIsOver(Exception):
-    """The run has ended, so nobody can join it."""
+    """The run has ended and accepts no registrations."""
 
 
 @transaction.atomic
@@ -40,12 +40,12 @@ def register_trainer(
     """Register a trainer; the first registration with settings configures an outside run.
 
     Args:
-        run_id: A current run that is not over.
-        identity: Who may take the trainer's leases over after a restart.
-        name: Shown to people.
-        resume: The trainer goes on in the current epoch.
+        run_id: A current run that has not ended.
+        identity: Client that may take over the trainer's leases after a restart.
+        name: Display name.
+        resume: The trainer continues the current epoch.
         registration: Settings of a stock Atropos trainer.
-        batch_size: Sequences of a batch, for an outside run that has no batch size yet.
+        batch_size: Sequences per batch, for an outside run without a batch size.
         now: Time of registration.
 
     Raises:
@@ -88,9 +88,9 @@ def register_trainer(
 def _open_run(run_id: int) -> Run:
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     if run.status in TERMINAL:
-        raise RunIsOver(f"{run.name} is {run.status}: nobody can join it")
+        raise RunIsOver(f"{run.name} is {run.status}: registrations are closed")
     return run
 
 
@@ -124,9 +124,9 @@ def _configure(
 def _settings_of(
     run: Run, registration: Registration | None, *, batch_size: int | None
 ) -> dict[str, Any]:
-    """Return what a registration sets on an outside run; a batch size stays once it is set."""
+    """Return the settings that a registration applies to an outside run; a batch size is final."""
     settings: dict[str, Any] = {}
-    # Every stock registration sets `max_token_len`, so a run without it has had none.
+    # Every stock registration sets `max_token_len`; without it there was none.
     if registration is not None and run.max_token_len is None:
         settings = {name: getattr(registration, name) for name in Registration.__slots__}
     elif batch_size is not None:
@@ -149,7 +149,7 @@ def _remember(
             registered_at=now,
             last_seen_at=now,
         )
-    # A restarted trainer keeps its row, and with it its unconfirmed batch.
+    # A restarted trainer keeps its row, and with it its unacknowledged batch.
     if not resume:
         known.uuid = secrets.randbits(UUID_BITS)
     known.name = name or known.name
@@ -171,7 +171,7 @@ def register_environment(
     spec: str = "",
     now: datetime,
 ) -> Environment:
-    """Let an environment join a run; `env_id` counts from 0, `wandb_name` counts the name.
+    """Register an environment; `env_id` counts from 0, `wandb_name` numbers equal names.
 
     Raises:
         RunNotFound: If there is no such current run.
@@ -208,7 +208,7 @@ def register_environment(
 
 
 def note_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetime) -> None:
-    """Renew `last_seen_at` of environments; rows that another transaction holds are skipped."""
+    """Renew `last_seen_at` of environments; rows locked by other transactions are skipped."""
     rows = Environment.objects.filter(run_id=run_id, env_id__in=list(env_ids)).order_by("pk")
     with transaction.atomic():
         stale = rows.filter(last_seen_at__lt=now - SEEN_EVERY).select_for_update(skip_locked=True)
@@ -220,7 +220,7 @@ def note_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetime
 
 @transaction.atomic
 def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
-    """Mark an environment as gone; return False when the run has no such environment."""
+    """Mark an environment as disconnected; return False if the run does not have it."""
     environment = Environment.objects.filter(run_id=run_id, env_id=env_id).first()
     if environment is None:
         return False
@@ -240,7 +240,7 @@ def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
 
 
 def default_run(*, now: datetime) -> Run:
-    """Return the run at the server root, made at its first use; it waits for a trainer."""
+    """Return the run at the server root, created on first use; it waits for a trainer."""
     run = first_row(Run, "is_default AND archived_at IS NULL", [])
     if run is not None:
         return run
@@ -248,7 +248,7 @@ def default_run(*, now: datetime) -> Run:
         with transaction.atomic():
             return _fresh_default(now=now)
     except IntegrityError:
-        # Another request was faster.
+        # A concurrent request created the run first.
         return Run.objects.current().get(is_default=True)
 
 
@@ -272,22 +272,22 @@ def _fresh(*, name: str, is_default: bool, actor: str, now: datetime) -> Run:
 
 
 def reset_default_run(*, actor: str, now: datetime) -> Run:
-    """Archive the run at the server root and return the fresh one that follows it."""
+    """Archive the run at the server root and return its replacement."""
     return reset_run(run_id=default_run(now=now).pk, actor=actor, now=now)
 
 
 @transaction.atomic
 def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) -> Run:
-    """Archive an outside run and return a fresh one of the same name; no row is deleted.
+    """Archive an outside run and return a new one of the same name; no row is deleted.
 
-    Tokens that are bound to the run are bound to the fresh one from then on.
+    Tokens bound to the run are rebound to the new one.
 
     Raises:
         RunNotFound: If there is no such current outside run.
     """
     run = Run.objects.current().select_for_update().filter(pk=run_id, kind=RunKind.OUTSIDE).first()
     if run is None:
-        raise RunNotFound(f"there is no current outside run with id {run_id}")
+        raise RunNotFound(f"no current outside run with id {run_id}")
     move(run_id=run.pk, target=RunStatus.STOPPED, actor=actor, reason=reason, now=now)
     Run.objects.filter(pk=run.pk).update(archived_at=now)
     record_event(
@@ -299,6 +299,6 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
         now=now,
     )
     fresh = _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)
-    # Clients know a run by its name: their tokens stay valid for it.
+    # Clients address a run by name: their tokens stay valid for the new one.
     ApiToken.objects.filter(run=run).update(run=fresh)
     return fresh

@@ -1,4 +1,4 @@
-"""Change what a run may be told while it goes on."""
+"""Change the settings of an active run."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -31,7 +31,7 @@ CHANGEABLE: Final = frozenset(
 
 
 class NoFleet(Exception):
-    """The run has no fleet of ours, so there are no workers to have more or fewer of."""
+    """The run has no fleet, so its number of workers cannot change."""
 
 
 class BatchSizeConfigured(Exception):
@@ -44,26 +44,26 @@ class BatchSizeConfigured(Exception):
 def change_settings(
     *, run_id: int, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
 ) -> Run:
-    """Set some of :data:`CHANGEABLE` on a run; an event keeps what they were before.
+    """Set some of :data:`CHANGEABLE` on a run; an event records the previous values.
 
     Raises:
         RunNotFound: If there is no such current run.
         RunIsOver: If the run is completed, stopped or failed.
-        NoFleet: If `num_workers` is to change and the run has no fleet of ours.
-        BatchSizeConfigured: If `batch_size` is to change and the run has a fleet of ours.
+        NoFleet: If `num_workers` is to change and the run has no fleet.
+        BatchSizeConfigured: If `batch_size` is to change and the run has a fleet.
     """
     unknown = sorted(set(changes) - CHANGEABLE)
     if unknown:
         raise ValueError(f"{unknown} cannot be changed")
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     if "num_workers" in changes and not run.has_fleet:
-        raise NoFleet(f"{run.name} is an outside run: its environments come on their own")
+        raise NoFleet(f"{run.name} is an outside run without workers")
     if "batch_size" in changes and run.has_fleet:
-        raise BatchSizeConfigured(f"buffer.batch_size in the configuration of {run.name} sets it")
+        raise BatchSizeConfigured(f"fixed by buffer.batch_size in the configuration of {run.name}")
     if run.status in TERMINAL:
-        raise RunIsOver(f"{run.name} is {run.status}: its settings are history")
+        raise RunIsOver(f"{run.name} is {run.status}: settings are read-only after a run has ended")
     changed = set_fields(run, changes)
     if not changed:
         return run

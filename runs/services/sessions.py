@@ -1,4 +1,4 @@
-"""Show and end the sessions of a person."""
+"""List and end the sessions of a person."""
 
 import hashlib
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class SessionNotFound(LookupError):
 class PersonSession:
     """One session of a person.
 
-    `public_id` tells it from others and opens nothing.
+    `public_id` identifies the session without granting access to it.
     """
 
     key: str
@@ -36,12 +36,12 @@ class PersonSession:
 
 
 def note_of(*, browser: str, address: str, now: datetime) -> dict[str, Any]:
-    """Return what a fresh session remembers of how it began, by the name that it goes by."""
+    """Return session data that records the browser, address and time of a sign-in."""
     return {_NOTE: [browser[:LONGEST_BROWSER], address, now.isoformat()]}
 
 
 def sessions_of(user: User, *, now: datetime) -> list[PersonSession]:
-    """Return the live sessions of a person, the latest first."""
+    """Return the valid sessions of a person, the latest first."""
     mine = str(user.pk)
     found = []
     for session in Session.objects.filter(expire_date__gt=now).iterator():
@@ -62,7 +62,7 @@ def sessions_of(user: User, *, now: datetime) -> list[PersonSession]:
 
 
 def _public_id(key: str) -> str:
-    # A key is random enough that a plain hash of it cannot be reversed.
+    # The key's entropy makes a plain hash irreversible.
     return hashlib.sha256(key.encode()).hexdigest()[:_ID_LETTERS]
 
 
@@ -70,7 +70,7 @@ def _public_id(key: str) -> str:
 def end_sessions(
     *, user: User, but: str | None, actor: str, reason: str = "", now: datetime
 ) -> int:
-    """Sign a person out on every browser but the one of session `but`; return how many."""
+    """Sign a person out of all browsers except session `but`; return the number of sessions."""
     keys = [one.key for one in sessions_of(user, now=now) if one.key != but]
     ended, _ = Session.objects.filter(session_key__in=keys).delete()
     record_event(
@@ -86,15 +86,15 @@ def end_sessions(
 
 @transaction.atomic
 def end_session(*, user: User, public_id: str, actor: str, reason: str = "", now: datetime) -> None:
-    """Sign a person out on one browser.
+    """Sign a person out of one browser.
 
     Raises:
-        SessionNotFound: If the person has no such session, or has it no more.
+        SessionNotFound: If the person has no such session.
     """
     keys = [one.key for one in sessions_of(user, now=now) if one.public_id == public_id]
     ended, _ = Session.objects.filter(session_key__in=keys).delete()
     if not ended:
-        raise SessionNotFound("you are not signed in there any more")
+        raise SessionNotFound("session not found, or already signed out")
     record_event(
         run_id=None,
         kind="signed_out",

@@ -1,4 +1,4 @@
-"""Put runs away, take them out again, and label them."""
+"""Archive, unarchive and tag runs."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -19,13 +19,13 @@ SHELVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
 
 @transaction.atomic
 def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
-    """Take a run that is over, or was never started, out of the lists; nothing is deleted.
+    """Archive an ended or unstarted run; nothing is deleted.
 
-    Its name is free from then on.
+    This frees its name.
 
     Raises:
         RunNotFound: If there is no such current run.
-        MoveNotAllowed: If it is still active.
+        MoveNotAllowed: If the run is active.
     """
     changed = Run.objects.filter(
         pk=run_id, archived_at=None, is_default=False, status__in=SHELVABLE
@@ -34,7 +34,9 @@ def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
         run = _current(run_id)
         if run.is_default:
             raise MoveNotAllowed(f"{run.name} is the run at the server root: reset it instead")
-        raise MoveNotAllowed(f"{run.name} is {run.status}: only what is over can be archived")
+        raise MoveNotAllowed(
+            f"{run.name} is {run.status}: only ended runs and drafts can be archived"
+        )
     record_event(
         run_id=run_id, kind="archived", message="archived", actor=actor, reason=reason, now=now
     )
@@ -44,7 +46,7 @@ def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
 
 @transaction.atomic
 def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
-    """Take an archived run back into the lists.
+    """Restore an archived run to the lists.
 
     Raises:
         RunNotFound: If there is no such archived run.
@@ -58,11 +60,11 @@ def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Ru
     except IntegrityError as error:
         raise RunExists("a current run has its name") from error
     if not changed:
-        raise RunNotFound(f"there is no archived run with id {run_id}")
+        raise RunNotFound(f"no archived run with id {run_id}")
     record_event(
         run_id=run_id,
         kind="unarchived",
-        message="back from the archive",
+        message="unarchived",
         actor=actor,
         reason=reason,
         now=now,
@@ -75,11 +77,11 @@ def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Ru
 def set_tags(
     *, run_id: int, tags: Iterable[str], actor: str, reason: str = "", now: datetime
 ) -> Run:
-    """Give a run these tags instead of those it has; runs that are over as well.
+    """Replace the tags of a run, which may have ended.
 
     Raises:
         RunNotFound: If there is no such current run.
-        InvalidTag: If one of the tags cannot be one.
+        InvalidTag: If a tag is invalid.
     """
     wanted = checked(tags)
     run = _current(run_id, lock=True)
@@ -106,5 +108,5 @@ def _current(run_id: int, *, lock: bool = False) -> Run:
         found = found.select_for_update(no_key=True)
     run = found.filter(pk=run_id).first()
     if run is None:
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     return run

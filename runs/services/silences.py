@@ -1,4 +1,4 @@
-"""Let alerts tell nobody for a while, and speak again."""
+"""Create and end silences of alerts."""
 
 from datetime import datetime
 
@@ -17,17 +17,17 @@ from runs.wire.alert_rules import NewSilence
 
 @transaction.atomic
 def silence(*, wanted: NewSilence, actor: str, now: datetime) -> AlertSilence:
-    """Let the alerts of a kind or a rule tell nobody until a moment; they are shown all the same.
+    """Silence the alerts of a kind or a rule until a given time; pages still show them.
 
     Raises:
-        InvalidSilence: If that moment is past or too far, or what is meant does not exist.
+        InvalidSilence: If the time is past or too late, or the run or rule does not exist.
     """
     if wanted.until.tzinfo is None:
-        raise InvalidSilence("until", "must say its offset: 2026-03-01T12:00:00Z")
+        raise InvalidSilence("until", "must include an offset, such as 2026-03-01T12:00:00Z")
     if not now < wanted.until <= now + LONGEST:
-        raise InvalidSilence("until", f"must lie ahead, within {LONGEST.days} days")
+        raise InvalidSilence("until", f"must be in the future, within {LONGEST.days} days")
     if wanted.rule is not None and AlertKind(wanted.kind) is not AlertKind.RULE:
-        raise InvalidSilence("rule", "is for silences of the kind `rule`")
+        raise InvalidSilence("rule", "allowed for silences of the kind `rule` only")
     try:
         run_id = None if wanted.run is None else run_id_named(wanted.run)
     except RunNotFound as error:
@@ -51,14 +51,14 @@ def silence(*, wanted: NewSilence, actor: str, now: datetime) -> AlertSilence:
 
 @transaction.atomic
 def end_silence(*, silence_id: int, actor: str, reason: str = "", now: datetime) -> AlertSilence:
-    """Let what was silenced speak again; what holds by then is told.
+    """End a silence; alerts that still hold send their notifications.
 
     Raises:
-        SilenceNotFound: If there is none of this id that lasts.
+        SilenceNotFound: If there is no active silence with this id.
     """
     ended = lasting(now=now).filter(pk=silence_id)
     if not ended.update(ended_at=now, ended_by=actor[:ACTOR_LENGTH]):
-        raise SilenceNotFound(f"there is no silence {silence_id} that lasts")
+        raise SilenceNotFound(f"no active silence with id {silence_id}")
     over = AlertSilence.objects.select_related("rule", "run").get(pk=silence_id)
     _audit(over, "ended", actor=actor, reason=reason, now=now)
     return over
@@ -66,11 +66,12 @@ def end_silence(*, silence_id: int, actor: str, reason: str = "", now: datetime)
 
 def _audit(row: AlertSilence, verb: str, *, actor: str, reason: str, now: datetime) -> None:
     what = f"the rule {row.rule.name}" if row.rule else row.kind
-    where = row.run.name if row.run else "every run"
+    where = row.run.name if row.run else "all runs"
     record_event(
         run_id=row.run_id,
         kind=f"alert_silence_{verb}",
-        message=f"{verb} a silence of {what} in {where} until {row.until:%Y-%m-%d %H:%M} UTC",
+        message=f"{'created' if verb == 'made' else verb} a silence of {what} in {where} "
+        f"until {row.until:%Y-%m-%d %H:%M} UTC",
         actor=actor,
         reason=reason,
         details={"silence": row.pk, "kind": row.kind, "rule": row.rule_id},

@@ -17,7 +17,7 @@ from runs.selectors import OPERATORS_GROUP
 from runs.services.events import record_event
 
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
-# `last_used_at` is for people; writing it at each request would make every read a write.
+# `last_used_at` is informative; writing it on each request would make every read a write.
 USE_IS_NOTED_EVERY: Final = timedelta(minutes=1)
 # The role of a token's owner, as `role_of` computes it for a session; null without an owner.
 OWNER_ROLE: Final = f"""(
@@ -42,11 +42,11 @@ class UnknownScope(ValueError):
 
 
 class TokenNotFound(LookupError):
-    """There is no such token."""
+    """The token does not exist."""
 
 
 class TokenTooShort(ValueError):
-    """A chosen secret is too easy to guess."""
+    """The chosen secret is too easy to guess."""
 
     field = "ROLLDECK_BOOTSTRAP_TOKEN"
 
@@ -72,7 +72,7 @@ def mint_token(
 
     Args:
         name: Purpose of the token, for lists.
-        scopes: What it permits.
+        scopes: Permissions of the token.
         run_id: The only run that it is valid for; None for all.
         created_by: The owner, whose present role limits the token; None for the platform's own.
         issuer: Source of its rights; a person's token needs `created_by`, others have none.
@@ -115,7 +115,7 @@ def mint_token(
 def _checked_scopes(scopes: Iterable[str], *, has_owner: bool) -> list[str]:
     wanted = sorted(set(scopes))
     if not wanted or not set(wanted) <= set(SCOPES):
-        raise UnknownScope(f"scopes are some of {', '.join(SCOPES)}; got {wanted}")
+        raise UnknownScope(f"must be some of {', '.join(SCOPES)}; got {wanted}")
     if "user" in wanted and not has_owner:
         raise UnknownScope(
             "a token with the scope user has the role of its owner: create it while signed in, "
@@ -141,7 +141,7 @@ def revoke_token(*, token_id: int, actor: str, reason: str = "", now: datetime) 
     """
     token = ApiToken.objects.filter(pk=token_id).first()
     if token is None:
-        raise TokenNotFound(f"there is no token {token_id}")
+        raise TokenNotFound(f"token {token_id} not found")
     if not ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now):
         return
     record_event(
@@ -156,13 +156,13 @@ def revoke_token(*, token_id: int, actor: str, reason: str = "", now: datetime) 
 
 
 def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:
-    """Make `text` an admin token; at the second start it already is one.
+    """Create an admin token with the secret `text`, unless it exists.
 
     Raises:
         TokenTooShort: If `text` has fewer than :data:`MINIMUM_BOOTSTRAP_LENGTH` characters.
     """
     if len(text) < MINIMUM_BOOTSTRAP_LENGTH:
-        raise TokenTooShort(f"a token has at least {MINIMUM_BOOTSTRAP_LENGTH} characters")
+        raise TokenTooShort(f"{len(text)} characters, at least {MINIMUM_BOOTSTRAP_LENGTH} required")
     token, _ = ApiToken.objects.get_or_create(
         token_sha256=_sha256(text),
         defaults={

@@ -1,8 +1,8 @@
-"""Tell webhooks and mailboxes what became of alerts, and try again until they have heard it.
+"""Deliver alert changes to webhooks and mailboxes, with retries.
 
-What is to be told is written down in the transaction that changes the alert, so it is told exactly
-when the change is there. Sending is a job of its own: whoever sends has claimed the delivery and
-put its next attempt off, so one that dies costs a wait and nothing is told twice at once.
+A delivery is stored in the transaction that changes the alert, so it exists exactly when the change
+does. A separate job sends deliveries. It claims each one by postponing its next attempt, so a
+crashed sender costs a wait and no delivery is sent twice concurrently.
 """
 
 import logging
@@ -29,25 +29,25 @@ from runs.wire.alerts import AlertMessage, AlertRow
 logger = logging.getLogger(__name__)
 
 SEND_FOR: Final = timedelta(seconds=20)
-"""How long one pass begins further deliveries."""
-# Longer than a job may take: nobody else takes the delivery while this one is at it.
+"""Time during which one pass starts deliveries."""
+# Longer than a job may take, so that no other sender takes the delivery.
 CLAIMED_FOR: Final = timedelta(seconds=90)
 _SAMPLE_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
 
 
 class WebhookNotFound(LookupError):
-    """No such webhook is set."""
+    """No such channel is configured."""
 
 
 class SampleSentJustNow(Exception):
-    """The webhook has been sent a sample a moment ago."""
+    """A test delivery was sent to the channel too recently."""
 
 
 def tell(alert: Alert, change: str, *, now: datetime) -> int:
-    """Write down that each channel is to hear of a change; return how many there are.
+    """Store a delivery of an alert's change for each channel; return their number.
 
-    Of what is silenced nobody hears. What was raised so is held back: it is told when the silence
-    is over, if it is still open then, and its end is not told to those who never heard of it.
+    Silenced alerts send nothing. An alert raised while silenced is held back: it is delivered when
+    the silence ends if it is still open. Its later changes are not sent before that.
     """
     is_silenced = until_of(alert, silences(now=now)) is not None
     if is_silenced and change == "raised":
@@ -63,7 +63,7 @@ def tell(alert: Alert, change: str, *, now: datetime) -> int:
 
 
 def tell_held_back(*, now: datetime) -> int:
-    """Tell of what is open, was silenced when it was raised, and is not any more."""
+    """Deliver open alerts raised during a silence that has ended; return their number."""
     known = silences(now=now)
     waiting = Alert.objects.select_related("run").filter(is_held_back=True, state=AlertState.OPEN)
     told = [alert for alert in waiting if until_of(alert, known) is None]
@@ -76,17 +76,17 @@ def tell_held_back(*, now: datetime) -> int:
 
 @transaction.atomic
 def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) -> AlertDelivery:
-    """Write down that a webhook is to hear a sample, so that somebody sees whether it does.
+    """Queue a test delivery to a channel.
 
-    It takes the way of every delivery, signed and checked alike, and is tried once.
+    It is signed and checked like every delivery, and sent once.
 
     Raises:
-        WebhookNotFound: If none of this fingerprint is set.
-        SampleSentJustNow: If somebody has sent one a moment ago.
+        WebhookNotFound: If no channel has this fingerprint.
+        SampleSentJustNow: If one was sent within SAMPLE_AGAIN_AFTER.
     """
     channel = channel_of(webhook)
     if channel is None:
-        raise WebhookNotFound(f"there is no webhook {webhook}")
+        raise WebhookNotFound(f"webhook {webhook} not found")
     with connection.cursor() as cursor:
         cursor.execute(_SAMPLE_LOCK, [webhook])
     lately = AlertDelivery.objects.filter(
@@ -96,14 +96,14 @@ def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) ->
     )
     if lately.exists():
         seconds = rules.SAMPLE_AGAIN_AFTER.total_seconds()
-        raise SampleSentJustNow(f"a sample was sent to it within the last {seconds:.0f} seconds")
+        raise SampleSentJustNow(f"a test was sent to it within the last {seconds:.0f} seconds")
     message = _message(_sample_row(now=now), "test", now=now)
     delivery = _delivery(channel, message, alert=None, now=now)
     delivery.save()
     record_event(
         run_id=None,
         kind="webhook_tested",
-        message=f"sent a sample to {delivery.target}",
+        message=f"sent a test to {delivery.target}",
         actor=actor,
         reason=reason,
         details={"delivery": delivery.pk, "webhook": webhook},
@@ -113,18 +113,18 @@ def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) ->
 
 
 def _sample_row(*, now: datetime) -> AlertRow:
-    """Return an alert that no receiver needs to keep open."""
+    """Return a resolved sample alert, which receivers do not keep open."""
     return AlertRow(
         id=0,
         kind="disk_low",
-        title="This is a test",
-        advice="Nothing needs to be done.",
+        title="Test notification",
+        advice="No action is required.",
         severity="warning",
         state="resolved",
         run=None,
         subject="",
         metric="",
-        message="this is a test, nothing is wrong",
+        message="test notification, no action required",
         first_seen_at=now,
         last_seen_at=now,
         times_seen=1,
@@ -167,7 +167,7 @@ def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
 
 
 def send_due(*, clock: Callable[[], datetime]) -> int:
-    """Send what is due, one after the other, for a while; return how many were delivered."""
+    """Send due deliveries one by one for :data:`SEND_FOR`; return the number delivered."""
     delivered, until = 0, clock() + SEND_FOR
     while (now := clock()) < until:
         delivery = _claim(now=now)
@@ -194,8 +194,8 @@ def _claim(*, now: datetime) -> AlertDelivery | None:
 def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetime]) -> bool:
     channel = channel_of(delivery.target_fingerprint)
     if channel is None:
-        return _settle(delivery, "given up", error="it is not in the settings any more", now=now)
-    status: int | None = None  # mail servers say no more than that they have taken it
+        return _settle(delivery, "given up", error="the channel is no longer configured", now=now)
+    status: int | None = None  # mail has no status
     try:
         if channel.is_mail:
             _mail(delivery, channel)
@@ -248,7 +248,7 @@ def _settle(
         settled_at=now,
     )
     if state != "delivered":
-        said = "%s was not told of alert %s (%s): %s"
+        said = "delivery to %s of alert %s (%s) failed: %s"
         logger.warning(said, delivery.target, delivery.alert_id, delivery.change, error)
     return state == "delivered"
 
@@ -265,9 +265,9 @@ def _put_off(
     begun_at: datetime,
     now: datetime,
 ) -> bool:
-    # Whoever sends a sample looks at the answer, and sends another one.
+    # A test is not retried: its sender sees the result.
     wait = None if delivery.change == "test" else rules.wait_after(delivery.attempts)
-    said = error or f"it answered {status}"
+    said = error or f"status {status}"
     if wait is None:
         return _settle(delivery, "given up", error=said, status=status, begun_at=begun_at, now=now)
     AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(

@@ -1,7 +1,7 @@
-"""Take in the weights that trainers publish.
+"""Store the weights that trainers publish.
 
-A file is written whole before any row names it, so a version either can be read to its last
-byte or was never published. Only the newest files are kept; the rows stay.
+A file is complete before any row names it, so a version is either fully readable or unpublished.
+Only the newest files are kept; the rows stay.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ KEPT_FILES: Final = 4
 
 
 class ManifestMismatch(ValueError):
-    """The file is not what its manifest says; `field` is the part that differs."""
+    """The file differs from its manifest; `field` is the differing part."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -39,19 +39,19 @@ class ManifestMismatch(ValueError):
 
 
 class StaleEpoch(Exception):
-    """Another session of a trainer is open."""
+    """The trainer's session has been replaced by a newer one."""
 
     field = "manifest.epoch"
 
 
 class VersionNotNewer(Exception):
-    """The run has this step or a later one already."""
+    """The run already has this step or a later one."""
 
     field = "manifest.step"
 
 
 class WeightsTooLarge(ValueError):
-    """The file is larger than this deck takes."""
+    """The file exceeds the size limit."""
 
     field = "weights"
 
@@ -66,8 +66,8 @@ def publish_weights(
 ) -> tuple[PolicyVersion, bool]:
     """Store a new policy version and make it the run's current one.
 
-    Sending the same version again is answered as the first time. A version without a file lies
-    in the directory that the run's trainer and fleet share; whoever reads it checks it.
+    Uploading the same version again returns the same result. A version without a file is in the
+    directory shared by trainer and fleet; readers verify it.
 
     Returns:
         The version, and whether it is new.
@@ -76,10 +76,10 @@ def publish_weights(
         RunNotFound: If there is no such current run.
         StaleEpoch: If the run is in another epoch than the manifest.
         VersionNotNewer: If the run has this step (with other bytes) or a later one.
-        WeightsTooLarge: If the file is over the limit.
-        ManifestMismatch: If the file is not what the manifest says; `field` says where.
+        WeightsTooLarge: If the file exceeds the limit.
+        ManifestMismatch: If the file differs from the manifest; `field` is the path.
     """
-    # Checked before the file is read, which may take long, and again when the run is locked.
+    # Checked before reading the file, which may take long, and again with the run locked.
     run = Run.objects.current().filter(pk=run_id).first()
     known = _known_or_allowed(run, run_id, manifest)
     if known is not None:
@@ -100,25 +100,29 @@ def publish_weights(
 def _known_or_allowed(
     run: Run | None, run_id: int, manifest: WeightsManifest
 ) -> PolicyVersion | None:
-    """Return the version if it was published before; None when it may be published now."""
+    """Return the version if it is already published; None if it may be published."""
     if run is None:
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     known = PolicyVersion.objects.filter(
         run=run, epoch=manifest.epoch, step=manifest.step, sha256=manifest.sha256
     ).first()
     if known is not None:
         return known
     if manifest.epoch != run.epoch:
-        raise StaleEpoch(f"{run.name} is in epoch {run.epoch}, the weights are of {manifest.epoch}")
+        raise StaleEpoch(
+            f"{run.name} is in epoch {run.epoch}, the weights have epoch {manifest.epoch}"
+        )
     if manifest.step <= run.policy_step:
-        raise VersionNotNewer(f"{run.name} is at step {run.policy_step}, not below {manifest.step}")
+        raise VersionNotNewer(
+            f"{run.name} is at step {run.policy_step}; step {manifest.step} is not newer"
+        )
     return None
 
 
 def _check_size(size_bytes: int) -> None:
     most = settings.ROLLDECK_MAX_WEIGHTS_BYTES
     if size_bytes > most:
-        raise WeightsTooLarge(f"{size_bytes} bytes are over the limit {most}")
+        raise WeightsTooLarge(f"{size_bytes} bytes exceed the limit {most}")
 
 
 def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
@@ -129,7 +133,7 @@ def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
     for chunk in file.chunks():
         digest.update(chunk)
     if digest.hexdigest() != manifest.sha256:
-        raise ManifestMismatch("manifest.sha256", f"the file's is {digest.hexdigest()}")
+        raise ManifestMismatch("manifest.sha256", f"the file has {digest.hexdigest()}")
     _check_header(file, manifest)
 
 
@@ -151,12 +155,12 @@ def _check_header(file: "File[bytes]", manifest: WeightsManifest) -> None:
 
 
 def _stored(run_id: int, manifest: WeightsManifest, file: "File[bytes]") -> str:
-    """Write the file under a name of its own and return the name."""
+    """Store the file under a unique name and return the name."""
     file.seek(0)
     name = default_storage.save(
         f"weights/{run_id}/{manifest.epoch}-{manifest.step}.safetensors", file
     )
-    # A version that was announced must survive a power cut; object stores do this by themselves.
+    # An announced version must survive a power loss; object stores guarantee that.
     with contextlib.suppress(NotImplementedError), Path(default_storage.path(name)).open() as kept:
         os.fsync(kept.fileno())
     return name
@@ -169,7 +173,7 @@ def _published(
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     known = _known_or_allowed(run, run_id, manifest)
     if known is not None:
-        # The same upload came twice at once; the other one was first.
+        # A concurrent upload of the same version was first.
         if name:
             transaction.on_commit(partial(default_storage.delete, name))
         return known, False
@@ -185,7 +189,7 @@ def _published(
         published_at=now,
     )
     Run.objects.filter(pk=run_id).update(policy_step=manifest.step)
-    # Later versions have their own rows; an event each would bury all others.
+    # Record only the first version: an event per version would bury all others.
     is_first = not PolicyVersion.objects.filter(
         run_id=run_id, epoch=manifest.epoch, step__lt=manifest.step
     ).exists()
@@ -207,7 +211,7 @@ def _forget_old_files(run_id: int) -> None:
     kept = PolicyVersion.objects.filter(run_id=run_id).exclude(file="").order_by("-id")
     order = newest_order(run_id)
     if order is not None and order.pinned_step is not None:
-        # A manager that starts anew must find what its workers are to keep.
+        # A restarted manager needs the pinned version.
         kept = kept.exclude(epoch=order.epoch, step=order.pinned_step)
     for version in kept[KEPT_FILES:]:
         transaction.on_commit(partial(default_storage.delete, str(version.file.name)))

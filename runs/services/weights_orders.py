@@ -1,4 +1,4 @@
-"""Order workers to keep a version of the weights, to follow the newest, or to fetch anew."""
+"""Commands that pin, unpin or reload the weights of workers."""
 
 from datetime import datetime
 
@@ -17,35 +17,35 @@ from runs.services.weights import KEPT_FILES
 
 
 class VersionNotKept(Exception):
-    """The version is no longer there for a worker to fetch."""
+    """The file of the version has been evicted."""
 
     field = "step"
 
 
 class CannotGoBack(Exception):
-    """Workers of this kind only ever take later versions."""
+    """Workers of a language run accept only later versions."""
 
     field = "step"
 
 
 class NotPinned(Exception):
-    """Workers follow the newest version already."""
+    """No version is pinned."""
 
 
 @transaction.atomic
 def pin_weights(*, run_id: int, step: int, actor: str, reason: str, now: datetime) -> WeightsOrder:
-    """Have workers keep a version although newer ones are published; asking again changes nothing.
+    """Pin the workers to a version; pinning the same version again changes nothing.
 
-    The run's version goes on rising, so data of the pinned one becomes staler with each, and is
-    refused from `max_staleness` + 1 versions on. The pin ends with the epoch.
+    Newer versions are still published, so data of the pinned version becomes staler and is refused
+    from `max_staleness` + 1 versions on. The pin ends with the epoch.
 
     Raises:
         RunNotFound: If there is no such current run.
         RunIsOver: If it is completed, stopped or failed.
-        NoFleet: If it has no workers of ours.
+        NoFleet: If the run has no fleet.
         NoWeights: If the version was never published in this epoch.
-        VersionNotKept: If its file is gone.
-        CannotGoBack: If it is older than what the workers of a language run are to act with.
+        VersionNotKept: If its file has been evicted.
+        CannotGoBack: If it is older than the version in use by a language run.
     """
     run = _steerable(run_id)
     newest = newest_order(run_id)
@@ -54,12 +54,12 @@ def pin_weights(*, run_id: int, step: int, actor: str, reason: str, now: datetim
         return newest
     version = PolicyVersion.objects.filter(run=run, epoch=run.epoch, step=step).first()
     if version is None:
-        raise NoWeights(f"{run.name} has no weights {run.epoch}.{step}")
+        raise NoWeights(f"{run.name} has no version {run.epoch}.{step}")
     _check_kept(run, version)
     acting = run.policy_step if kept is None else kept
     if run.kind == RunKind.LANGUAGE and step < acting:
         raise CannotGoBack(
-            f"the inference of a language run takes only later versions than {acting}; "
+            f"workers of a language run accept only versions after {acting}; "
             "publish the earlier weights as a new version"
         )
     return _ordered(run, kind="pin", step=step, actor=actor, reason=reason, now=now)
@@ -67,13 +67,13 @@ def pin_weights(*, run_id: int, step: int, actor: str, reason: str, now: datetim
 
 @transaction.atomic
 def unpin_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> WeightsOrder:
-    """Have workers follow the newest version again.
+    """Unpin the workers; they follow the newest version again.
 
     Raises:
         RunNotFound: If there is no such current run.
         RunIsOver: If it is completed, stopped or failed.
-        NoFleet: If it has no workers of ours.
-        NotPinned: If they do already.
+        NoFleet: If the run has no fleet.
+        NotPinned: If no version is pinned.
     """
     run = _steerable(run_id)
     if pinned_step(run, newest_order(run_id)) is None:
@@ -83,12 +83,12 @@ def unpin_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> Wei
 
 @transaction.atomic
 def sync_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> WeightsOrder:
-    """Have the fleet fetch the version that holds anew, and every worker take it again.
+    """Make the fleet fetch the current version again, and every worker reload it.
 
     Raises:
         RunNotFound: If there is no such current run.
         RunIsOver: If it is completed, stopped or failed.
-        NoFleet: If it has no workers of ours.
+        NoFleet: If the run has no fleet.
         NoWeights: If no version was published in this epoch.
     """
     run = _steerable(run_id)
@@ -99,24 +99,26 @@ def sync_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> Weig
 
 
 def _steerable(run_id: int) -> Run:
-    """Return the run, locked: publications and other orders wait."""
+    """Return the run, locked against publications and other commands."""
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
-        raise RunNotFound(f"there is no current run with id {run_id}")
+        raise RunNotFound(f"no current run with id {run_id}")
     if not run.has_fleet:
-        raise NoFleet(f"{run.name} is an outside run: its environments fetch weights on their own")
+        raise NoFleet(f"{run.name} is an outside run without workers")
     if run.status in TERMINAL:
-        raise RunIsOver(f"{run.name} is {run.status}: it has no workers any more")
+        raise RunIsOver(f"{run.name} is {run.status}: it has no workers")
     return run
 
 
 def _check_kept(run: Run, version: PolicyVersion) -> None:
     if version.file:
         return
-    # Its trainer keeps as many in the directory as the deck would.
+    # The trainer keeps as many files in the directory as the platform would.
     newer = PolicyVersion.objects.filter(run=run, pk__gt=version.pk)
     if not weights_directory(run) or newer.count() >= KEPT_FILES:
-        raise VersionNotKept(f"the file of version {version.step} is gone")
+        raise VersionNotKept(
+            f"the file of version {version.step} has been evicted; the newest {KEPT_FILES} are kept"
+        )
 
 
 def _ordered(
@@ -137,7 +139,7 @@ def _ordered(
     words = {
         "pin": f"workers keep version {step}",
         "unpin": "workers follow the newest version again",
-        "sync": f"workers take version {run.policy_step if step is None else step} anew",
+        "sync": f"workers reload version {run.policy_step if step is None else step}",
     }
     record_event(
         run_id=run.pk,

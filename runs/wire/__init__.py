@@ -1,4 +1,4 @@
-"""Shape what the API of this app takes and gives."""
+"""Schemas of the API of this app."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -10,7 +10,7 @@ Reason = Annotated[str, Meta(max_length=2000)]
 
 
 class FieldProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One field of a request that cannot be what it is; where in its text, if that is known."""
+    """An invalid field of a request, with its position in the text if known."""
 
     field: str
     message: str
@@ -19,7 +19,7 @@ class FieldProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """An error answer: problem details (RFC 9457) with a code from one table."""
+    """An error response: problem details (RFC 9457) with a code from one table."""
 
     type: str
     title: str
@@ -52,7 +52,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     status_reason: str
     status_changed_at: datetime
     started_at: datetime | None
-    """The last time; null for one that never was."""
+    """Last start; null if never started."""
     drain_target: str
     drain_deadline_at: datetime | None
     preset: str
@@ -64,7 +64,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     max_token_len: int | None
     num_steps: int
     num_workers: int | None
-    """Rollout workers that are wanted now; null for a run without a fleet of ours."""
+    """Requested rollout workers; null for a run without a fleet."""
     max_staleness: int | None
     max_age_seconds: float | None
     off_policy_tolerance: float
@@ -79,9 +79,9 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     policy_step: int
     """Newest published version of the epoch; -2 for none yet."""
     ledger_problem: str
-    """What the last audit of the ledger found wrong; empty when it balanced."""
+    """Problem found by the last audit of the ledger; empty when it balanced."""
     registered_at: datetime | None
-    """When a registration first brought settings."""
+    """Time of the first registration that set the run's settings."""
     trainer_started_at: datetime | None
     allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]
     wandb_group: str | None
@@ -96,7 +96,7 @@ class RunDetail(RunSummary, frozen=True, kw_only=True):
 
 
 class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run to create; `config` is laid over the preset, and `language` in it makes its kind."""
+    """A run to create; `config` overrides the preset, and `language` makes a language run."""
 
     name: Name
     kind: Literal["fleet", "outside"] = "fleet"
@@ -112,39 +112,39 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a run to change; those left out stay."""
 
     dry_deadline_seconds: Annotated[float, Meta(ge=0, le=604_800)] | UnsetType | None = UNSET
-    """How long a batch waits for an environment's minimum; null for ever."""
+    """Time that a batch waits for an environment's minimum; null for no limit."""
     max_staleness: Annotated[int, Meta(ge=0, le=1 << 20)] | UnsetType | None = UNSET
-    """Versions by which data may trail the policy it trains; null for no limit."""
+    """Maximum number of versions between sampling and training; null for no limit."""
     max_age_seconds: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType | None = UNSET
-    """How long an item may be queued; null for no limit."""
+    """Maximum time an item may be queued; null for no limit."""
     off_policy_tolerance: Annotated[float, Meta(gt=0, le=1024)] | UnsetType = UNSET
     """Batches that may wait in the queue before producers pause."""
     exact_queue_size: bool | UnsetType = UNSET
-    """Tell stock environments the exact queue, over the tolerance as well."""
+    """Report the exact queue size to stock environments, even above the tolerance."""
     lease_seconds: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType = UNSET
-    """How long a trainer may hold a batch."""
+    """Time that a trainer may hold a batch."""
     batch_size: BatchSize | UnsetType = UNSET
-    """Sequences of a batch of an outside run."""
+    """Sequences per batch of an outside run."""
     lenient: bool | UnsetType = UNSET
     """Accept groups with inconsistent lengths or unknown environments, and record an event."""
     advantages: Literal["", "rloo", "grpo"] | UnsetType = UNSET
-    """Rule by which groups get the advantages that they do not bring; empty for none."""
+    """Rule that computes missing advantages of groups; empty for none."""
     drop_zero_variance: bool | UnsetType = UNSET
-    """Drop groups whose scores are all equal as they come."""
+    """Drop incoming groups whose scores are all equal."""
     num_workers: Annotated[int, Meta(ge=1, le=4096)] | UnsetType = UNSET
-    """Rollout workers; those that are too many send what they have and leave."""
+    """Rollout workers; surplus ones send their data and exit."""
     reason: Reason = ""
-    """Why, for the run's history."""
+    """Reason, recorded in the run's history."""
 
 
 class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run is asked to move."""
+    """Reason of a status change."""
 
     reason: Reason = ""
 
 
 class ResetRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why an outside run is archived and begun afresh."""
+    """Reason for archiving an outside run and replacing it by a new one."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=2000)]
 
@@ -153,18 +153,18 @@ class ChangeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Settings of an environment to change; those left out stay."""
 
     weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
-    """Share of the batches, beside the weights of the others."""
+    """Share of the batches, relative to the weights of the others."""
     min_batch_allocation: Annotated[float, Meta(ge=0, le=1)] | UnsetType | None = UNSET
-    """Least part of every batch; null for none."""
+    """Minimum share of every batch; null for none."""
     connected: bool | UnsetType = UNSET
-    """Whether it counts as there: one that is gone has no share and no least part."""
+    """Whether it counts as connected: otherwise it has no share and no minimum."""
     muted: bool | UnsetType = UNSET
-    """Whether what it pushes from now on is taken, counted as dropped, and never trained on."""
+    """Whether its future pushes are accepted, counted as dropped, and never trained on."""
     reason: Reason = ""
 
 
 class PolicyVersionRow(Struct, frozen=True, kw_only=True):
-    """Weights that were published."""
+    """A published version of the weights."""
 
     id: int
     epoch: int
@@ -174,7 +174,7 @@ class PolicyVersionRow(Struct, frozen=True, kw_only=True):
     published_at: datetime
     trainer: str | None
     has_file: bool
-    """The deck still has the bytes: only the newest are kept."""
+    """Whether the server still stores the file: only the newest are kept."""
 
 
 class PolicyVersionList(Struct, frozen=True, kw_only=True):
@@ -192,14 +192,14 @@ class Preset(Struct, frozen=True, kw_only=True):
 
 
 class RunConfigSchema(Struct, frozen=True, kw_only=True):
-    """The JSON Schema of a run's configuration, and ready-made ones."""
+    """JSON Schema of a run's configuration, and the built-in presets."""
 
     schema: dict[str, Any]
     presets: list[Preset]
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened to a run."""
+    """An event of a run."""
 
     id: int
     at: datetime
@@ -210,7 +210,7 @@ class Event(Struct, frozen=True, kw_only=True):
     reason: str
     details: dict[str, Any]
     request_id: str
-    """Of the request that caused it; empty for what the platform did by itself."""
+    """Id of the causing request; empty for actions of the platform."""
 
 
 class EventList(Struct, frozen=True, kw_only=True):
@@ -220,12 +220,12 @@ class EventList(Struct, frozen=True, kw_only=True):
 
 
 class RefusedPushes(Struct, frozen=True, kw_only=True):
-    """Pushes of an environment that were refused for one reason."""
+    """Refused pushes of an environment, for one reason."""
 
     pushes: int
     newest_at: datetime
     said: str
-    """What the newest of them was told."""
+    """Refusal message of the newest push."""
 
 
 class EnvironmentRow(Struct, frozen=True, kw_only=True):
@@ -241,15 +241,15 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     min_batch_allocation: float | None
     connected: bool
     muted: bool
-    """What it pushes is counted as dropped, and no batch waits for it."""
+    """Its pushes are counted as dropped, and batches do not wait for it."""
     refused: dict[str, RefusedPushes]
-    """Pushes that named it and were not taken at all, by reason; counted within seconds."""
+    """Refused pushes that named the environment, by reason; updated within seconds."""
     registered_at: datetime
     last_seen_at: datetime
 
 
 class EnvironmentList(Struct, frozen=True, kw_only=True):
-    """Environments in the order in which they registered."""
+    """Environments in order of registration."""
 
     results: list[EnvironmentRow]
 
@@ -266,7 +266,7 @@ class TrainerRow(Struct, frozen=True, kw_only=True):
 
 
 class TrainerList(Struct, frozen=True, kw_only=True):
-    """Trainers in the order in which they first registered."""
+    """Trainers in order of their first registration."""
 
     results: list[TrainerRow]
 
@@ -277,11 +277,11 @@ class RegisterTrainer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: Annotated[str, Meta(max_length=200)] = ""
     resume: bool = False
     batch_size: BatchSize | None = None
-    """Sequences of a batch, for an outside run that has no batch size yet."""
+    """Sequences per batch, for an outside run without a batch size."""
 
 
 class TrainerRegistered(Struct, frozen=True, kw_only=True):
-    """What a trainer must know to begin."""
+    """Settings that a trainer needs to begin."""
 
     uuid: int
     epoch: int
@@ -289,11 +289,11 @@ class TrainerRegistered(Struct, frozen=True, kw_only=True):
     batch_size: int | None
     config: dict[str, Any]
     weights_directory: str = ""
-    """Where the trainer writes its weights; empty if it uploads them."""
+    """Directory where the trainer writes its weights; empty if it uploads them."""
 
 
 class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token to create; valid for every run without `run`, for ever without expiry."""
+    """A token to create; valid for all runs without `run`, and without end without an expiry."""
 
     name: Annotated[str, Meta(min_length=1, max_length=120)]
     scopes: Annotated[
@@ -303,7 +303,7 @@ class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: Name | None = None
     expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
     networks: Annotated[list[Annotated[str, Meta(max_length=60)]], Meta(max_length=20)] = []
-    """Addresses and networks that it is good from, such as 10.0.0.0/8; none: all."""
+    """Addresses and networks that may use it, such as 10.0.0.0/8; empty for all."""
 
 
 class TokenRow(Struct, frozen=True, kw_only=True):
@@ -315,7 +315,7 @@ class TokenRow(Struct, frozen=True, kw_only=True):
     scopes: list[str]
     run: str | None
     networks: list[str]
-    """That it is good from; none: all."""
+    """Networks that may use it; empty for all."""
     issuer: Literal["person", "platform", "manager"]
     """Source of its rights: its owner, the server, or the server for a fleet manager."""
     created_by: str | None
@@ -329,7 +329,7 @@ class TokenRow(Struct, frozen=True, kw_only=True):
 
 
 class TokenMinted(TokenRow, frozen=True, kw_only=True):
-    """A fresh token; `token` is shown this once."""
+    """A new token; `token` is shown only once."""
 
     token: str
 
@@ -341,7 +341,7 @@ class TokenList(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """Who is signed in."""
+    """The signed-in user."""
 
     authenticated: bool
     username: str
@@ -356,7 +356,7 @@ class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """What a run wants of its rollout handlers; sizes count sequences or fragments."""
+    """Control state of a run for rollout handlers; sizes count sequences or fragments."""
 
     desired: Literal["running", "paused", "draining", "stopped"]
     queue_size: int

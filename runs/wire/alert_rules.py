@@ -1,4 +1,4 @@
-"""Shape the rules that people make for alerts, and the silences of these."""
+"""Schemas of alert rules and silences."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -13,28 +13,28 @@ RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class SetAlertRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of a rule, as it is to be."""
+    """Complete definition of an alert rule."""
 
     name: Annotated[str, Meta(min_length=1, max_length=80)]
     metric: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
     comparator: ComparatorWord
     threshold: float | None = None
-    """Null where nothing is compared: `not_finite`, `no_data`."""
+    """Null for `not_finite` and `no_data`."""
     for_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
-    """How long it may be so; of `no_data` at least 10: how long nothing comes."""
+    """Time that the breach must last; for `no_data` the time without samples, at least 10."""
     severity: Severity = "warning"
     runbook: Annotated[str, Meta(max_length=4000)] = ""
-    """What to do about it; a part of its alerts."""
+    """Instructions shown with the rule's alerts."""
     run: str | None = None
-    """The one run that it is about; null for those that `filter` asks for."""
+    """The only run that the rule covers; null to select runs by `filter`."""
     filter: Annotated[str, Meta(max_length=500)] = ""
-    """Which runs, as the list of runs is asked for them; empty for all."""
+    """Filter in the syntax of the run list; empty for all runs."""
     is_enabled: bool = True
     reason: Reason = ""
 
 
 class AlertRuleRow(Struct, frozen=True, kw_only=True):
-    """A rule that somebody made."""
+    """A stored alert rule."""
 
     id: int
     name: str
@@ -48,37 +48,37 @@ class AlertRuleRow(Struct, frozen=True, kw_only=True):
     filter: str
     is_enabled: bool
     words: str
-    """What breaks it: ``above 5 for 10 min``."""
+    """The condition that breaches the rule: ``above 5 for 10 min``."""
     created_at: datetime
     created_by: str
     changed_at: datetime
     changed_by: str
     firing: int
-    """Alerts of it whose condition holds."""
+    """Number of its alerts whose condition holds."""
 
 
 class AlertRuleList(Struct, frozen=True, kw_only=True):
-    """All rules, by name."""
+    """All alert rules, by name."""
 
     results: list[AlertRuleRow]
     at_most: int
-    """Rules that a deck may have."""
+    """Maximum number of rules per deployment."""
 
 
 class NewSilence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which alerts are to tell nobody, until when, and why."""
+    """Alerts to silence, the end of the silence and its reason."""
 
     kind: Kind
     rule: RuleId | None = None
-    """Of the kind `rule`: this one only."""
+    """For the kind `rule`: the only rule that is silenced."""
     run: str | None = None
-    """Null: of every run, and of the deck."""
+    """Null for all runs and the deployment."""
     until: datetime
     reason: Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
 class SilenceRow(Struct, frozen=True, kw_only=True):
-    """Alerts that tell nobody for a while."""
+    """A silence: alerts without notifications for a limited time."""
 
     id: int
     kind: Kind
@@ -90,12 +90,12 @@ class SilenceRow(Struct, frozen=True, kw_only=True):
     created_at: datetime
     created_by: str
     ended_at: datetime | None
-    """When a person ended it before its time."""
+    """Set when a person ended the silence early."""
     ended_by: str
     is_lasting: bool
 
 
 class SilenceList(Struct, frozen=True, kw_only=True):
-    """Silences that last, then those that are over, newest first."""
+    """Active silences, then past ones, newest first."""
 
     results: list[SilenceRow]

@@ -1,4 +1,4 @@
-"""Shape alerts for pages, machines and webhooks."""
+"""Schemas of alerts, their deliveries and webhooks."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -27,33 +27,33 @@ Kind = Literal[
 Severity = Literal["warning", "error"]
 State = Literal["open", "acknowledged", "resolved"]
 Change = Literal["raised", "acknowledged", "resolved", "test"]
-"""What became of an alert, or that somebody tries the webhook out."""
+"""Change of an alert, or a test of a channel."""
 
 
 class AlertRow(Struct, frozen=True, kw_only=True):
-    """Something that a person should know of."""
+    """An alert."""
 
     id: int
     kind: Kind
     title: str
     advice: str
-    """What to do about it."""
+    """Recommended action."""
     severity: Severity
     state: State
     run: str | None
-    """Null for what concerns the whole deck."""
+    """Null for alerts of the deployment."""
     subject: str
-    """Which part of the run it is about: a batch, a lesson, or the id of the rule that is broken;
-    empty for the run itself."""
+    """Affected part of the run: a batch, a lesson, or the id of the breached rule; empty for the
+    run itself."""
     metric: str
-    """The one that broke a rule; empty for what is no rule."""
+    """Metric of the breached rule; empty for other alerts."""
     message: str
     first_seen_at: datetime
     last_seen_at: datetime
     times_seen: int
-    """Of a fact: how often it happened; a condition counts once."""
+    """For a fact the number of occurrences; 1 for a condition."""
     cleared_at: datetime | None
-    """When it did not hold any more; null while it holds."""
+    """Time at which the condition ended; null while it holds."""
     acknowledged_at: datetime | None
     acknowledged_by: str
     acknowledged_reason: str
@@ -61,19 +61,19 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     resolved_by: str
     resolved_reason: str
     silenced_until: datetime | None
-    """Until then nobody is told of it; null where it is not silenced."""
+    """End of the silence; null if not silenced."""
 
 
 class AlertSummary(Struct, frozen=True, kw_only=True):
-    """How much needs attention, and the newest of it: errors first."""
+    """Counts of alerts that need attention, and the newest of them, errors first."""
 
     errors: int
-    """Open alerts of this severity that are not silenced."""
+    """Open, unsilenced alerts of this severity."""
     warnings: int
     acknowledged: int
-    """Alerts that somebody is at, of either severity."""
+    """Acknowledged alerts of either severity."""
     silenced: int
-    """Open alerts that nobody is told of for a while, of either severity."""
+    """Silenced open alerts of either severity."""
     newest: list[AlertRow]
 
 
@@ -86,12 +86,12 @@ class AlertList(Struct, frozen=True, kw_only=True):
 
 
 class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
-    """A change of an alert on its way to one channel."""
+    """Delivery of an alert's change to one channel."""
 
     id: int
     change: Change
     target: str
-    """Scheme and host of a webhook, the rest of which may be a secret; or ``mailto:`` somebody."""
+    """Scheme and host of a webhook (the path may be secret), or ``mailto:`` and an address."""
     state: Literal["waiting", "delivered", "given up"]
     created_at: datetime
     attempts: int
@@ -99,49 +99,49 @@ class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
     last_status: int | None
     last_error: str
     last_took_ms: int | None
-    """From the begin of the last attempt to its end."""
+    """Duration of the last attempt."""
     settled_at: datetime | None
 
 
 class AlertDetail(AlertRow, frozen=True, kw_only=True):
-    """An alert with what is known of it, and whom it told."""
+    """An alert with its details and deliveries."""
 
     details: dict[str, Any]
     deliveries: list[AlertDeliveryRow]
 
 
 class AlertMessage(Struct, frozen=True, kw_only=True):
-    """What a webhook is told; see docs/howto/alerts.md."""
+    """Body of a webhook request; see docs/howto/alerts.md."""
 
     change: Change
     at: datetime
     deck: str
-    """Address of the deck."""
+    """URL of the deployment."""
     text: str
-    """All of it in one line, under the name that chat systems read: `&`, `<` and `>` are escaped as
-    they want it."""
+    """One-line summary, under the key that chat systems read. `&`, `<` and `>` are escaped as
+    these require."""
     url: str
     alert: AlertRow
-    """Of a test: one that stands nowhere, under id 0 and resolved."""
+    """For a test: a resolved sample alert with id 0 that is not stored."""
 
 
 class WebhookRow(Struct, frozen=True, kw_only=True):
-    """An address that is told of alerts, as far as it may be shown."""
+    """A notification channel, without secrets."""
 
     id: str
-    """Tells it from the others, and not what it is."""
+    """Identifies the channel without revealing its address."""
     channel: Literal["webhook", "email"]
     target: str
-    """Scheme and host of a webhook, the rest of which may be a secret; or ``mailto:`` somebody."""
+    """Scheme and host of a webhook (the path may be secret), or ``mailto:`` and an address."""
     is_signed: bool
-    """Of a webhook; mail is not signed."""
+    """Applies to webhooks; mail is not signed."""
     least_severity: Severity
-    """Of the alerts that it is told of."""
+    """Minimum severity of delivered alerts."""
     last_test: AlertDeliveryRow | None
-    """The newest sample that somebody sent to it."""
+    """The newest test delivery."""
 
 
 class WebhookList(Struct, frozen=True, kw_only=True):
-    """The addresses that are told of alerts, as they are set."""
+    """Configured notification channels."""
 
     results: list[WebhookRow]

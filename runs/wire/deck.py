@@ -1,4 +1,4 @@
-"""Shape what is told to everybody, and how the deck grows."""
+"""Schemas of the notice to all users and of the deployment's growth."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,12 +11,12 @@ class NoticeWanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     text: Annotated[str, Meta(min_length=1, max_length=300)]
     until: Annotated[datetime, Meta(tz=True)] | None = None
-    """Null: until it is taken down."""
+    """Null for no end."""
     reason: Annotated[str, Meta(max_length=2000)] = ""
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """What an operator tells everybody."""
+    """Notice of an operator to all users."""
 
     text: str
     reason: str
@@ -26,35 +26,35 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 class NoticeAnswer(Struct, frozen=True, kw_only=True):
-    """What everybody is told at present."""
+    """The current notice."""
 
     notice: Notice | None
-    """Null: nothing."""
+    """Null without a notice."""
 
 
 class DiskForecast(Struct, frozen=True, kw_only=True):
-    """When pushes will be refused for want of room, at the rate of the last hours."""
+    """Time until pushes are refused for lack of disk space, at the recent rate."""
 
     state: Literal["unknown", "steady", "shrinks", "below"]
     """`unknown`: fewer than 10 samples, or less than half an hour of them. `steady`: not within
-    a year. `below`: there is too little room already."""
+    a year. `below`: already too little space."""
     per_hour: float | None = None
-    """Bytes of free room won an hour; negative where it shrinks."""
+    """Change of free bytes per hour; negative while shrinking."""
     seconds_left: float | None = None
     at: datetime | None = None
-    """When that will be."""
+    """Predicted time."""
 
 
 class Growth(Struct, frozen=True, kw_only=True):
-    """How the deck grew over the last hours, from a sample a minute."""
+    """Growth of the deployment over the last hours, from one sample per minute."""
 
     since: datetime | None
-    """Oldest sample that counts, at most six hours old; null without any."""
+    """Oldest sample used, at most six hours old; null without samples."""
     samples: int
     database_bytes_per_hour: float | None
-    """Null where the series is too short, as below."""
+    """Null if the series is too short, as below."""
     wal_bytes_per_hour: float | None
     disk: DiskForecast
     database_bytes: list[int]
-    """The series, thinned to at most 60 values, oldest first."""
+    """The series, reduced to at most 60 values, oldest first."""
     disk_free_bytes: list[int]

@@ -1,7 +1,7 @@
-"""Shape what travels over the live sockets, in both directions.
+"""Schemas of the live sockets' frames, in both directions.
 
-These are the protocol: the server encodes and decodes by them, the dashboard's types are generated
-from them. What the parts and series of a topic are made of, their readers say; see
+They define the protocol: the server encodes and decodes with them, and the dashboard's types are
+generated from them. The modules in :mod:`runs.live` define the parts and series of each topic; see
 :mod:`runs.live.parts`.
 """
 
@@ -14,50 +14,50 @@ from runs.wire import Control
 from runs.wire.run_lists import RunRow
 
 TopicName = Annotated[str, Meta(max_length=100)]
-"""``run:<name>``, or one of the topics of the deck."""
+"""``run:<name>``, or a topic of the deployment."""
 
 
 class Subscribe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="subscribe"):
-    """A page wants a topic: its snapshot, then its deltas."""
+    """Subscribe to a topic: its snapshot, then its deltas."""
 
     topic: TopicName
 
 
 class Unsubscribe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unsubscribe"):
-    """A page wants a topic no more."""
+    """Unsubscribe from a topic."""
 
     topic: TopicName
 
 
 class Resync(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resync"):
-    """A page has lost a frame of a topic and wants a snapshot."""
+    """Request a new snapshot after a lost frame."""
 
     topic: TopicName
 
 
 class Visible(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="visible"):
-    """A page says whether anybody can see it; a hidden one is told less."""
+    """Report whether the page is visible; hidden pages receive fewer frames."""
 
     visible: bool
 
 
 class AskClock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="clock"):
-    """A page wants to know the server's time, to tell its own clock's difference."""
+    """Request the server's time, to measure the offset of the page's clock."""
 
 
 PageMessage = Subscribe | Unsubscribe | Resync | Visible | AskClock
-"""What a page says."""
+"""Message from a page."""
 
 
 class SnapshotFrame(Struct, frozen=True, kw_only=True, tag="snapshot"):
-    """All of a topic: what a page has shown of it before is replaced."""
+    """Complete state of a topic; it replaces everything the page has shown of it."""
 
     topic: TopicName
     sequence: int
-    """Number of this frame; it rises over all topics and processes, with gaps."""
+    """Number of this frame; numbers rise across all topics and processes, with gaps."""
     at: datetime
     committed_at: datetime | None
-    """When the newest change in it was committed; null where nobody announced that."""
+    """Commit time of the newest change in the frame; null if not announced."""
     parts: dict[str, Raw]
     """Small values by name; the latest wins."""
     series: dict[str, list[Raw]]
@@ -65,11 +65,11 @@ class SnapshotFrame(Struct, frozen=True, kw_only=True, tag="snapshot"):
 
 
 class DeltaFrame(Struct, frozen=True, kw_only=True, tag="delta"):
-    """What is new in a topic since frame `previous`: whole parts, and further rows."""
+    """Changes of a topic since frame `previous`: whole parts, and further rows."""
 
     topic: TopicName
     previous: int
-    """Number of the topic's frame before it; a page that has another one has lost a frame."""
+    """Number of the topic's previous frame; if the page has another, it has lost a frame."""
     sequence: int
     at: datetime
     committed_at: datetime | None
@@ -78,25 +78,25 @@ class DeltaFrame(Struct, frozen=True, kw_only=True, tag="delta"):
 
 
 class BeatFrame(Struct, frozen=True, kw_only=True, tag="beat"):
-    """The connection lives."""
+    """Heartbeat of the connection."""
 
     at: datetime
     sequences: dict[str, int | None]
-    """Number of the last frame sent of each topic, null before its first; empty while frames are
-    on their way. A page that has less than that has lost a frame."""
+    """Number of the last frame sent per topic, null before its first; empty while frames are in
+    transit. A page with a lower number has lost a frame."""
 
 
 class ClockFrame(Struct, frozen=True, kw_only=True, tag="clock"):
-    """The server's time, as soon as it was asked for."""
+    """The server's time, sent immediately on request."""
 
     at: datetime
 
 
 class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
-    """Why a message of the page was not followed."""
+    """Rejection of a page's message."""
 
     topic: str
-    """As the message had it; empty where it had none."""
+    """Topic of the message; empty if it had none."""
     code: Literal[
         "invalid", "unknown_topic", "forbidden", "too_many_topics", "not_found", "not_subscribed"
     ]
@@ -104,32 +104,32 @@ class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
 
 
 PageFrame = SnapshotFrame | DeltaFrame | BeatFrame | ClockFrame | ErrorFrame
-"""What a page is told."""
+"""Frame sent to a page."""
 
 
 class ControlFrame(Control, frozen=True, kw_only=True, tag="control"):
-    """What a run wants of its rollout handlers, whole, at once and at each change."""
+    """Control state of a run for its rollout handlers; sent whole, at once and on each change."""
 
     at: datetime
 
 
 class DeckRun(RunRow, frozen=True, kw_only=True):
-    """A run as the live list shows it: with its outlook while it is active."""
+    """A run in the live list, with its summary while it is active."""
 
     queued: int | UnsetType | None = UNSET
-    """Sequences or fragments that wait for a trainer."""
+    """Sequences or fragments waiting for a trainer."""
     workers: int | UnsetType | None = UNSET
     observed_at: datetime | UnsetType | None = UNSET
-    """Last proof of its fleet's state; null where nobody ought to report."""
+    """Last heartbeat of its fleet; null if none is expected."""
     fleet_reason: str | UnsetType = UNSET
-    """Why its fleet is as it is, or why nobody can tell."""
+    """Reason of its fleet's state, or why that is unknown."""
     return_mean: float | UnsetType | None = UNSET
-    """Of the last 20 training episodes."""
+    """Mean over the last 20 training episodes."""
     returns: list[float] | UnsetType = UNSET
-    """The same over time, oldest first, at most 40 of them."""
+    """History of `return_mean`, oldest first, at most 40 values."""
     accepted_per_second: float | UnsetType | None = UNSET
-    """Groups, or fragments of a fleet run, that came in lately; null where nobody knows."""
+    """Recent rate of groups, or of fragments for a fleet run; null if unknown."""
     staleness_p50: float | UnsetType | None = UNSET
-    """Of what was served last, in versions behind the policy."""
+    """Median staleness of the last served batches, in policy versions."""
     measured_at: datetime | UnsetType | None = UNSET
-    """As of when these two are."""
+    """Time at which these two were measured."""

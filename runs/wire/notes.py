@@ -1,4 +1,4 @@
-"""Shape the notes of a run."""
+"""Schemas of a run's notes."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -20,26 +20,26 @@ class NoteRevision(Struct, frozen=True, kw_only=True):
 
 
 class Note(NoteRevision, frozen=True, kw_only=True):
-    """The notes as one edit left them, in Markdown."""
+    """The notes after one edit, in Markdown."""
 
     text: str
 
 
 class Notes(Struct, frozen=True, kw_only=True):
-    """The notes of a run as they are, and who edited them before."""
+    """Current notes of a run, and their earlier edits."""
 
     text: str
-    """Markdown; empty where nobody wrote any."""
+    """Markdown; empty without notes."""
     revision: int
     """0 before the first edit."""
     author: str
     at: datetime | None
     earlier: list[NoteRevision]
-    """Edits before this one, the latest first, at most 50."""
+    """Earlier edits, the latest first, at most 50."""
 
 
 class WriteNotes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the notes are to be, and which edit they were read at."""
+    """New text of the notes, and the revision that it is based on."""
 
     text: Annotated[str, Meta(max_length=LETTERS_AT_MOST)]
     revision: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]

@@ -1,4 +1,4 @@
-"""Shape presets that people save."""
+"""Schemas of saved presets."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -8,13 +8,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from runs.wire import Name, Reason
 
 AccessName = Literal["private", "shared", "open"]
-"""Whose a preset is: mine alone, everybody's to use, everybody's to use and every operator's to
-change."""
+"""Visibility of a preset: private to its owner; usable by all; or usable by all and changed by
+every operator."""
 Description = Annotated[str, Meta(max_length=300)]
 
 
 class SavedPresetRow(Struct, frozen=True, kw_only=True):
-    """A configuration that somebody saved."""
+    """A saved preset."""
 
     name: str
     description: str
@@ -22,14 +22,14 @@ class SavedPresetRow(Struct, frozen=True, kw_only=True):
     kind: Literal["fleet", "language"]
     config: dict[str, Any]
     owner: str | None
-    """Who saved it first; null for a machine, or somebody who is gone."""
+    """User who created it; null for machines and deleted users."""
     revision: int
-    """Which one a change begins from."""
+    """Revision on which a change must be based."""
     created_at: datetime
     changed_at: datetime
     changed_by: str
     may_change: bool
-    """Whether whoever asks may change and delete it."""
+    """Whether the requester may change and delete it."""
 
 
 class SavedPresetList(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class SavedPresetList(Struct, frozen=True, kw_only=True):
 
 
 class SavePreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A configuration to keep; `config` is laid over the defaults, and no secret may be in it."""
+    """A preset to save; `config` overrides the defaults and must not contain secrets."""
 
     name: Name
     description: Description = ""
@@ -49,10 +49,10 @@ class SavePreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ChangePreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to change of a saved preset; what is left out stays."""
+    """Changes of a saved preset; omitted fields stay."""
 
     revision: Annotated[int, Meta(ge=1)]
-    """That was looked at: who changed it meanwhile is not overwritten."""
+    """Revision on which the change is based; a conflict with a newer one is refused."""
     description: Description | UnsetType = UNSET
     access: AccessName | UnsetType = UNSET
     config: dict[str, Any] | UnsetType = UNSET

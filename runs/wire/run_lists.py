@@ -1,4 +1,4 @@
-"""Shape lists of runs, and what is asked of many at once."""
+"""Schemas of run lists and of bulk actions."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -9,10 +9,10 @@ from runs.wire import Reason, RunSummary
 
 
 class RunRow(RunSummary, frozen=True, kw_only=True):
-    """A run as lists show it."""
+    """A run in a list."""
 
     environment: str | None
-    """What it rolls out: an environment, its lessons, or who registered; null for nothing yet."""
+    """Its environment, its lessons, or the registered environments; null if there are none yet."""
 
 
 class RunList(Struct, frozen=True, kw_only=True):
@@ -20,13 +20,13 @@ class RunList(Struct, frozen=True, kw_only=True):
 
     results: list[RunRow]
     next: str | None = None
-    """Where the next page begins, for `after`; null on the last one."""
+    """Cursor of the next page, for `after`; null on the last one."""
     total: int | None = None
-    """Runs that the filter asks for, counted to 10,001; null on all but the first page."""
+    """Number of matching runs, counted up to 10,001; null on all but the first page."""
 
 
 class QualifierRow(Struct, frozen=True, kw_only=True):
-    """One thing that a filter may ask of a run."""
+    """A qualifier of the filter language."""
 
     name: str
     form: Literal["choice", "text", "number", "time"]
@@ -37,13 +37,13 @@ class QualifierRow(Struct, frozen=True, kw_only=True):
 
 
 class QualifierList(Struct, frozen=True, kw_only=True):
-    """Everything that a filter may ask."""
+    """All qualifiers of the filter language."""
 
     results: list[QualifierRow]
 
 
 class ValueRow(Struct, frozen=True, kw_only=True):
-    """A value that runs have, and how many of them."""
+    """A value and the number of runs that have it."""
 
     value: str
     runs: int
@@ -56,44 +56,44 @@ class ValueList(Struct, frozen=True, kw_only=True):
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
-    """What is beside a run in a list."""
+    """Recent activity of a run, shown in lists."""
 
     queued: int | None = None
-    """Sequences or fragments that wait for a trainer."""
+    """Sequences or fragments waiting for a trainer."""
     workers: int | None = None
     observed_at: datetime | None = None
-    """Last proof of its fleet's state; null where nobody ought to report."""
+    """Last heartbeat of its fleet; null if none is expected."""
     fleet_reason: str = ""
-    """Why its fleet is as it is, or why nobody can tell."""
+    """Reason of its fleet's state, or why that is unknown."""
     return_mean: float | None = None
-    """Of the last 20 training episodes."""
+    """Mean over the last 20 training episodes."""
     returns: list[float] = []
-    """The same over time, oldest first, at most 40 of them."""
+    """History of `return_mean`, oldest first, at most 40 values."""
     accepted_per_second: float | None = None
-    """Groups, or fragments of a fleet run, that came in lately; null where nobody knows."""
+    """Recent rate of groups, or of fragments for a fleet run; null if unknown."""
     staleness_p50: float | None = None
-    """Of what was served last, in versions behind the policy."""
+    """Median staleness of the last served batches, in policy versions."""
     measured_at: datetime | None = None
-    """As of when these two are."""
+    """Time at which these two were measured."""
 
 
 class OutlookList(Struct, frozen=True, kw_only=True):
-    """Outlooks by the id of their run."""
+    """Run summaries by run id."""
 
     results: dict[int, Outlook]
 
 
 class SetTags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tags that a run is to have, instead of those it has."""
+    """New tags of a run; they replace the existing ones."""
 
     tags: Annotated[list[str], Meta(max_length=20)]
     reason: Reason = ""
 
 
 class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One action on many runs: on those in `ids`, or on all that the filter `q` asks for.
+    """One action on many runs: on those in `ids`, or on all that match the filter `q`.
 
-    At most 100 are acted on at a time; what is left is behind `after_id` of the next request.
+    At most 100 runs are processed per request; continue with `after_id`.
     """
 
     action: Literal[
@@ -107,7 +107,7 @@ class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ActedOn(Struct, frozen=True, kw_only=True):
-    """What became of one run; `problem` is empty where it was done."""
+    """Result for one run; `problem` is empty on success."""
 
     id: int
     name: str
@@ -115,9 +115,9 @@ class ActedOn(Struct, frozen=True, kw_only=True):
 
 
 class ActedOnRuns(Struct, frozen=True, kw_only=True):
-    """What became of each run, and where to go on."""
+    """Results per run, and where to continue."""
 
     results: list[ActedOn]
     next_after_id: int | None
     left: int
-    """Runs behind it that are still to be acted on."""
+    """Number of runs still to be processed."""

@@ -1,4 +1,4 @@
-"""Shape what people look at beside their runs: calls of clients, the audit, sessions."""
+"""Schemas of API calls, the audit log and sessions."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class CallRow(Struct, frozen=True, kw_only=True):
-    """One call of the API, or one that stands for many."""
+    """One API call, or the representative of several."""
 
     id: int
     client: str
@@ -17,9 +17,9 @@ class CallRow(Struct, frozen=True, kw_only=True):
     status: int
     duration_ms: float
     stands_for: int
-    """Calls like it within two seconds, of which it is the slowest; 1 for refusals."""
+    """Number of similar calls within two seconds, of which this is the slowest; 1 for refusals."""
     replayed: bool
-    """A repeated push: answered as the first one was, not stored twice."""
+    """A repeated push: answered like the first one, not stored again."""
     problem: dict[str, Any]
 
 
@@ -30,11 +30,11 @@ class CallList(Struct, frozen=True, kw_only=True):
 
 
 class ClientRow(Struct, frozen=True, kw_only=True):
-    """One client of the API, from its calls that are kept."""
+    """One client of the API, summarized from its stored calls."""
 
     client: str
     name: str
-    """Of its token; empty for an address."""
+    """Name of its token; empty for an address."""
     last_at: datetime
     calls: int
     refused: int
@@ -48,17 +48,17 @@ class ClientList(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(Struct, frozen=True, kw_only=True):
-    """Something that was changed: who, what, when, why."""
+    """One recorded change: actor, action, time and reason."""
 
     id: int
     at: datetime
     run: str | None
-    """Null for what concerns the whole deck."""
+    """Null for changes of the deployment."""
     kind: str
     level: Literal["info", "warning", "error"]
     actor: str
     actor_name: str
-    """The name of the token, where the actor is one; else as `actor`."""
+    """Name of the token, if the actor is one; otherwise as `actor`."""
     message: str
     reason: str
     details: dict[str, Any]
@@ -73,30 +73,30 @@ class AuditList(Struct, frozen=True, kw_only=True):
 
 
 class AuditNews(Struct, frozen=True, kw_only=True):
-    """That something was written into the audit, and what people and tokens changed last."""
+    """Newest audit id, and the last changes by people and tokens."""
 
     newest: int
-    """Id of the newest row of all; 0 where there is none."""
+    """Id of the newest row; 0 without rows."""
     lately: list[AuditRow]
-    """The newest few that people and tokens asked for, newest first."""
+    """The newest rows caused by people and tokens, newest first."""
 
 
 class BrowserRow(Struct, frozen=True, kw_only=True):
-    """A browser on which a person is signed in, as it called itself then."""
+    """A signed-in browser, as identified at sign-in."""
 
     id: str
-    """Of the session, and no way into it."""
+    """Identifier of the session; it does not grant access."""
     is_current: bool
     browser: str
-    """Its own word, unchecked; empty when it came in through the admin."""
+    """Unverified user agent; empty for a sign-in through the admin."""
     address: str
     signed_in_at: datetime | None
     expires_at: datetime
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """How many browsers a person is signed in on, this one included."""
+    """Number of browsers that a person is signed in on, including this one."""
 
     sessions: int
     results: list[BrowserRow] = []
-    """The latest first."""
+    """Newest first."""

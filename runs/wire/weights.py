@@ -1,4 +1,4 @@
-"""Shape what people order about weights, and what holds."""
+"""Schemas of weights commands."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ class WeightsPin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/runs/{run}/weights/pin``: the version that workers keep."""
 
     step: Annotated[int, Meta(ge=-1, le=2**31 - 1)]
-    """Of the present epoch."""
+    """Step in the current epoch."""
     reason: Reason = ""
 
 
@@ -23,28 +23,28 @@ class WeightsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WeightsOrderRow(Struct, frozen=True, kw_only=True):
-    """Something that a person ordered about the weights of a run."""
+    """A command about the weights of a run."""
 
     number: int
     kind: Literal["pin", "unpin", "sync"]
     epoch: int
     pinned_step: int | None
-    """Version that workers keep from then on; null: the newest."""
+    """Version that workers keep from then on; null for the newest."""
     newest_step: int
-    """Version that was the newest at that time."""
+    """The newest version at that time."""
     actor: str
     reason: str
     at: datetime
 
 
 class WeightsOrders(Struct, frozen=True, kw_only=True):
-    """What holds for the weights of a run, and how it came to that."""
+    """Current weights settings of a run, and the history of commands."""
 
     number: int
-    """Of the newest order; workers tell under which they act. 0: there was none."""
+    """Number of the newest command, which workers report back; 0 without commands."""
     pinned_step: int | None
     acting_step: int
-    """Version that workers are to act with: the one that is pinned, or the newest."""
+    """Version that workers should use: the pinned or the newest one."""
     newest_step: int
     results: list[WeightsOrderRow]
     """Newest first."""

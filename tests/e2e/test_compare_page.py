@@ -159,7 +159,8 @@ def test_a_run_that_is_not_there_costs_the_others_nothing(signed_in: Page, measu
     expect(page).to_have_url(re.compile(r"/compare\?runs=beside-a$"))
     page.goto("/compare?runs=beside-a,never-there")
 
-    expect(page.locator('li[data-run="never-there"]')).to_contain_text("there is no run")
+    missing = page.locator('li[data-run="never-there"]')
+    expect(missing).to_contain_text("run 'never-there' not found")
     expect(overlay(page, "loss").locator("canvas")).to_be_visible()
     page.set_viewport_size({"width": 360, "height": 800})
     overlay(page, "loss").scroll_into_view_if_needed()

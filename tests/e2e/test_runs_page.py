@@ -73,7 +73,7 @@ def test_the_filter_offers_what_could_follow_and_points_at_mistakes(
     assert names(page) == ["sweep-3"]
 
     ask(page, "stat:running")
-    expect(page.get_by_text("at character 1: there is no 'stat'")).to_be_visible()
+    expect(page.get_by_text("at character 1: unknown qualifier 'stat'")).to_be_visible()
     ask(page, "name:nothing-is-called-so")
     expect(page.get_by_role("heading", name="No matching runs")).to_be_visible()
 
@@ -111,7 +111,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     dialog.get_by_role("button", name="Pause").click()
 
     expect(dialog.get_by_text("Done for 3 runs; failed for 3 runs:")).to_be_visible()
-    expect(dialog.get_by_text("sweep-1 is draft: it cannot pause now")).to_be_visible()
+    expect(dialog.get_by_text("sweep-1 is draft: pause is not allowed")).to_be_visible()
     dialog.get_by_role("button", name="Close", exact=True).last.click()
     expect(page.locator("tbody [data-state=paused]:visible")).to_have_count(3)
     (event, *_) = deck.get("/api/runs/sweep-0/events")["results"]

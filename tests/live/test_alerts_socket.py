@@ -1,4 +1,4 @@
-"""The topic of alerts: who is told, what, and that no lost frame leaves a bell wrong."""
+"""The topic of alerts: its access, its content, and the detection of lost frames."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ async def test_a_token_of_the_whole_deck_sees_them_and_one_of_a_run_does_not(sco
 
     async with opened("/ws/live", await in_database(headers_of)(scope)) as page:
         assert summary(await page.watch("alerts")).errors == 1
-    # Not even those of its own run: the summary counts all of them.
+    # This includes alerts of its own run, because the summary counts all alerts.
     async with opened("/ws/live", await in_database(headers_of)(scope, run=run)) as page:
         await page.say(type="subscribe", topic="alerts")
         assert (await page.hear("error"))["code"] == "forbidden"
@@ -87,7 +87,7 @@ async def test_a_token_that_may_not_read_sees_none(scope: str) -> None:
         assert (await page.hear("error"))["code"] == "forbidden"
 
         await raise_one()
-        beat = await page.hear("beat", within=15)  # and nothing else before it
+        beat = await page.hear("beat", within=15)  # and no other frame before it
         assert beat["sequences"] == {}
 
 
@@ -106,13 +106,13 @@ async def test_a_frame_that_was_lost_shows_in_the_next_and_in_the_beat_and_is_ma
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("alerts")
         alert = await raise_one(subject="first")
-        lost = await page.hear("delta")  # as a page does not that never got it
+        lost = await page.hear("delta")  # simulates a page that missed it
 
-        # A quiet topic: nothing follows, and the beat alone tells of it.
+        # A quiet topic: no frame follows, so only the heartbeat reveals the loss.
         beat = await page.hear("beat", within=15)
         assert beat["sequences"]["alerts"] == lost["sequence"] > snapshot["sequence"]
 
-        # A busy one: the next frame follows another than the page has.
+        # A busy topic: the next frame follows another frame than the page's last.
         await raise_one(subject="second")
         assert (await page.hear("delta"))["previous"] == lost["sequence"]
 

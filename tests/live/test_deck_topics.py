@@ -1,4 +1,4 @@
-"""The topics of the deck's machines, its audit, and of who is signed in: who is told, and what."""
+"""The topics of machines, audit and session: their access and content."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# Pages poll every two seconds at least; what is heard sooner was nudged.
+# Pages poll at least every two seconds; earlier frames are due to a notice.
 SOONER_THAN_A_LOOK = 1.5
 
 
@@ -44,7 +44,7 @@ async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada")
 
 @pytest.fixture
 def looks() -> Any:
-    """Count how often the cluster is looked at, without looking."""
+    """Count the reads of the cluster, without performing them."""
     real = parts.deck_readers(CLUSTER)["cluster"]
     count = {"looks": 0}
 
@@ -59,7 +59,7 @@ def looks() -> Any:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the cluster be looked at so often that a test need not wait."""
+    """Shorten the poll interval of the cluster, so that the tests need not wait."""
     rule = deck_topics.DeckTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
     monkeypatch.setitem(deck_topics.DECK_TOPICS, CLUSTER, rule)
 
@@ -133,7 +133,7 @@ async def test_the_cluster_is_looked_at_once_for_all_who_watch(looks: Any, often
 async def test_nobody_watching_is_no_work(looks: Any, often: None) -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await asyncio.sleep(0.6)
-        assert looks["looks"] == 0  # nobody has asked for it
+        assert looks["looks"] == 0  # no subscriber yet
 
         await page.watch(CLUSTER)
         await page.say(type="visible", visible=False)
@@ -195,7 +195,7 @@ async def test_a_person_is_told_of_another_role_while_the_page_is_open() -> None
 
         assert delta["topic"] == "me"
         assert delta["parts"] == {"session": {**told, "role": "operator"}}
-        # What the page may do counts from then on, too: the beat says the topic's own name.
+        # Later changes of rights apply too: the heartbeat contains the topic's own name.
         beat = await page.hear("beat", within=15)
         assert beat["sequences"] == {"me": delta["sequence"]}
 

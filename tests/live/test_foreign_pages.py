@@ -1,4 +1,4 @@
-"""A page of another port of the same host opens no socket."""
+"""Pages of another port of the same host cannot open a socket."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every frame is what the protocol says: whatever is sent decodes as its Struct, whole."""
+"""Every frame decodes completely as its Struct of the protocol."""
 
 import json
 from datetime import timedelta
@@ -27,14 +27,14 @@ def shape_of(topic: str) -> TopicShape:
 
 
 def told_whole(text: bytes, shape: Any) -> Any:
-    """Decode `text`, and see that nothing of it was left out."""
+    """Decode `text` and check that no field was dropped."""
     found = msgspec.json.decode(text, type=shape)
     assert msgspec.to_builtins(found) == json.loads(text)
     return found
 
 
 def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[str, list[Any]]]:
-    """Decode a frame, its parts and its rows, each as what the protocol says it is."""
+    """Decode a frame with its parts and rows as defined by the protocol."""
     found = msgspec.json.decode(frame, type=PageFrame)
     assert isinstance(found, SnapshotFrame | DeltaFrame)
     assert set(found.__struct_fields__) | {"type"} == set(json.loads(frame))
@@ -81,7 +81,7 @@ def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -
         rows_seen.setdefault(kind, set()).update(n for n, found in rows.items() if found)
 
     assert set(topic_shapes()) == {"run", *DECK_TOPICS}
-    # Frames that hold nothing would be right, too.
+    # Empty frames would pass as well.
     for kind, shape in topic_shapes().items():
         assert (kind, parts_seen[kind]) == (kind, set(shape.parts))
         assert (kind, rows_seen[kind]) == (kind, set(shape.series))

@@ -25,7 +25,7 @@ from tests.live_sockets import (
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# Pages poll every two seconds; what is heard sooner was nudged.
+# Pages poll every two seconds; earlier frames are due to a notice.
 SOONER_THAN_A_POLL = 1.5
 
 
@@ -217,7 +217,7 @@ async def test_the_list_of_runs_is_live_too() -> None:
 
         run = await in_database(make_run)()
         delta = await page.hear("delta")
-        # What is over is not told again because something goes on.
+        # Resolved alerts are not sent again on other changes.
         assert set(delta["parts"]) == {"active"}
         assert [run["name"] for run in delta["parts"]["active"]] == ["alpha"]
 
@@ -393,5 +393,5 @@ async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
 
         assert delta["parts"]["verdict"]["run_status"] == "paused"
         assert delta["parts"]["verdict"]["sentence"].startswith("The run is paused")
-        # Only a change that was announced has a time of commit.
+        # Only announced changes have a commit time.
         assert delta["committed_at"] is not None

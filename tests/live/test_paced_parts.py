@@ -1,4 +1,4 @@
-"""A part that costs much is read now and then, however often its run is looked at."""
+"""Expensive parts are read at their own interval, however often the run is read."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
     again = topic.look(None)
     named = topic.look({PART})
 
-    # A page does not wait for it: the first snapshot goes without.
+    # The first snapshot does not wait for the part.
     assert first is not None
     assert (PART in first.parts, topic.late) == (False, {"newest", PART})
     assert late is not None

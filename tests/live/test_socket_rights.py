@@ -1,4 +1,4 @@
-"""Every caller at every topic of the live pages, and at the control channel of a run."""
+"""Access of every caller to every live topic and to the control channel of a run."""
 
 from typing import Final
 
@@ -48,7 +48,7 @@ def test_every_topic_has_a_row() -> None:
 
 
 async def watched(caller: Principal) -> set[str]:
-    """Return the topics that a caller may watch, each asked for on its socket."""
+    """Return the topics that a caller may watch, by subscribing to each one."""
     headers = await in_database(headers_of)(caller)
     socket = WebsocketCommunicator("/ws/live", [ORIGIN, *headers])
     assert await socket.connect()
@@ -69,7 +69,7 @@ async def watched(caller: Principal) -> set[str]:
 
 
 async def closed_with(path: str, caller: Principal) -> int | None:
-    """Return the code that a socket is closed with; None while it stays open."""
+    """Return the close code of a socket; None while it stays open."""
     headers = await in_database(headers_of)(caller)
     socket = WebsocketCommunicator(path, [ORIGIN, *headers])
     assert await socket.connect()

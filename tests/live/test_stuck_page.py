@@ -1,4 +1,4 @@
-"""A page that stops reading, on a real socket of the deck."""
+"""A page that stops reading, on a real socket of the server."""
 
 import asyncio
 from base64 import b64encode
@@ -25,7 +25,7 @@ PIECE = b64encode(Random(7).randbytes(90_000)).decode()
 
 @pytest.fixture
 def large_part() -> Any:
-    """A part of each run that is large, and never the same twice."""
+    """A large part of each run that always changes."""
     told = iter(range(1_000_000))
     live.register_part("test_large", lambda _: {"number": next(told), "text": PIECE})
     yield "test_large"

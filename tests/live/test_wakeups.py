@@ -21,7 +21,7 @@ from runs.live.announcements import (
 
 
 def listening() -> None:
-    """Wait until the subscriber of this process hears what is published."""
+    """Wait until the subscriber of this process receives published notices."""
     client = redis.Redis.from_url(django_settings.REDIS_URL)
     wakeups.ticket(0)
     for _ in range(100):
@@ -149,7 +149,7 @@ def test_a_change_of_this_process_is_heard_once() -> None:
 
 
 class Broker(Publisher):
-    """A broker with so many listeners, which notes when it was told something."""
+    """A broker with a given number of listeners that records the times of its notices."""
 
     def __init__(self, listeners: int) -> None:
         self.listeners = listeners
@@ -161,7 +161,7 @@ class Broker(Publisher):
 
 
 def shortest_pause(*, listeners: int) -> float:
-    """Return the shortest time between two nudges of a run that changes all the time."""
+    """Return the minimum time between two notices of a run that changes constantly."""
     broker = Broker(listeners)
     outbox = Outbox(broker, origin="here")
     until = time.monotonic() + 20

@@ -1,9 +1,10 @@
-"""Read the one-line language in which people ask for runs.
+"""Parser of the one-line filter language for runs.
 
     state:running,paused kind:language env:gsm8k step>100 tag:ablation name~cart created<7d
 
-A filter is words; a run must answer all of them, and none of those behind a minus. A word without a
-qualifier asks for a part of the name. Times are ages (`7d`, `36h`) or dates (`2026-03-01`).
+A filter consists of words. A run must match all words, and none that start with a minus. A word
+without a qualifier matches a part of the name. Times are ages (`7d`, `36h`) or dates
+(`2026-03-01`).
 """
 
 from runs.core.run_filter.parsing import InvalidFilter, Term, parse

@@ -1,4 +1,4 @@
-"""Take a filter apart, and say where it goes wrong."""
+"""Parse filters and locate their errors."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ MOST_TERMS: Final = 40
 LARGEST_NUMBER: Final = 1 << 62
 LONGEST_AGE: Final = timedelta(days=36_525)
 
-# A piece of a word is text in quotes or anything without spaces.
+# A piece of a word is quoted text or anything without spaces.
 _WORD: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
 _QUALIFIED: Final = re.compile(r"(-?)([a-z]+)(>=|<=|[:=~<>])(.*)", re.DOTALL | re.IGNORECASE)
 _COMMA: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
@@ -25,12 +25,12 @@ _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
 class InvalidFilter(ValueError):
-    """A word of a filter cannot be what it is.
+    """A word of a filter is invalid.
 
     Attributes:
-        start: First character of the culprit, from 0.
-        end: The one behind its last.
-        message: What is wrong with it.
+        start: First character of the invalid part, from 0.
+        end: End of the invalid part, exclusive.
+        message: Description of the error.
     """
 
     field = "q"
@@ -47,10 +47,10 @@ Value = str | float | timedelta | datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One thing that is asked: the run must have it, or must not.
+    """One condition that a run must meet, or must not.
 
-    `values` are alternatives: text in lower case for choices and as written for text, a number, an
-    age, or a moment in UTC.
+    `values` are alternatives: choices in lower case, text as written, numbers, ages, or times in
+    UTC.
     """
 
     name: str
@@ -60,22 +60,26 @@ class Term:
 
 
 def parse(text: str) -> list[Term]:
-    """Return what a filter asks, in its order; an empty one asks nothing.
+    """Return the terms of a filter, in order; an empty filter has none.
 
     Raises:
-        InvalidFilter: If a word is not what it should be; the error says where.
+        InvalidFilter: If a word is invalid; the error has its position.
     """
     if len(text) > LONGEST_FILTER:
         raise InvalidFilter(
-            f"a filter has at most {LONGEST_FILTER} characters", start=LONGEST_FILTER, end=len(text)
+            f"{len(text)} characters, at most {LONGEST_FILTER} allowed",
+            start=LONGEST_FILTER,
+            end=len(text),
         )
     if "\x00" in text:
         at = text.index("\x00")
-        raise InvalidFilter("a filter has no NUL character", start=at, end=at + 1)
+        raise InvalidFilter("a filter must not contain NUL characters", start=at, end=at + 1)
     words = list(_WORD.finditer(text))
     if len(words) > MOST_TERMS:
         far = words[MOST_TERMS].start()
-        raise InvalidFilter(f"a filter has at most {MOST_TERMS} words", start=far, end=len(text))
+        raise InvalidFilter(
+            f"{len(words)} words, at most {MOST_TERMS} allowed", start=far, end=len(text)
+        )
     return [_term(found.group(), found.start()) for found in words]
 
 
@@ -92,7 +96,7 @@ def _term(word: str, start: int) -> Term:
     if qualifier is None:
         known = ", ".join(QUALIFIERS)
         raise InvalidFilter(
-            f"there is no {name!r}; known are {known}", start=at, end=at + len(name)
+            f"unknown qualifier {name!r}; known: {known}", start=at, end=at + len(name)
         )
     if operator not in qualifier.operators:
         raise InvalidFilter(
@@ -109,7 +113,7 @@ def _bare(word: str, start: int) -> Term:
     negated = word.startswith("-") and len(word) > 1
     text = _unquoted(word[1:] if negated else word)
     if not text:
-        raise InvalidFilter("there is nothing in the quotes", start=start, end=start + len(word))
+        raise InvalidFilter("the quotes are empty", start=start, end=start + len(word))
     return Term(name="name", operator="~", values=(text,), negated=negated)
 
 
@@ -130,7 +134,7 @@ def _values(qualifier: Qualifier, raw: str, start: int, end: int) -> Iterator[Va
 
 
 def _alternatives(raw: str) -> list[str]:
-    """Cut at the commas that stand outside of quotes."""
+    """Split at the commas outside quotes."""
     return _COMMA.split(raw)
 
 
@@ -144,7 +148,7 @@ def _value(qualifier: Qualifier, text: str, start: int, end: int) -> Value:
     if qualifier.form is Form.CHOICE:
         if text.lower() not in qualifier.choices:
             known = ", ".join(qualifier.choices)
-            message = f"{qualifier.name} is one of {known}"
+            message = f"{qualifier.name} must be one of {known}"
             raise InvalidFilter(message, start=start, end=end)
         return text.lower()
     if qualifier.form is Form.NUMBER:
@@ -156,7 +160,7 @@ def _number(text: str, start: int, end: int) -> float:
     found = _NUMBER.fullmatch(text)
     number = float(found[1]) * _TIMES[found[2]] if found else None
     if number is None or abs(number) > LARGEST_NUMBER:
-        raise InvalidFilter(f"{text!r} is no number, such as 100 or 2.5k", start=start, end=end)
+        raise InvalidFilter(f"{text!r} is not a number such as 100 or 2.5k", start=start, end=end)
     return number
 
 

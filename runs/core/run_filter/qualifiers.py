@@ -1,4 +1,4 @@
-"""Name what a filter may ask of a run."""
+"""Qualifiers of run filters."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from runs.core.lifecycle import RunStatus
 
 
 class Form(StrEnum):
-    """What the value of a qualifier is, and so which operators it knows."""
+    """Value type of a qualifier; it determines the operators."""
 
     CHOICE = "choice"
     TEXT = "text"
@@ -26,14 +26,14 @@ OPERATORS: Final[dict[Form, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qualifier:
-    """One thing that may be asked.
+    """One qualifier of the filter language.
 
     Attributes:
-        name: As it is written before the operator.
-        form: What its value is.
-        meaning: For people, one line.
-        choices: The values of a choice; empty for every other form.
-        example: A word that works.
+        name: The word before the operator.
+        form: Value type.
+        meaning: One-line description.
+        choices: Allowed values; empty unless the form is a choice.
+        example: A valid word.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Qualifier:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Return the operators that it knows."""
+        """Return the allowed operators."""
         return OPERATORS[self.form]
 
 
@@ -54,21 +54,21 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
         Qualifier(
             name="state",
             form=Form.CHOICE,
-            meaning="Where the run stands in its life.",
+            meaning="Status of the run.",
             example="state:running,paused",
             choices=tuple(RunStatus),
         ),
         Qualifier(
             name="kind",
             form=Form.CHOICE,
-            meaning="Who produces its data.",
+            meaning="Kind of the run: the producer of its data.",
             example="kind:language",
             choices=("fleet", "language", "outside"),
         ),
         Qualifier(
             name="is",
             form=Form.CHOICE,
-            meaning="active, over, archived, or its ledger unbalanced.",
+            meaning="Active, ended, archived, or with an unbalanced ledger.",
             example="is:active",
             choices=("active", "over", "archived", "unbalanced"),
         ),
@@ -86,7 +86,7 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
         Qualifier(
             name="preset",
             form=Form.TEXT,
-            meaning="The preset it was made from.",
+            meaning="Preset that the run was created from.",
             example="preset:cartpole",
         ),
         Qualifier(
@@ -95,7 +95,7 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
         Qualifier(
             name="planned",
             form=Form.NUMBER,
-            meaning="Train steps it is planned for.",
+            meaning="Planned train steps.",
             example="planned>=1k",
         ),
         Qualifier(
@@ -113,7 +113,7 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
         Qualifier(
             name="workers",
             form=Form.NUMBER,
-            meaning="Rollout workers that are wanted.",
+            meaning="Requested rollout workers.",
             example="workers>=8",
         ),
         Qualifier(
@@ -125,13 +125,13 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
         Qualifier(
             name="created",
             form=Form.TIME,
-            meaning="How old it is, or when it was created.",
+            meaning="Age of the run, or time of its creation.",
             example="created<7d",
         ),
         Qualifier(
             name="changed",
             form=Form.TIME,
-            meaning="How long its state holds, or since when.",
+            meaning="Age of the current status, or time of its last change.",
             example="changed>36h",
         ),
     )

@@ -1,4 +1,4 @@
-// Browsers send no fragment to a server: the token reaches it in the form only.
+// Browsers do not send the fragment to the server, so the form submits the token.
 const form = document.querySelector("form");
 const token = location.hash.slice(1);
 if (form) {

@@ -32,7 +32,7 @@ def revoke(client: Client, token: ApiToken) -> str:
 def test_who_may_only_look_is_offered_no_action_and_cannot_take_one(token: ApiToken) -> None:
     sam = staff("view_apitoken")
 
-    assert "Revoke the chosen" not in sam.get("/admin/runs/apitoken/").content.decode()
+    assert "Revoke selected" not in sam.get("/admin/runs/apitoken/").content.decode()
     revoke(sam, token)
 
     token.refresh_from_db()
@@ -42,7 +42,7 @@ def test_who_may_only_look_is_offered_no_action_and_cannot_take_one(token: ApiTo
 def test_who_may_change_a_table_decides_about_its_rows_but_edits_none(token: ApiToken) -> None:
     sam = staff("view_apitoken", "change_apitoken")
 
-    assert "Revoke the chosen" in sam.get("/admin/runs/apitoken/").content.decode()
+    assert "Revoke selected" in sam.get("/admin/runs/apitoken/").content.decode()
     edited = sam.post(f"/admin/runs/apitoken/{token.pk}/change/", {"name": "mine"})
     revoke(sam, token)
 

@@ -96,7 +96,7 @@ def test_what_no_index_answers_is_looked_for_among_the_newest(
     filtered = ada.get("/admin/buffer/trajectorygroup/?state__exact=queued").content.decode()
 
     assert everything > 1
-    assert "Filters look at the newest 1 rows" in filtered
+    assert "Filters search the newest 1 rows" in filtered
     assert filtered.count('class="action-select') <= 1
     mix = Run.objects.get(name="seed-atropos-mix")
     kept = TrajectoryGroup.objects.filter(run=mix, segment__isnull=False).count()
@@ -156,7 +156,7 @@ def test_a_batch_is_discarded_only_with_a_reason(ada: Client) -> None:
     assert f'value="{batch.pk}"' in asked
     batch.refresh_from_db()
     assert batch.state == "quarantined"
-    assert "Say why" in act(ada, "buffer/batch", "discard", batch.pk)
+    assert "Enter a reason" in act(ada, "buffer/batch", "discard", batch.pk)
     batch.refresh_from_db()
     assert batch.state == "quarantined"
     act(ada, "buffer/batch", "discard", batch.pk, reason="nan in its rewards")

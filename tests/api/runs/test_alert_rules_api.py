@@ -1,4 +1,4 @@
-"""Rules for alerts are made, changed and deleted through the API, and tried on history before."""
+"""Create, change, delete and preview alert rules through the API."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Alerts are listed, acknowledged and resolved through the API."""
+"""List, acknowledge and resolve alerts through the API."""
 
 from datetime import timedelta
 from typing import Any
@@ -54,7 +54,7 @@ def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client
     assert (kinds(first), kinds(then)) == (["run_stalled"], ["disk_low"])
     assert then["next_before"] is None
     (row,) = first["results"]
-    assert (row["run"], row["severity"], row["title"]) == ("pole", "warning", "Nothing comes in")
+    assert (row["run"], row["severity"], row["title"]) == ("pole", "warning", "No new data")
     assert {key: first["summary"][key] for key in ("errors", "warnings", "acknowledged")} == {
         "errors": 1,
         "warnings": 1,

@@ -1,4 +1,4 @@
-"""Archived runs over HTTP: readable at an address of their own, and read-only."""
+"""Archived runs over HTTP: readable at their own address, and read-only."""
 
 from datetime import timedelta
 from typing import Any

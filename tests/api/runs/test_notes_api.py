@@ -1,4 +1,4 @@
-"""Notes of a run are read, edited, and never overwritten unseen."""
+"""Read and edit notes of a run; concurrent edits are not lost."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_of_two_who_edit_the_later_is_told_and_nothing_is_lost(olga: APIClient) 
     refused = write(olga, "second")
 
     assert (refused.status_code, refused.json()["code"]) == (409, "notes_changed")
-    assert "user:olga wrote revision 1 meanwhile" in refused.json()["detail"]
+    assert "the notes are at revision 1 by user:olga" in refused.json()["detail"]
     assert olga.get(PATH).json()["text"] == "first"
     assert write(olga, "first\n\nsecond", revision=1).status_code == 200
 

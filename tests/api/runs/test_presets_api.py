@@ -1,4 +1,4 @@
-"""Presets are saved, used, changed and deleted by whom they belong to."""
+"""Save, use, change and delete presets according to their access."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An operator changes a run's limits while it goes on, and an event tells it."""
+"""Change the limits of an active run, which records an event."""
 
 from typing import Any
 

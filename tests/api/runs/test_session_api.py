@@ -91,7 +91,7 @@ def test_a_person_who_was_switched_off_cannot_sign_in(browser: Client) -> None:
 
 
 def redeem(browser: Client, link: str) -> Any:
-    """Do what the page of a one-time link does when its button is pressed."""
+    """Redeem a one-time link like the button of its page."""
     address, _, token = link.partition("#")
     csrf = browser.get(address).cookies["csrftoken"].value
     return browser.post(address, {"token": token, "csrfmiddlewaretoken": csrf})

@@ -1,4 +1,4 @@
-"""What a person changes of a run is kept with who, when, why and by which request."""
+"""Changes of a run are recorded with actor, time, reason and request id."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""A token that was stolen is good from nowhere but where it belongs."""
+"""Tokens are accepted from their networks only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A token permits no more than its owner may do at the time of the request."""
+"""A token permits no more than its owner's role at the time of the request."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from tests.factories import NOON, make_run, make_token, make_user
 pytestmark = pytest.mark.django_db
 
 BATCH: Final = "00000000-0000-0000-0000-000000000001"
-# One call that only the scope allows; the answer to who may make it is anything but 401 and 403.
+# One call that only the scope allows; allowed callers get anything but 401 and 403.
 CALLS: Final = {
     "trainer": ("GET", f"/api/runs/alpha/batches/{BATCH}"),
     "env": ("POST", "/api/runs/alpha/groups"),
@@ -199,6 +199,6 @@ def test_checking_the_owner_takes_no_further_query(
     _, text = make_token("trainer", created_by=ada)
     services.authenticate(text=text, address=None, now=NOON)
 
-    # The owner's role comes with the row of the token, past Django's query builder.
+    # The query for the token includes the owner's role and bypasses Django's query builder.
     with django_assert_num_queries(0):
         assert services.authenticate(text=text, address=None, now=NOON) is not None

@@ -1,4 +1,4 @@
-"""Webhooks are listed without what is secret of them, and tried out by who may operate."""
+"""List webhooks without their secrets, and test them as an operator."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operators pin a version, let go of it, and have workers take weights anew."""
+"""Operators pin and unpin a version, and make workers reload weights."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ URL = "/api/runs/alpha/weights"
 
 
 def published(run: Run, *steps: int, epoch: int = 1) -> None:
-    """Let the run have these versions, the last one as its newest."""
+    """Create policy versions of the run, the last one as its newest."""
     for step in steps:
         digest = f"{step + 1:064x}"
         manifest = {

@@ -1,4 +1,4 @@
-"""People are told of alerts by mail, through a mail server that is really there."""
+"""Alert notifications by mail, through a real mail server."""
 
 import socket
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Mailbox:
-    """What a mail server takes; it refuses so often before it does."""
+    """Messages received by a mail server that first rejects a number of attempts."""
 
     def __init__(self) -> None:
         self.letters: list[EmailMessage] = []
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def mailbox(settings: Settings) -> Iterator[Mailbox]:
-    """A mail server of somebody else's."""
+    """An external mail server."""
     box = Mailbox()
     there = Controller(box, hostname="127.0.0.1", port=free_port())
     there.start()
@@ -81,7 +81,7 @@ def test_a_letter_says_what_is_wrong_where_and_what_to_do(
     assert letter["Subject"] == "[lab] warning raised: nothing came into pole"
     text = letter.get_content()
     assert f"/alerts?alert={alert}" in text
-    assert "Look whether its fleet" in text
+    assert "Check that its fleet" in text
     delivery = AlertDelivery.objects.get()
     assert (delivery.state, delivery.target) == ("delivered", "mailto:ops@example.org")
     assert delivery.last_took_ms == 0
@@ -127,7 +127,7 @@ def test_a_sample_shows_whether_mail_arrives(mailbox: Mailbox) -> None:
     assert send() == 1
 
     (letter,) = mailbox.letters
-    assert "this is a test, nothing is wrong" in letter["Subject"]
+    assert "test notification, no action required" in letter["Subject"]
     assert letter["References"] is None
 
 

@@ -1,4 +1,4 @@
-"""Alerts that are over are forgotten after a while; those that hold never are."""
+"""Cleared alerts are deleted after the retention period; firing ones stay."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def test_only_what_has_been_over_for_long_is_forgotten(settings: Settings) -> No
     over, lately, settled, holds = (raise_one(name) for name in ("a", "b", "c", "d"))
     alerts.clear([over], now=OLD)
     alerts.clear([lately], now=NOON - timedelta(days=1))
-    alerts.resolve(alert_id=settled, actor="user:ada", now=OLD)  # it holds all the same
+    alerts.resolve(alert_id=settled, actor="user:ada", now=OLD)  # its condition still holds
 
     assert forget_alerts(now=NOON) == 1
 

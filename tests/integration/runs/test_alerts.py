@@ -1,4 +1,4 @@
-"""An alert is raised once, acknowledged by people, and over when its condition is gone."""
+"""An alert is raised once, acknowledged by people, and cleared with its condition."""
 
 import threading
 from collections.abc import Iterator
@@ -150,7 +150,7 @@ def test_a_run_that_does_not_start_says_what_it_waits_for() -> None:
     conditions.watch(now=NOON + later(170))
     assert not Alert.objects.exists()
     conditions.watch(now=NOON + later(190))
-    assert Alert.objects.get().message.endswith("3 minutes: the cluster has no GPU")
+    assert Alert.objects.get().message.endswith("3 min: the cluster has no GPU")
 
 
 def test_a_ledger_that_does_not_balance_is_told_until_it_does() -> None:
@@ -165,7 +165,7 @@ def test_a_ledger_that_does_not_balance_is_told_until_it_does() -> None:
 
 @pytest.fixture
 def sights() -> Iterator[list[Condition]]:
-    """What a look at corrupt items returns: whatever is put into the list."""
+    """Conditions returned by the check of corrupt items, filled by the tests."""
     kinds = frozenset({AlertKind.ITEMS_CORRUPT})
     found: list[Condition] = []
     conditions.register(kinds, lambda _now: list(found))
@@ -191,7 +191,7 @@ def test_what_a_look_had_no_room_for_is_not_said_to_be_over(sights: list[Conditi
 
 @pytest.fixture
 def broken_look() -> Iterator[None]:
-    """A look that fails, at a kind that has an alert."""
+    """A failing check, of a kind that has an alert."""
     kinds = frozenset({AlertKind.ITEMS_CORRUPT})
 
     def look(_now: object) -> list[Condition]:

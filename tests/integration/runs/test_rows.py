@@ -1,4 +1,4 @@
-"""Rows read without a query are the rows that Django reads."""
+"""Rows read without a query equal the rows that Django reads."""
 
 import pytest
 

@@ -23,14 +23,14 @@ def ask(run: Run, verb: RunVerb, **more: Any) -> Run:
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """Run `act` in threads that start at the same moment, each on its own connection."""
+    """Run `act` in threads that start simultaneously, each with its own connection."""
     barrier = threading.Barrier(count)
 
     def one(index: int) -> Any:
         barrier.wait()
         try:
             return act(index)
-        except Exception as error:  # noqa: BLE001 the test looks at what was raised
+        except Exception as error:  # noqa: BLE001 the test checks the exception
             return error
         finally:
             connection.close()

@@ -1,4 +1,4 @@
-"""Runs are found among many, in any order, a page at a time, and fast."""
+"""Filter, sort and paginate many runs within a time limit."""
 
 import csv
 import time
@@ -30,7 +30,7 @@ def found(text: str = "", **asked: Any) -> list[str]:
 
 @pytest.fixture
 def four_runs(db: None) -> None:
-    """A cart of Ada's that runs, a language run, a paused outside run, and one that is put away."""
+    """A running fleet run of Ada, a language run, a paused outside run, and an archived run."""
     ada = make_user(username="ada")
     make_run(name="cart", now=NOW - DAY, created_by=ada, tags=["ablation", "night"], served_steps=7)
     make_run(name="words", config=WORDS, now=NOW - 5 * DAY, status=RunStatus.COMPLETED)
@@ -101,7 +101,7 @@ def test_a_row_says_what_it_rolls_out(four_runs: None) -> None:
 @pytest.mark.parametrize("sort", [sign + name for name in run_table.SORTS for sign in ("", "-")])
 def test_pages_in_any_order_hold_every_run_once(sort: str) -> None:
     for number in range(7):
-        # Several share each value: the id decides between them.
+        # Several runs share each value: the id breaks the tie.
         make_run(name=f"run-{number}", now=NOON + (number % 3) * DAY, served_steps=number % 2)
     whole = found(sort=sort)
 
@@ -135,7 +135,7 @@ def test_a_place_that_is_none_is_refused(place: str) -> None:
 
 @pytest.mark.django_db
 def test_an_order_that_is_none_is_refused() -> None:
-    with pytest.raises(UnknownSort, match="runs sort by created"):
+    with pytest.raises(UnknownSort, match="known: created"):
         found(sort="colour")
 
 
@@ -155,7 +155,7 @@ def test_a_table_of_all_that_match_holds_no_formula(four_runs: None) -> None:
 
     assert [line["name"] for line in lines] == ["words"]
     assert lines[0]["status_reason"] == '\'=HYPERLINK("x"), "quoted"'
-    # What is beside a run is in the file too, with its unit; nobody knows it of this one.
+    # The file includes summaries with units; this run has none.
     assert lines[0]["accepted_per_second"] == lines[0]["staleness_p50_versions"] == ""
 
 
@@ -205,9 +205,9 @@ def test_ten_thousand_runs_are_filtered_within_the_budget(many_runs: None) -> No
             with CaptureQueriesContext(connection) as queries:
                 run_table.run_page(text=text, sort=sort, after="", limit=50, now=NOW)
             seconds.append(time.perf_counter() - began)
-        # A page costs the same few questions however many runs there are.
+        # A page takes the same number of queries for any number of runs.
         assert len(queries) <= 4, text
         quickest[text, sort] = min(seconds)
 
-    # 150 ms on a machine of its own; the fastest of five is what a busy one says of that.
+    # 150 ms on an idle machine; the fastest of five approximates that on a busy one.
     assert {what: took for what, took in quickest.items() if took >= 0.15} == {}

@@ -77,7 +77,7 @@ def test_checking_a_token_brings_its_run_and_writes_nothing(
     _, text = make_token("env", run=run)
     services.authenticate(text=text, address=None, now=NOON)
 
-    # Reading goes past Django's query builder, which counts what is written only.
+    # Reads bypass Django's query builder, so only writes are counted.
     with django_assert_num_queries(0):  # type: ignore[operator]
         token = services.authenticate(text=text, address=None, now=NOON)
 

@@ -159,7 +159,7 @@ def test_only_the_newest_files_are_kept_and_every_row() -> None:
 
     assert len(stored_files(run)) == KEPT_FILES
     assert PolicyVersion.objects.count() == KEPT_FILES + 2
-    with pytest.raises(selectors.NoWeights, match="no longer kept"):
+    with pytest.raises(selectors.NoWeights, match="evicted"):
         selectors.weights_file(selectors.weights(run=run, epoch=1, step=0))
     run.refresh_from_db()
     with selectors.weights_file(selectors.current_weights(run=run)) as file:

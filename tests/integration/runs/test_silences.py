@@ -1,4 +1,4 @@
-"""What is silenced is shown and tells nobody; what holds when the silence is over is told."""
+"""Silenced alerts are shown but not sent until the silence ends."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -87,7 +87,7 @@ def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
     assert told() == []
 
     ended = silences.end_silence(silence_id=made.pk, actor="user:bob", reason="back", now=after(1))
-    Alert.objects.filter(pk=alert).update(kind=AlertKind.ITEMS_CORRUPT)  # no look clears it
+    Alert.objects.filter(pk=alert).update(kind=AlertKind.ITEMS_CORRUPT)  # no check clears it
     conditions.watch(now=after(2))
 
     assert (ended.ended_at, ended.ended_by) == (after(1), "user:bob")
@@ -106,7 +106,7 @@ def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
     [
         ({"until": NOON}, "until"),
         ({"until": NOON + timedelta(days=31)}, "until"),
-        ({"until": datetime(2026, 3, 1, 13)}, "until"),  # noqa: DTZ001 what is refused
+        ({"until": datetime(2026, 3, 1, 13)}, "until"),  # noqa: DTZ001 naive times are refused
         ({"run": "nope"}, "run"),
         ({"rule": 1}, "rule"),
         ({"kind": "rule", "rule": 1}, "rule"),

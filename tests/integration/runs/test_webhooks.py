@@ -1,4 +1,4 @@
-"""Webhooks hear of every change, signed, and until they say that they have."""
+"""Webhooks receive every change, signed, with retries until they confirm."""
 
 import hashlib
 import hmac
@@ -129,7 +129,7 @@ def test_a_redirect_is_not_followed(private: Settings) -> None:
 
 def test_a_webhook_that_never_hears_is_given_up(private: Settings) -> None:
     with receiver() as there:
-        url = there.url  # nobody listens there any more
+        url = there.url  # the receiver has stopped
     private.ROLLDECK_ALERT_WEBHOOKS = [url]
     raise_one()
 
@@ -172,7 +172,7 @@ def test_a_silent_webhook_is_not_waited_for_long() -> None:
 def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settings) -> None:
     with receiver() as there, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [other.url, there.url]
-        private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # a sample is told all the same
+        private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # tests ignore the level
         sample = send_sample(there)
         assert sample.state == "waiting"
         ticks = iter([NOON, NOON, NOON + timedelta(milliseconds=412), NOON + timedelta(days=1)])
@@ -184,7 +184,7 @@ def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settin
     assert unheard == []
     told = msgspec.json.decode(body, type=AlertMessage)
     assert (told.change, told.alert.id, told.alert.state) == ("test", 0, "resolved")
-    assert "this is a test" in told.text
+    assert "test notification" in told.text
     assert told.url == f"{private.ROLLDECK_PUBLIC_URL}/settings"
     signed = f"{int(NOON.timestamp())}.".encode() + body
     expected = hmac.new(b"between us", signed, hashlib.sha256).hexdigest()
@@ -195,7 +195,7 @@ def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settin
     assert "a-secret-path" not in event.message + str(event.details)
 
 
-@pytest.mark.parametrize(("status", "said"), [(500, "it answered 500"), (302, "it answered 302")])
+@pytest.mark.parametrize(("status", "said"), [(500, "status 500"), (302, "status 302")])
 def test_a_sample_is_tried_once_and_says_what_came(
     private: Settings, status: int, said: str
 ) -> None:

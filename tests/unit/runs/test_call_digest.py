@@ -1,4 +1,4 @@
-"""Few rows of many calls, and none of them lies about how many it stands for."""
+"""Many calls become few rows, whose counts add up."""
 
 from collections import Counter
 from dataclasses import replace

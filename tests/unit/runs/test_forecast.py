@@ -1,4 +1,4 @@
-"""What is foretold of a disk is foretold from enough, or not at all."""
+"""Disk forecasts require enough samples."""
 
 import pytest
 from hypothesis import given

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from runs.core import json_shape
 
-# Text that looks like structure, escapes that look like the ends of text.
+# Text that resembles structure, and escapes that resemble the ends of strings.
 words = st.text(alphabet='[]{},:"\\\\ a\u00fc\n', max_size=12)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | words,
@@ -24,7 +24,7 @@ def depth(value: Any) -> int:
 
 
 def count(value: Any) -> int:
-    """Return how many values there are; an empty container may count for two."""
+    """Return the number of values; an empty container may count as two."""
     if not isinstance(value, dict | list):
         return 1
     inner = list(value.values() if isinstance(value, dict) else value)
@@ -42,7 +42,7 @@ def test_the_depth_is_that_of_the_decoded_value(value: Any, most: int) -> None:
 def test_values_are_counted_as_a_decoder_would_build_them(value: Any, most: int) -> None:
     text = json.dumps(value, separators=(",", ":")).encode()
 
-    # Short texts hold few values whatever they say: a value takes two bytes with its comma.
+    # Short texts hold few values in any case: a value takes two bytes with its comma.
     too_many = count(value) > most and len(text) // 2 >= most
     assert json_shape.too_many_values(text, max_values=most) == too_many
 

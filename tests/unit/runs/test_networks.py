@@ -1,4 +1,4 @@
-"""A token may be good from some addresses only."""
+"""Networks from which a token is accepted."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_addresses_and_networks_are_kept_shortly_and_once() -> None:
 
 @pytest.mark.parametrize("entry", ["", "everywhere", "10.0.0.1/8", "10.0.0.0/33", "::1::"])
 def test_what_is_no_network_is_named(entry: str) -> None:
-    with pytest.raises(InvalidNetwork, match="no address"):
+    with pytest.raises(InvalidNetwork, match="neither an address"):
         checked([entry])
 
 

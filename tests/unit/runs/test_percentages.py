@@ -1,4 +1,4 @@
-"""Amounts are written in one way."""
+"""Consistent formatting of amounts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may do what with a saved preset, and which texts look like secrets."""
+"""Access rules of saved presets, and detection of secrets."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ from runs.core.preset_rules import Access, differences, may_change, may_see, sec
         ("shared", False, True, True, "see change"),
         ("open", False, True, False, "see change"),
         ("open", False, False, False, "see"),
-        # Who made it and is an operator no more.
+        # The owner is no longer an operator.
         ("private", True, False, False, "see"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What people type to find runs, and what they are told when it cannot be."""
+"""Filters of runs and their error messages."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -70,14 +70,14 @@ def test_what_cannot_be_is_pointed_at(text: str, culprit: str) -> None:
 
 
 def test_what_is_unknown_is_answered_with_what_is_known() -> None:
-    with pytest.raises(InvalidFilter, match="known are state, kind"):
+    with pytest.raises(InvalidFilter, match="known: state, kind"):
         parse("colour:red")
 
 
 def test_a_filter_ends_somewhere() -> None:
-    with pytest.raises(InvalidFilter, match="at most 1000 characters"):
+    with pytest.raises(InvalidFilter, match="1001 characters, at most 1000 allowed"):
         parse("x" * 1001)
-    with pytest.raises(InvalidFilter, match="at most 40 words"):
+    with pytest.raises(InvalidFilter, match="41 words, at most 40 allowed"):
         parse("x " * 41)
 
 

@@ -13,7 +13,7 @@ from runs.core.lifecycle import (
     sources_of_verb,
 )
 
-# The whole table: what may be asked in each state.
+# The complete table of verbs per status.
 VERBS = {
     "draft": "start kill",
     "queued": "pause drain stop kill",

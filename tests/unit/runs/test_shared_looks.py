@@ -6,7 +6,7 @@ from runs.live.shared_looks import SharedLooks
 
 
 class Register:
-    """Answers slowly, and counts how often it was asked."""
+    """Responds slowly, and counts the lookups."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
