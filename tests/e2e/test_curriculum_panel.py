@@ -193,7 +193,7 @@ def test_what_was_sampled_and_what_moved_is_shown_over_versions(
 
     moves = signed_in.get_by_role("region", name="What moved, and why").get_by_role("listitem")
     expect(moves.first).to_contain_text("reverse-4 unlocked at version 20")
-    expect(moves.first).to_contain_text("reverse-2 is learnt")
+    expect(moves.first).to_contain_text("reverse-2 has graduated")
     expect(moves.nth(1)).to_contain_text("reverse-2 graduated at version 20")
     expect(moves.nth(1)).to_contain_text("evaluation succeeded 63 times of 64")
 

@@ -1,4 +1,4 @@
-"""Decide which lesson to sample next, and when lessons unlock and graduate: rules without I/O."""
+"""Curriculum rules without I/O: sampling of lessons, unlocking and graduation."""
 
 from rollouts.core.curriculum.lessons import (
     InvalidCurriculum,

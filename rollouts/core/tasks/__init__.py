@@ -1,4 +1,4 @@
-"""Small tasks in text whose answers can be checked, in graded difficulty."""
+"""Small text tasks with verifiable answers, in graded difficulty."""
 
 from rollouts.core.tasks.calculator import Calculator
 from rollouts.core.tasks.one_turn import Addition, Reverse, Sort

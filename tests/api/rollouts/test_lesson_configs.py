@@ -12,7 +12,7 @@ from tests.lesson_factories import Class, language, lesson
 pytestmark = pytest.mark.django_db
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
-    "no lessons": (language({}), "lessons", "there is none"),
+    "no lessons": (language({}), "lessons", "at least one lesson is required"),
     "lessons that wait for each other": (
         language({"a": lesson("b"), "b": lesson("a")}),
         "lessons.a.requires",

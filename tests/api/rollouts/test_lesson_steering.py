@@ -113,7 +113,7 @@ def test_a_lesson_given_back_late_unlocks_at_once_when_its_rule_is_met(alice: AP
     steer(alice, "b")
 
     assert lessons.lessons()["b"]["status"] == "active"
-    assert lessons.lessons()["b"]["reason"] == "a is learnt"
+    assert lessons.lessons()["b"]["reason"] == "a has graduated"
 
 
 def test_a_factor_changes_how_often_a_lesson_is_drawn(pair: Class, alice: APIClient) -> None:

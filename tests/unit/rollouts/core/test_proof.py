@@ -32,7 +32,7 @@ def heard(**known: Any) -> Heard:
         (
             {"observed": "none", "reported_at": None, "heard_at": 20, "launched_at": 2},
             "unknown",
-            "its manager fell silent; another was launched and has not reported yet",
+            "its manager stopped reporting; another was launched and has not reported yet",
         ),
         (
             {"observed": "none", "reported_at": None, "heard_at": None, "launched_at": 30},

@@ -104,6 +104,6 @@ def test_a_rule_says_in_words_what_a_lesson_waits_for() -> None:
     )
 
     assert rule == (
-        "Unlocks when a has graduated, or succeeds at 0.7 or more and gets no better; "
-        "and b has graduated, or succeeds at 0.5 or more and gets no better."
+        "Unlocks when a has graduated, or has a success rate of at least 0.7 and stops improving; "
+        "and b has graduated, or has a success rate of at least 0.5 and stops improving."
     )
