@@ -1,4 +1,4 @@
-"""Change what the platform remembers about fleets."""
+"""Operations that change the stored state of fleets."""
 
 from rollouts.services.cluster_looks import note_cluster
 from rollouts.services.evaluation_requests import NothingToEvaluate, request_evaluations

@@ -114,7 +114,7 @@ def test_a_lesson_that_got_worse_is_told_until_it_is_better() -> None:
     room.task()
     Lesson.objects.filter(run=room.run, name="sums").update(has_regressed=True)
     assert watched(later(1)) == {
-        "lesson_regressed": "sums of words is worse than when it graduated"
+        "lesson_regressed": "lesson sums of words is worse than at graduation"
     }
     assert Alert.objects.get().subject == "sums"
 

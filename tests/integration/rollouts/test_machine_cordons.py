@@ -117,7 +117,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(cluster: FakeC
         ("machine_uncordoned", "cold", None),
     ]
     assert all(event.actor for event in told)
-    assert told[0].message == "machine gpu-1 is to be emptied and kept out"
+    assert told[0].message == "cordoned machine gpu-1"
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
     ask(run, RunVerb.KILL, now=late)
     services.give_up_recordings(now=late)
     fresh.refresh_from_db()
-    assert (fresh.state, fresh.reason) == ("failed", "the run ended first")
+    assert (fresh.state, fresh.reason) == ("failed", "the run ended before the episode")
 
 
 @pytest.fixture

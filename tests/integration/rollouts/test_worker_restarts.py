@@ -61,7 +61,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> N
     assert restart(incarnation="a", reason="again").status_code == 202
 
     [event] = RunEvent.objects.filter(kind="worker_restart_asked")
-    assert (event.message, event.reason) == ("worker 0 is to be replaced", "it drifts")
+    assert (event.message, event.reason) == ("requested a replacement of worker 0", "it drifts")
     assert event.actor
 
 

@@ -131,7 +131,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "Start it",
     ),
     "it has failed": (
-        FLEET | GONE | {"status": "failed", "reason": "10 launches within 10 minutes"},
+        FLEET | GONE | {"status": "failed", "reason": "10 launches within 10 min"},
         "The run has failed and processes no data.",
         "start it again",
     ),
