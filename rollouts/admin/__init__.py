@@ -1,4 +1,4 @@
-"""Show fleets, lessons, metrics, and what people keep of them."""
+"""Admin pages of fleets, lessons, metrics and saved settings."""
 
 from rollouts.admin import fleets, kept
 

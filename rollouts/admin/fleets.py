@@ -1,4 +1,4 @@
-"""Show fleets in the admin: to look at, not to change."""
+"""Read-only admin pages of fleets, lessons and metrics."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -52,7 +52,7 @@ RunAdmin.belonging += [
 
 @admin.register(Fleet)
 class FleetAdmin(ReadOnlyAdmin):
-    """Fleets, one per run, with links to what belongs to them."""
+    """Fleets, one per run, with links to related rows."""
 
     list_display = (
         *("run_link", "observed", "observed_at", "attempt", "env_steps_total", "actor_name"),
@@ -64,9 +64,9 @@ class FleetAdmin(ReadOnlyAdmin):
     ordering = ("-observed_at", "-id")
     readonly_fields = ("belongings",)
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related")
     def belongings(self, fleet: Fleet) -> SafeString:
-        """Return links to the workers of the fleet, and to what its run has of it."""
+        """Return links to the workers of the fleet, and to related rows of its run."""
         of_run = (Recording, LogRequest, EpisodeWindow, MetricSample)
         workers = links_to_lists(FleetWorker, WorkerAttempt, fleet__id__exact=fleet.pk)
         return SafeString(workers + " · " + links_to_lists(*of_run, run__id__exact=fleet.run_id))
@@ -92,7 +92,7 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
         """Return a link to the worker's run."""
         return link_to(row.fleet.run)
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related")
     def belongings(self, worker: FleetWorker) -> SafeString:
         """Return a link to the worker's slots."""
         return links_to_lists(EnvSlot, worker__id__exact=worker.pk)
@@ -100,7 +100,7 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
 
 @admin.register(WorkerAttempt)
 class WorkerAttemptAdmin(ReadOnlyAdmin):
-    """Processes that workers have been, and why they ended."""
+    """Incarnations of workers, with the reasons of their ends."""
 
     list_display = (
         *("worker", "run_link", "started_at", "ended_at", "node", "pid", "env_steps"),
@@ -159,7 +159,7 @@ class EpisodeWindowAdmin(ReadOnlyAdmin):
 
 @admin.register(MetricSample)
 class MetricSampleAdmin(ReadOnlyAdmin):
-    """Numbers that trainers wrote down."""
+    """Recorded metric values."""
 
     may_grow = True
     dashboard = "/runs/{run}/metrics"
@@ -171,7 +171,7 @@ class MetricSampleAdmin(ReadOnlyAdmin):
 
 @admin.register(MetricSeries)
 class MetricSeriesAdmin(ReadOnlyAdmin):
-    """Names that samples came under."""
+    """Metric names of runs."""
 
     may_grow = True
     dashboard = "/runs/{run}/metrics"
@@ -184,7 +184,7 @@ class MetricSeriesAdmin(ReadOnlyAdmin):
 
 @admin.register(MetricChunk)
 class MetricChunkAdmin(ReadOnlyAdmin):
-    """Packed samples; their columns are bytes and left out."""
+    """Packed samples, without their binary columns."""
 
     may_grow = True
     run_lookup = "series__run"
@@ -196,14 +196,14 @@ class MetricChunkAdmin(ReadOnlyAdmin):
     exclude = ("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount")
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[MetricChunk]":
-        """Return chunks without their bytes."""
+        """Return chunks without their binary columns."""
         found: QuerySet[MetricChunk] = super().get_queryset(request)
         return found.defer(*self.exclude)
 
 
 @admin.register(TokenTally)
 class TokenTallyAdmin(ReadOnlyAdmin):
-    """How many tokens each run has handed out."""
+    """Served tokens of each run."""
 
     list_display = ("run_link", "ordinal", "tokens")
     list_filter = (RUN_FILTER,)
@@ -213,7 +213,7 @@ class TokenTallyAdmin(ReadOnlyAdmin):
 
 @admin.register(MeasureCursor)
 class MeasureCursorAdmin(ReadOnlyAdmin):
-    """How far the deck has measured each run by itself."""
+    """Progress of the built-in measurements of each run."""
 
     list_display = ("run_link", "measured_at", "was_quiet", "accepted", "queued", "batch")
     list_filter = ("was_quiet", RUN_FILTER)
@@ -223,7 +223,7 @@ class MeasureCursorAdmin(ReadOnlyAdmin):
 
 @admin.register(Recording)
 class RecordingAdmin(ReadOnlyAdmin):
-    """Episodes that somebody asked to see; the film is a link, or its text."""
+    """Requested recordings of episodes, with a link to the file or its text."""
 
     list_display = (
         *("requested_at", "run_link", "state", "worker", "slot", rounded("episode_return")),
@@ -238,7 +238,7 @@ class RecordingAdmin(ReadOnlyAdmin):
 
     @admin.display(description="film")
     def film(self, row: Recording) -> SafeString | str:
-        """Return a link to the film, and the beginning of one that is text."""
+        """Return a link to the recording, and the beginning of a text recording."""
         if row.state != "ready":
             return "-"
         address = f"/api/runs/{row.run.name}/recordings/{row.pk}/content"
@@ -248,7 +248,7 @@ class RecordingAdmin(ReadOnlyAdmin):
 
 @admin.register(LogRequest)
 class LogRequestAdmin(ReadOnlyAdmin):
-    """Logs that somebody wanted to read, and what their ends were when last read."""
+    """Requested logs and their last read lines."""
 
     list_display = (
         *("asked_at", "run_link", "worker", "slot", "answered_at", "lines", "node", "path"),
@@ -265,10 +265,10 @@ class LogRequestAdmin(ReadOnlyAdmin):
     readonly_fields = ("text",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LogRequest]:
-        """Return the rows without their lines, which the page of one row reads."""
+        """Return the rows without their lines, which only the page of one row reads."""
         return super().get_queryset(request).defer("content")
 
-    @admin.display(description="what it was")
+    @admin.display(description="lines")
     def text(self, row: LogRequest) -> SafeString:
         """Return the end of the log."""
         return as_written("\n".join(row.content))
@@ -290,7 +290,7 @@ class LessonAdmin(ReadOnlyAdmin):
 
 @admin.register(LessonChange)
 class LessonChangeAdmin(ReadOnlyAdmin):
-    """Moves of lessons, and why."""
+    """Status changes of lessons, with reasons."""
 
     list_display = (
         *("at", "run_link", "lesson", "source", "target", "policy_step", "actor", "reason"),
@@ -303,7 +303,7 @@ class LessonChangeAdmin(ReadOnlyAdmin):
 
 @admin.register(LessonOutcome)
 class LessonOutcomeAdmin(ReadOnlyAdmin):
-    """What workers told of their tasks, micro-evaluations too."""
+    """Reported outcomes of tasks, including micro-evaluations."""
 
     may_grow = True
     dashboard = "/runs/{run}/curriculum"
@@ -318,7 +318,7 @@ class LessonOutcomeAdmin(ReadOnlyAdmin):
 
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    """Evaluations of lessons: due, leased and done."""
+    """Evaluations of lessons: queued, leased and done."""
 
     list_display = (
         *("created_at", "run_link", "lesson", "round", "state", "due_step", "policy_step"),
@@ -332,7 +332,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
 
 @admin.register(Curriculum)
 class CurriculumAdmin(ReadOnlyAdmin):
-    """Where the curricula of language runs are."""
+    """Curriculum state of language runs."""
 
     list_display = ("run_link", "tasks", "round", "round_epoch", "round_step", "completed_at")
     list_filter = (("completed_at", admin.EmptyFieldListFilter), RUN_FILTER)
@@ -343,7 +343,7 @@ class CurriculumAdmin(ReadOnlyAdmin):
 
 @admin.register(WeightsDelivery)
 class WeightsDeliveryAdmin(ReadOnlyAdmin):
-    """When each worker had which version."""
+    """Weight syncs by worker."""
 
     list_display = (
         *("run_link", "epoch", "step", "worker", "announced_at", "staged_at", "active_at"),
@@ -363,7 +363,7 @@ class WeightsDeliveryAdmin(ReadOnlyAdmin):
 
 @admin.register(Annotation)
 class AnnotationAdmin(ReadOnlyAdmin):
-    """What people wrote upon the charts of runs, what they took away again among it."""
+    """Chart annotations of runs, including deleted ones."""
 
     list_display = ("at", "text", "run_link", "step", "created_by", "deleted_at", "deleted_by")
     list_select_related = ("run",)

@@ -1,4 +1,4 @@
-"""Ask for recordings of episodes, take them in and show them."""
+"""API of episode recordings: requests, uploads and downloads."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ class RecordingsView(APIView):
     """The recordings of a run."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators ask for recordings, everybody of the run looks."""
+        """Return the permissions: operators request recordings, all readers of the run read."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -63,7 +63,7 @@ class RecordingsView(APIView):
 
 
 class RecordingView(APIView):
-    """One recording, as its worker sees it."""
+    """One recording, for its worker."""
 
     permission_classes = [scoped("worker")]
 
@@ -81,7 +81,7 @@ class RecordingView(APIView):
         try:
             update = msgspec.msgpack.decode(request.body, type=RecordingUpdate)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise bodies.InvalidBody("", f"this is no recording: {error}") from error
+            raise bodies.InvalidBody("", f"not a valid recording: {error}") from error
         row = services.update_recording(
             run_id=run_named(run).pk, recording_id=recording, update=update, now=timezone.now()
         )
@@ -89,7 +89,7 @@ class RecordingView(APIView):
 
 
 class RecordingContentView(APIView):
-    """The film of a recording."""
+    """File of a recording."""
 
     permission_classes = [Readers]
 
@@ -116,7 +116,7 @@ class RecordingContentView(APIView):
         if "Content-Type" in response:
             charset = "; charset=utf-8" if row.media_type.startswith("text/") else ""
             response["Content-Type"] = row.media_type + charset
-        # Bytes from a worker: never anything but what they are said to be, and no page.
+        # Untrusted bytes from a worker: serve them only as the declared type, never as a page.
         response["X-Content-Type-Options"] = "nosniff"
         response["Content-Security-Policy"] = "default-src 'none'; sandbox"
         return response

@@ -1,4 +1,4 @@
-"""Say of a few runs at once what holds them up."""
+"""API of the diagnoses of several runs."""
 
 from typing import Final
 
@@ -15,11 +15,11 @@ from runs.api.openapi import listed
 from runs.api.permissions import Readers
 
 RUNS_AT_MOST: Final = 12
-"""As many as a page shows beside each other: each verdict takes several queries."""
+"""Maximum number of runs, as many as a page shows; each diagnosis takes several queries."""
 
 
 class VerdictsView(APIView):
-    """What holds runs up."""
+    """Diagnoses of several runs."""
 
     permission_classes = [Readers]
 
@@ -27,7 +27,7 @@ class VerdictsView(APIView):
         operation_id="run_verdicts",
         parameters=[
             OpenApiParameter(
-                "ids", listed(12), required=True, description="Ids of runs, comma-separated."
+                "ids", listed(12), required=True, description="Comma-separated run ids."
             ),
         ],
         responses={200: VerdictList},
@@ -42,6 +42,6 @@ class VerdictsView(APIView):
         if len(words) > RUNS_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
-            raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} ids with commas between")
+            raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} comma-separated ids")
         found = selectors.verdicts([int(word) for word in words], now=timezone.now())
         return bodies.answer(VerdictList(results=found))

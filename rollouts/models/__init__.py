@@ -1,4 +1,4 @@
-"""What the platform remembers about fleets and lessons."""
+"""Models of fleets and lessons."""
 
 from rollouts.models.annotations import Annotation
 from rollouts.models.attempts import WorkerAttempt

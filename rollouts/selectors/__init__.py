@@ -1,4 +1,4 @@
-"""Read what pages, fleets and the reconciler need to know of fleets and lessons."""
+"""Queries about fleets and lessons for pages, fleets and the reconciler."""
 
 from rollouts.selectors.attempts import attempts
 from rollouts.selectors.curricula import (

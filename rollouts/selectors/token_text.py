@@ -1,4 +1,4 @@
-"""Know how the tokens of language runs read."""
+"""Decoding of the tokens of language runs."""
 
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.tasks import InvalidTask, alphabet_of, make_task
@@ -9,7 +9,7 @@ from runs.models import Run, RunKind
 
 
 def token_pieces(run: Run) -> Pieces | None:
-    """Return what makes text of a run's tokens; None where only its workers could say."""
+    """Return a function that maps a run's tokens to text; None if only workers can decode them."""
     if run.kind != RunKind.LANGUAGE:
         return None
     try:

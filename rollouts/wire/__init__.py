@@ -1,4 +1,4 @@
-"""Shape what the API of this app takes and gives, besides the messages of fleets."""
+"""Schemas of this app's HTTP API, except the messages of fleets."""
 
 from rollouts.wire.attempts import AttemptRow, Attempts
 from rollouts.wire.checks import CheckRun, FindingRow, RunCheck

@@ -125,7 +125,7 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     expect(panel).to_contain_text("2 active, 1 learnt, 1 locked")
     expect(lesson(signed_in, "reverse-2").locator("[data-state='graduated']")).to_be_visible()
     expect(lesson(signed_in, "reverse-2")).to_contain_text("evaluation succeeded 63 times of 64")
-    expect(lesson(signed_in, "reverse-8")).to_contain_text("waits for reverse-4 (active, success")
+    expect(lesson(signed_in, "reverse-8")).to_contain_text("requires reverse-4 (active, success")
     bar = lesson(signed_in, "sums").get_by_role("img")
     words = "Success 0.641, between 0.538 and 0.732; learnt at 0.9"
     expect(bar).to_have_attribute("aria-label", words)

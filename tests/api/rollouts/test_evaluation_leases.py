@@ -112,7 +112,10 @@ def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
     assert (newest["lesson"], newest["state"], newest["due_step"]) == ("b", "queued", 2)
     assert lessons.evaluate_all(successes=20) == ["b"]
     event = RunEvent.objects.get(run=lessons.run, kind="evaluation_requested")
-    assert (event.reason, event.message) == ("it looks stuck", "requested an evaluation of b at version 2")
+    assert (event.reason, event.message) == (
+        "it looks stuck",
+        "requested an evaluation of b at version 2",
+    )
     # The schedule goes on as if nobody had asked.
     lessons.publish(5)
     assert lessons.evaluate_all(successes=20) == ["a", "b"]

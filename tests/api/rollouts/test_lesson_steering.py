@@ -98,7 +98,7 @@ def test_a_lesson_that_is_unlocked_by_hand_waits_again_once_it_is_given_back(
 
     row = lessons.lessons()["b"]
     assert (row["status"], row["hold"]) == ("locked", "")
-    assert row["reason"].startswith("waits for a")
+    assert row["reason"].startswith("requires a")
     assert row["unlock_rule"].startswith("Unlocks when a has graduated")
     assert drawn(lessons) == {"a"}
 

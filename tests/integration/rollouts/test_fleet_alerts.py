@@ -50,7 +50,7 @@ def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> 
     }
 
     accept(run, report(run, *workers, sequence=2), now=later(62))
-    said = "2 workers of pole are down: worker 1 has failed, worker 2 does not come back"
+    said = "2 workers of pole are down: worker 1 has failed, worker 2 does not restart"
     assert watched(later(63)) == {"workers_down": said}
     assert Alert.objects.get().times_seen == 1
 
@@ -86,7 +86,7 @@ def test_a_lesson_that_evaluations_show_no_better_is_told_until_they_do() -> Non
     assert watched(later(10)) == {}
 
     evaluate(room, [8])
-    said = "sums of words got no better over its last 8 evaluations"
+    said = "lesson sums of words did not improve in its last 8 evaluations"
     assert watched(later(10)) == {"lesson_stalled": said}
     assert Alert.objects.get().subject == "sums"
 

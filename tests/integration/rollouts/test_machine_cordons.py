@@ -211,8 +211,7 @@ def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_laun
     assert cluster.orders == []
     assert status(run) is RunStatus.QUEUED
     assert Run.objects.get(pk=run.pk).status_reason == (
-        "every one of 3 machines of the cluster is cordoned: "
-        "nothing starts before one is let in again"
+        "all 3 machines are cordoned: lift a cordon to start fleets"
     )
 
     delete("gpu-2-id")
