@@ -270,7 +270,9 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
         expect(cell).to_contain_text("better")
 
         signed_in.goto(f"/runs/{name}/logs")
-        expect(signed_in.get_by_text("requested an evaluation of sums at version 0")).to_be_visible()
+        expect(
+            signed_in.get_by_text("requested an evaluation of sums at version 0")
+        ).to_be_visible()
         expect(signed_in.get_by_text("a closer look").first).to_be_visible()
 
 

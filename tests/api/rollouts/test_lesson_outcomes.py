@@ -1,4 +1,4 @@
-"""Workers tell how rollouts ended, and lessons unlock, graduate and come back."""
+"""Reported outcomes unlock, graduate and reactivate lessons."""
 
 from datetime import timedelta
 from typing import Any

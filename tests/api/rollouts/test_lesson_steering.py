@@ -1,4 +1,4 @@
-"""An operator holds lessons and weighs them anew; workers draw by it, and it can be given back."""
+"""Operators hold lessons and change their weights, until they end the steering."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def alice() -> APIClient:
-    """Return what an operator of the deck calls with."""
+    """Return an API client of an operator."""
     client = APIClient()
     client.force_login(make_user(username="alice", role="operator"))
     return client
@@ -28,13 +28,13 @@ def steer(alice: APIClient, name: str, **wanted: Any) -> Any:
 
 
 def drawn(lessons: Class, *, tasks: int = 40) -> set[str]:
-    """Return which lessons workers are given."""
+    """Return the lessons of the tasks that workers receive."""
     return {lessons.task()["lesson"] for _ in range(tasks)}
 
 
 @pytest.fixture
 def pair() -> Class:
-    """Return two lessons that require nothing, evaluated for now."""
+    """Return two lessons without requirements, already evaluated."""
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson()})
     lessons.evaluate_all(successes=10)
     return lessons

@@ -1,4 +1,4 @@
-"""Workers of a language run ask what to do next."""
+"""Tasks of the workers of a language run."""
 
 from collections import Counter
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A run is checked before it is launched, and nothing is stored."""
+"""Checks of a run before launch store nothing."""
 
 from typing import Any
 

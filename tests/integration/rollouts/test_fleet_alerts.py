@@ -1,4 +1,4 @@
-"""What goes wrong with a fleet, or with what it learns, is told until it is mended."""
+"""Alerts about fleets and lessons last until their condition ends."""
 
 from datetime import datetime
 
@@ -60,7 +60,7 @@ def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> 
 
 
 def evaluate(room: Class, successes: list[int]) -> None:
-    """Let `sums` have further evaluations of 32 problems, a round each."""
+    """Complete further evaluations of `sums` with 32 problems, one per round."""
     done = Evaluation.objects.filter(run=room.run, lesson="sums").count()
     for round_number, count in enumerate(successes, start=done):
         Evaluation.objects.create(

@@ -1,4 +1,4 @@
-"""Administrators empty a machine of the cluster: who asked, who is told, who is there still."""
+"""Cordons of machines: author, affected fleets and remaining workers."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    """A head and two machines, which a job has seen."""
+    """A head and two machines, already read by a job."""
     found = FakeCluster()
     for name in ("gpu-1", "gpu-2"):
         found.join(name, cpus=4.0)
@@ -158,7 +158,7 @@ def test_a_machine_that_comes_back_under_another_id_is_cordoned_still(
     run = rolling(cluster)
     put(reason="a new disk")
     back = cluster.rows["gpu-1"] | {"node": "another-id"}
-    # Ray takes a while to call the old node dead: the new one is there before.
+    # Ray reports the old node as dead late: the new one exists before.
     cluster.rows["back"] = back
     seen(cluster, minutes=1)
     assert orders(run) == [("gpu-1-id", "gpu-1", "a new disk")]

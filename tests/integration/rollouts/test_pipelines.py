@@ -1,4 +1,4 @@
-"""The pipeline of a run is read from its rows: what came in, what went out, who waited."""
+"""A run's pipeline is read from its rows: arrivals, leases and waits."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,7 +57,7 @@ def arrive(run: Run, *, count: int, since: float, every: float) -> None:
 
 
 def lend(run: Run, *spans: tuple[float, float]) -> None:
-    """Hand out a batch of eight for each (leased, confirmed); sending takes half a second."""
+    """Lease a batch of eight for each (leased, acknowledged); sending takes 0.5 s."""
     trainer = Trainer.objects.create(
         run=run, uuid=run.pk, identity="t", epoch=1, registered_at=NOON, last_seen_at=NOON
     )

@@ -1,4 +1,4 @@
-"""The reconciler brings fleets to what their runs want."""
+"""The reconciler brings fleets to their desired state."""
 
 import threading
 

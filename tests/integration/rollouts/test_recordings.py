@@ -1,4 +1,4 @@
-"""People ask to see an episode, and the fleet films one."""
+"""Recordings of episodes: requests, progress and files."""
 
 import time
 import uuid

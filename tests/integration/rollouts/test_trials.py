@@ -1,4 +1,4 @@
-"""What a configuration names is tried in a process that may fail."""
+"""Objects of a configuration are probed in a process that may fail."""
 
 import os
 import sys

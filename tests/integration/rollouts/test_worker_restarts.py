@@ -1,4 +1,4 @@
-"""Operators have one worker of a fleet replaced."""
+"""Operators replace one worker of a fleet."""
 
 from typing import Any
 

@@ -25,7 +25,7 @@ HELD_BACK = CARTPOLE | {"waiting_room": 0.51}
 
 
 def facts(**known: Any) -> Facts:
-    """Return a fleet of four workers whose trainer waits half of its time."""
+    """Return the measurements of a fleet of four workers whose trainer waits half of its time."""
     values: dict[str, Any] = {
         "kind": "fleet",
         "status": "running",
@@ -191,7 +191,7 @@ def test_of_an_outside_run_only_what_the_deck_sees_is_judged() -> None:
 
 
 def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_them() -> None:
-    # A stock trainer acknowledges a batch before it trains on it, and so seems to wait.
+    # A stock trainer acknowledges a batch before training, and so appears to wait.
     found = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
 
     assert (found.stage, found.sentence) == (
@@ -280,7 +280,7 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
     assert found.stage is None or found.stage in [stage.name for stage in seen]
     assert all(0 <= share <= 1 for stage in seen for share in (stage.share, stage.waits) if share)
     if found.stage == "train" and (of.trainer_waits or 0) > SELDOM:
-        # One trainer may hold a batch for long while another waits, and one may publish nothing.
+        # One trainer may hold a batch for long while another waits, and may publish nothing.
         is_stuck = (of.holding_seconds or 0) >= LONG_SECONDS
         lacks_weights = of.shares.get("waiting_weights", 0) >= 0.5
         assert lacks_weights or is_stuck or "stale" in found.sentence

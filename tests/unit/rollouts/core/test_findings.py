@@ -1,4 +1,4 @@
-"""A configuration is looked over before it is launched."""
+"""Checks of a configuration before launch."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Why a fleet finds no seat is said in words that name what is missing."""
+"""Messages about missing room on the cluster name the missing resource."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Every situation that a run can be in has a sentence that is true of it and says what to do."""
+"""Every situation of a run has a diagnosis with a correct sentence and a remedy."""
 
 from typing import Any
 
@@ -120,7 +120,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "The run is draining: open episodes finish, and queued data is served.",
         "the run ends automatically",
     ),
-    "draining with nobody to serve": (
+    "draining without a trainer": (
         FLEET | UNTAKEN | {"status": "draining", "queued": 16},
         "No trainer leases the queued batches.",
         "Start the trainer",
@@ -213,7 +213,7 @@ facts = st.builds(
 
 @given(facts)
 def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
-    """Each claim, wherever it is made, holds of the numbers it was made from."""
+    """Each claim in a sentence is consistent with its facts."""
     found = judge(of)
     waits = of.trainer_waits
     claims = {

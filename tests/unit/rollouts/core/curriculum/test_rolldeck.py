@@ -1,4 +1,4 @@
-"""What the default strategy does where Marin's does not, and its invariants."""
+"""Differences of the default strategy from Marin's, and its invariants."""
 
 import random
 import time
@@ -35,7 +35,7 @@ def evaluated(successes: int, samples: int, **fields: object) -> Progress:
 
 
 def why(standing: dict[str, Progress]) -> str:
-    """Return why the one lesson that moves does."""
+    """Return the reason of the only status change."""
     (change,) = changes(DEFAULT, CHAIN, standing)
     return change.reason
 
@@ -100,7 +100,7 @@ def test_success_that_gets_no_better_unlocks() -> None:
 
 
 def test_what_requires_a_learnt_lesson_unlocks() -> None:
-    # Nothing was trained: the success that training alone would show is but a prior.
+    # Without training, the success from training alone is only the prior.
     standing = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
 
     assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}

@@ -1,4 +1,4 @@
-"""People overrule a curriculum: what they hold stays, and what is drawn still sums to one."""
+"""Manual steering of a curriculum: holds persist, and probabilities sum to one."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ CHAIN = {"a": Lesson(stop_success=0.8), "b": Lesson(requires=(Requirement(lesson
 
 
 def seen(status: LessonStatus, right: int, wrong: int) -> Progress:
-    """Return a lesson that was trained and evaluated with these many successes."""
+    """Return a lesson that was trained and evaluated with these successes and failures."""
     batch = [1.0] * right + [0.0] * wrong
     return progress(status=status, training=performance(batch), evaluation=performance(batch))
 

@@ -1,4 +1,4 @@
-"""Lessons name tasks by specs, and mistakes are named."""
+"""Tasks are constructed from specs, and errors name the wrong argument."""
 
 from typing import Any
 
