@@ -200,7 +200,7 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
             level="ok",
             subject="Cluster",
             field="fleet.num_workers",
-            message=f"All {workers:,} workers fit on {has} now.",
+            message=f"{workers:,} of {workers:,} workers fit on {has} now.",
         )
     ]
 

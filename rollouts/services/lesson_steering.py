@@ -136,7 +136,7 @@ def _words(row: Lesson, wanted: LessonSteering, target: LessonStatus) -> str:
         said.append(kept.get(wanted.hold, f"returned to the curriculum, {target} there"))
     if wanted.weight_factor != row.weight_factor:
         said.append(
-            f"drawn {wanted.weight_factor:g} times as often as the curriculum sets"
+            f"drawn {wanted.weight_factor:g} times as often"
             if wanted.weight_factor != 1
             else "drawn as often as the curriculum sets"
         )

@@ -21,12 +21,12 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a lesson that is not there": (
         language({"a": lesson("b")}),
         "lessons.a.requires.0.lesson",
-        "no lesson 'b'",
+        "lesson 'b' does not exist",
     ),
     "a goal that the evaluation cannot show": (
         language({"a": lesson(stop_success=0.99)}),
         "lessons.a.stop_success",
-        "268 could",
+        "at least 268 are needed",
     ),
     "an unknown strategy": (
         language({"a": lesson()}, strategy="greedy"),
@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "an option of the other strategy": (
         language({"a": lesson()}, strategy="marin", strategy_options={"reactivates": True}),
         "strategy_options.reactivates",
-        "no such option",
+        "unknown option",
     ),
     "an option of the wrong kind": (
         language({"a": lesson()}, strategy_options={"reactivates": 0.5}),

@@ -324,7 +324,7 @@ def test_a_trainer_waits_while_it_holds_no_batch(run: Run, trainer: Trainer) -> 
 
 def test_a_trainer_that_asks_in_vain_waits_all_the_time(run: Run, trainer: Trainer) -> None:
     assert waited(run, 0, 10) == 1
-    # It sends no further reports.
+    # The trainer makes no further requests.
     assert waited(run, 10, 20) is None
 
 

@@ -65,7 +65,7 @@ def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
 @pytest.mark.parametrize(
     ("fields", "level", "words"),
     [
-        ({"num_cpus_per_worker": 1}, "ok", "All 1 workers fit on 1 node"),
+        ({"num_cpus_per_worker": 1}, "ok", "1 of 1 workers fit on 1 node"),
         ({"num_cpus_per_worker": 1, "num_workers": 3}, "warning", "1 of 4 such places are free"),
         ({"num_cpus_per_worker": 1, "num_workers": 9}, "warning", "has room for 4"),
         (
