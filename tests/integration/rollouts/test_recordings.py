@@ -158,7 +158,7 @@ def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
     [fresh] = request(run, seconds=60)
 
     assert services.give_up_recordings(now=late) == 1
-    assert "15 minutes" in Recording.objects.get(state="failed").reason
+    assert "15 min" in Recording.objects.get(state="failed").reason
     ask(run, RunVerb.KILL, now=late)
     services.give_up_recordings(now=late)
     fresh.refresh_from_db()

@@ -71,7 +71,7 @@ def test_a_worker_that_was_replaced_since_is_left_alone(run: Run) -> None:
     answer = restart(incarnation="a")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
-    assert "worker 0 is b now" in answer.json()["detail"]
+    assert "worker 0 has the incarnation b now" in answer.json()["detail"]
     assert orders(run) == []
 
 
