@@ -149,9 +149,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
             # Nothing proves what was applied, nor the last figures.
             expect(page.locator("[data-arrival]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
-            expect(verdict).to_contain_text(
-                re.compile("No reports from the fleet for .*: its")
-            )
+            expect(verdict).to_contain_text(re.compile("No reports from the fleet for .*: its"))
             page.get_by_role("navigation", name="Parts of").get_by_text("Overview").click()
             expect(verdict).to_contain_text("its state is unknown")
             page.goto("/runs")
