@@ -1,4 +1,4 @@
-"""Tell Django about fleets, and the live pages what may be shown of them."""
+"""App configuration: registration of fleets with Django and the live pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ class RolloutsConfig(AppConfig):
     verbose_name = "Rollout fleets"
 
     def ready(self) -> None:
-        """Register what the live pages show, and look at a fleet when its run changes."""
+        """Register the parts of live pages, and reconcile a fleet when its run changes."""
         from buffer.batches.queries.queue_depth import count_running_with
         from buffer.inspect.queries import token_text as buffer_token_text
         from rollouts import jobs
@@ -54,7 +54,7 @@ class RolloutsConfig(AppConfig):
             return run_summaries.figure_outlooks(run_ids, now=timezone.now())
 
         live.register_part("fleet", fleet_part)
-        # Read with everything else every two seconds, and at once when the run's status changes.
+        # Read with the other parts every two seconds, and at once when the run's status changes.
         live.register_part("verdict", verdict_part)
         changes.subscribe(verdict_changed)
         live.register_part("curriculum", curriculum_part)

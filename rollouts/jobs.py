@@ -1,4 +1,4 @@
-"""Reconcile fleets with what their runs want, at once when asked and every few seconds."""
+"""Background jobs: reconciliation of fleets, measurement, packing and retention."""
 
 import logging
 from typing import Final
@@ -21,45 +21,45 @@ logger = logging.getLogger(__name__)
 
 NUDGE_EXPIRES_SECONDS: Final = 30
 FRESH_SECONDS: Final = 4.0
-"""A look at the cluster that is not older needs no other one."""
+"""Age up to which a reading of the cluster is reused."""
 
 
 @shared_task(ignore_result=True)
 def reconcile_fleets() -> int:
-    """Start a pass over each run whose fleet needs something; return how many.
+    """Start a reconciler pass over each run whose fleet needs one; return their number.
 
-    Each run has a job of its own, so that one slow cluster call holds up no other run.
+    Each run has a separate job, so that one slow cluster call does not delay other runs.
     """
     return sum(nudge(run_id) for run_id in runs_to_reconcile(now=timezone.now()))
 
 
 @shared_task(ignore_result=True)
 def give_up_recordings() -> int:
-    """Call recordings failed that no fleet will finish any more; return how many."""
+    """Mark recordings as failed that can no longer finish; return their number."""
     return recordings.give_up_recordings(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def pack_metrics() -> int:
-    """Pack old samples of metrics; return how many chunks that made."""
+    """Pack old samples of metrics; return the number of chunks created."""
     return metrics.pack_metrics(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def measure_runs() -> int:
-    """Measure what active runs do, for their charts; return how many were measured."""
+    """Measure active runs for their charts; return their number."""
     return measuring.measure_runs(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def forget_outcomes() -> int:
-    """Delete how tasks of lessons ended long ago; return how many rows."""
+    """Delete old outcomes of lesson tasks; return their number."""
     return outcome_retention.forget_outcomes(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def reconcile_fleet(run_id: int) -> None:
-    """Bring the fleet of one run one step closer to what its run wants."""
+    """Bring the fleet of one run one step closer to its desired state."""
     reconcile(
         run_id=run_id,
         cluster=_cluster(),
@@ -70,23 +70,23 @@ def reconcile_fleet(run_id: int) -> None:
 
 @shared_task(ignore_result=True)
 def end_orphans() -> list[str]:
-    """End managers on the cluster that no run owns; return their names."""
+    """End managers on the cluster that belong to no run; return their names."""
     if not has_launched():
-        return []  # and no reason to ask a cluster that may not be there
+        return []  # do not call a cluster that may not exist
     try:
         return orphans.end_orphans(
             cluster=_cluster(), platform_url=settings.ROLLDECK_PUBLIC_URL, now=timezone.now()
         )
     except ClusterUnreachable as error:
-        logger.info("no look for orphans: %s", error)
+        logger.info("orphaned managers not checked: %s", error)
         return []
 
 
 @shared_task(ignore_result=True)
 def look_at_cluster() -> None:
-    """Write down which nodes the cluster has, for whoever looks at the deck."""
+    """Store the cluster's nodes for the cluster page."""
     if not settings.RAY_ADDRESS or not has_launched():
-        return  # and no reason to ask a cluster that may not be there
+        return  # do not call a cluster that may not exist
     note_cluster(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
 
 
@@ -100,7 +100,7 @@ def _cluster() -> RayCluster:
 
 @shared_task(ignore_result=True)
 def look_at_cluster_now() -> None:
-    """The same because somebody is looking, whether or not there ever was a fleet."""
+    """Store the cluster's nodes for a waiting user, even if no fleet was ever launched."""
     if not settings.RAY_ADDRESS:
         return
     note_cluster(
@@ -112,19 +112,19 @@ def look_at_cluster_now() -> None:
 
 
 def ask_for_nodes() -> None:
-    """Ask a worker to look at the cluster; somebody is looking at the deck.
+    """Queue a reading of the cluster for a waiting user.
 
     Raises:
-        OperationalError: If the broker is away.
+        OperationalError: If the broker is unreachable.
     """
     with current_app.connection_for_write(transport_options=IN_A_HURRY) as broker:
         look_at_cluster_now.apply_async(retry=False, expires=FRESH_SECONDS, connection=broker)
 
 
 def nudge(run_id: int) -> bool:
-    """Ask for a pass over one run now; return False if the broker is away.
+    """Queue a reconciler pass over one run; return False if the broker is unreachable.
 
-    A nudge that is lost costs one period of the schedule.
+    A lost request delays the pass by one period of the schedule.
     """
     try:
         with current_app.connection_for_write(transport_options=IN_A_HURRY) as broker:
@@ -132,6 +132,6 @@ def nudge(run_id: int) -> bool:
                 args=[run_id], retry=False, expires=NUDGE_EXPIRES_SECONDS, connection=broker
             )
     except (OperationalError, OSError) as error:
-        logger.warning("fleet of run %d is not looked at before the next pass: %s", run_id, error)
+        logger.warning("fleet of run %d waits for the next scheduled pass: %s", run_id, error)
         return False
     return True

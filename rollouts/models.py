@@ -1,4 +1,4 @@
-"""What the platform remembers about fleets and lessons."""
+"""Models of fleets and lessons."""
 
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import (

@@ -1,4 +1,4 @@
-"""Route the API of fleets, episodes and metrics."""
+"""Routes of the fleet, episode and metric APIs."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Show fleets in the admin: to look at, not to change."""
+"""Read-only admin pages of fleets, lessons and metrics."""
 
 from typing import ClassVar
 
@@ -33,7 +33,7 @@ from runs.admin.read_only import (
 
 @admin.register(Fleet)
 class FleetAdmin(ReadOnlyAdmin):
-    """Fleets, one per run, with links to what belongs to them."""
+    """Fleets, one per run, with links to related rows."""
 
     belonging: ClassVar[list[type[Model]]] = [Recording, LogRequest, EpisodeWindow]
     list_display = (
@@ -46,9 +46,9 @@ class FleetAdmin(ReadOnlyAdmin):
     ordering = ("-observed_at", "-id")
     readonly_fields = ("belongings",)
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related")
     def belongings(self, fleet: Fleet) -> SafeString:
-        """Return links to the workers of the fleet, and to what its run has of it."""
+        """Return links to the workers of the fleet, and to related rows of its run."""
         workers = links_to_lists(FleetWorker, WorkerAttempt, fleet__id__exact=fleet.pk)
         return SafeString(
             workers + " · " + links_to_lists(*self.belonging, run__id__exact=fleet.run_id)
@@ -75,7 +75,7 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
         """Return a link to the worker's run."""
         return link_to(row.fleet.run)
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related")
     def belongings(self, worker: FleetWorker) -> SafeString:
         """Return a link to the worker's slots."""
         return links_to_lists(EnvSlot, worker__id__exact=worker.pk)
@@ -83,7 +83,7 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
 
 @admin.register(WorkerAttempt)
 class WorkerAttemptAdmin(ReadOnlyAdmin):
-    """Processes that workers have been, and why they ended."""
+    """Incarnations of workers, with the reasons of their ends."""
 
     list_display = (
         *("worker", "run_link", "started_at", "ended_at", "node", "pid", "env_steps"),
@@ -142,7 +142,7 @@ class EpisodeWindowAdmin(ReadOnlyAdmin):
 
 @admin.register(Recording)
 class RecordingAdmin(ReadOnlyAdmin):
-    """Episodes that somebody asked to see; the film is a link, or its text."""
+    """Requested recordings of episodes, with a link to the file or its text."""
 
     list_display = (
         *("requested_at", "run_link", "state", "worker", "slot", rounded("episode_return")),
@@ -157,7 +157,7 @@ class RecordingAdmin(ReadOnlyAdmin):
 
     @admin.display(description="film")
     def film(self, row: Recording) -> SafeString | str:
-        """Return a link to the film, and the beginning of one that is text."""
+        """Return a link to the recording, and the beginning of a text recording."""
         if row.state != "ready":
             return "-"
         address = f"/api/runs/{row.run.name}/recordings/{row.pk}/content"
@@ -167,7 +167,7 @@ class RecordingAdmin(ReadOnlyAdmin):
 
 @admin.register(LogRequest)
 class LogRequestAdmin(ReadOnlyAdmin):
-    """Logs that somebody wanted to read, and what their ends were when last read."""
+    """Requested logs and their last read lines."""
 
     list_display = (
         *("asked_at", "run_link", "worker", "slot", "answered_at", "lines", "node", "path"),
@@ -184,10 +184,10 @@ class LogRequestAdmin(ReadOnlyAdmin):
     readonly_fields = ("text",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LogRequest]:
-        """Return the rows without their lines, which the page of one row reads."""
+        """Return the rows without their lines, which only the page of one row reads."""
         return super().get_queryset(request).defer("content")
 
-    @admin.display(description="what it was")
+    @admin.display(description="lines")
     def text(self, row: LogRequest) -> SafeString:
         """Return the end of the log."""
         return as_written("\n".join(row.content))
@@ -195,7 +195,7 @@ class LogRequestAdmin(ReadOnlyAdmin):
 
 @admin.register(WeightsDelivery)
 class WeightsDeliveryAdmin(ReadOnlyAdmin):
-    """When each worker had which version."""
+    """Weight syncs by worker."""
 
     list_display = (
         *("run_link", "epoch", "step", "worker", "announced_at", "staged_at", "active_at"),
@@ -215,11 +215,11 @@ class WeightsDeliveryAdmin(ReadOnlyAdmin):
 
 @admin.register(MachineCordon)
 class MachineCordonAdmin(ReadOnlyAdmin):
-    """Machines of the cluster that shall be empty; they are cordoned on *Cluster*."""
+    """Cordoned machines; they are cordoned on *Cluster*."""
 
     dashboard = "/cluster"
     list_display = ("host", "node", "reason", "cordoned_by", "cordoned_at")
     list_filter = ("cordoned_at",)
     search_fields: tuple[str, ...] = ("host", "node", "cordoned_by")
-    search_help_text = "A part of a machine's name or id, or of who cordoned it"
+    search_help_text = "Part of a machine's name, its id or the administrator's name"
     ordering = ("node",)

@@ -25,7 +25,7 @@ class LessonAdmin(ReadOnlyAdmin):
 
 @admin.register(LessonChange)
 class LessonChangeAdmin(ReadOnlyAdmin):
-    """Moves of lessons, and why."""
+    """Status changes of lessons, with reasons."""
 
     list_display = (
         *("at", "run_link", "lesson", "source", "target", "policy_step", "actor", "reason"),
@@ -38,7 +38,7 @@ class LessonChangeAdmin(ReadOnlyAdmin):
 
 @admin.register(LessonOutcome)
 class LessonOutcomeAdmin(ReadOnlyAdmin):
-    """What workers told of their tasks, micro-evaluations too."""
+    """Reported outcomes of tasks, including micro-evaluations."""
 
     may_grow = True
     dashboard = "/runs/{run}/curriculum"
@@ -53,7 +53,7 @@ class LessonOutcomeAdmin(ReadOnlyAdmin):
 
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    """Evaluations of lessons: due, leased and done."""
+    """Evaluations of lessons: queued, leased and done."""
 
     list_display = (
         *("created_at", "run_link", "lesson", "round", "state", "due_step", "policy_step"),
@@ -67,7 +67,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
 
 @admin.register(Curriculum)
 class CurriculumAdmin(ReadOnlyAdmin):
-    """Where the curricula of language runs are."""
+    """Curriculum state of language runs."""
 
     list_display = ("run_link", "tasks", "round", "round_epoch", "round_step", "completed_at")
     list_filter = (("completed_at", admin.EmptyFieldListFilter), RUN_FILTER)

@@ -1,4 +1,4 @@
-"""Give workers of language runs their tasks, take their outcomes, and show lessons."""
+"""API of lessons: tasks, outcomes, evaluations and steering."""
 
 from typing import Final
 from uuid import UUID
@@ -54,11 +54,11 @@ from runs.selectors import readable_run_id, run_id_named
 ROWS: Final = 100
 BUCKETS: Final = 60
 
-_LESSON = OpenApiParameter("lesson", str, description="Only of this lesson.")
+_LESSON = OpenApiParameter("lesson", str, description="Only this lesson.")
 _LIMIT = OpenApiParameter(
     "limit",
     between(1, LESSON_ROWS_AT_MOST),
-    description=f"Rows at most; 1 to {LESSON_ROWS_AT_MOST}, {ROWS} if absent.",
+    description=f"Maximum number of rows: 1 to {LESSON_ROWS_AT_MOST}, default {ROWS}.",
 )
 
 
@@ -81,7 +81,7 @@ class LessonsView(APIView):
 
 
 class LessonTasksView(APIView):
-    """What workers are to do next."""
+    """Next tasks of workers."""
 
     permission_classes = [scoped("worker")]
 
@@ -102,7 +102,7 @@ class LessonTasksView(APIView):
 
 
 class LessonOutcomesView(APIView):
-    """How rollouts of a lesson ended."""
+    """Outcomes of a lesson's rollouts."""
 
     permission_classes = [scoped("worker")]
 
@@ -125,7 +125,7 @@ class LessonOutcomesView(APIView):
 
 
 class LessonSteeringView(APIView):
-    """What a person wants of a lesson, whatever the curriculum says."""
+    """Manual control of a lesson."""
 
     permission_classes = [Operators]
 
@@ -152,7 +152,7 @@ class LessonSteeringView(APIView):
 
 
 class MicroEvaluationsView(APIView):
-    """Small looks at a lesson beside its training."""
+    """Micro-evaluations of a lesson."""
 
     permission_classes = [Readers]
 
@@ -172,7 +172,7 @@ class MicroEvaluationsView(APIView):
 
 
 class LessonHistoryView(APIView):
-    """How lessons moved."""
+    """Status history of lessons."""
 
     permission_classes = [Readers]
 
@@ -194,7 +194,7 @@ class LessonHistoryView(APIView):
 
 
 class LessonProgressView(APIView):
-    """How the training of lessons went."""
+    """Training progress of lessons."""
 
     permission_classes = [Readers]
 
@@ -204,7 +204,7 @@ class LessonProgressView(APIView):
             OpenApiParameter(
                 "buckets",
                 between(1, BUCKETS_AT_MOST),
-                description=f"Of versions, about; 1 to {BUCKETS_AT_MOST}, {BUCKETS} if absent.",
+                description=f"Approximate number of buckets: 1 to {BUCKETS_AT_MOST}, default {BUCKETS}.",
             )
         ],
         responses={200: LessonProgress, **problems(409)},
@@ -230,7 +230,7 @@ class EvaluationsView(APIView):
     """Evaluations of lessons."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators ask for evaluations, everybody of the run looks."""
+        """Return the permissions: operators request evaluations, all readers of the run read."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -241,8 +241,8 @@ class EvaluationsView(APIView):
             OpenApiParameter(
                 "samples",
                 between(0, MOST_WITH_SAMPLES),
-                description="How many of the newest results bring answers to look at; 0 to "
-                f"{MOST_WITH_SAMPLES}, 1 if absent.",
+                description="Number of newest results with sample answers: 0 to "
+                f"{MOST_WITH_SAMPLES}, default 1.",
             ),
         ],
         responses={200: Evaluations},
@@ -306,7 +306,7 @@ class EvaluationView(APIView):
 
 
 class EvaluationLeaseView(APIView):
-    """The lease of an evaluation that a worker is at."""
+    """Lease of a running evaluation."""
 
     permission_classes = [scoped("worker")]
 
@@ -331,7 +331,7 @@ class EvaluationLeaseView(APIView):
 def _lesson_of(request: Request) -> str:
     lesson = request.query_params.get("lesson", "")
     if "\x00" in lesson:
-        raise bodies.InvalidBody("lesson", "must not contain the NUL character")
+        raise bodies.InvalidBody("lesson", "must not contain NUL")
     return lesson
 
 

@@ -1,4 +1,4 @@
-"""What the platform remembers about the lessons of a language run."""
+"""Models of the lessons of a language run."""
 
 import uuid
 from typing import Final
@@ -15,20 +15,20 @@ EVALUATION_STATES: Final = ("queued", "leased", "done", "lost")
 OPEN_EVALUATIONS: Final = ("queued", "leased")
 _STATUSES: Final = [(str(status), str(status)) for status in LessonStatus]
 HOLDS: Final = ("", str(LessonStatus.LOCKED), str(LessonStatus.ACTIVE))
-"""Where a person may hold a lesson; empty: the curriculum decides."""
+"""Manual hold of a lesson; empty: the curriculum decides."""
 _MODES: Final = ("train", "eval", "micro_eval")
 
 
 class Curriculum(models.Model):
-    """Where the curriculum of a run is: what its lessons have in common."""
+    """Curriculum state common to all lessons of a run."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="curriculum")
     tasks = models.PositiveBigIntegerField(default=0, help_text="Training tasks handed out.")
-    # The newest round of evaluations, and the version that it was due at.
+    # The newest round of evaluations, and the version at which it was due.
     round = models.PositiveIntegerField(default=0)
     round_epoch = models.PositiveIntegerField(default=0)
     round_step = models.IntegerField(default=-2)
-    # The version that figures were last written for.
+    # The version of the last recorded curriculum metrics.
     measured_epoch = models.PositiveIntegerField(default=0)
     measured_step = models.IntegerField(default=-2)
     completed_at = models.DateTimeField(
@@ -54,22 +54,21 @@ class Curriculum(models.Model):
 
 
 class Lesson(models.Model):
-    """One lesson of a run: its progress, and its weight in the draw of the next one."""
+    """One lesson of a run: its progress, and its weight in sampling."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lessons", db_index=False)
     name = models.CharField(max_length=64)
-    # Whoever locks several lessons locks them in this order; no lesson comes before what it
-    # requires.
+    # Several lessons are locked in this order; lessons follow their requirements.
     position = models.PositiveIntegerField()
     status = models.CharField(max_length=12, choices=_STATUSES)
     reason = models.TextField(blank=True, help_text="Why it is where it is.")
     changed_at = models.DateTimeField(null=True, blank=True)
-    # Performance as `rollouts.curriculum.rules.packing` writes it.
+    # Performance as serialized by `rollouts.curriculum.rules.packing`.
     training = models.BinaryField(default=bytes)
     evaluation = models.BinaryField(default=bytes)
     success = models.FloatField(help_text="As the strategy sees it.")
     weight = models.FloatField(help_text="In the draw; 0 unless it is active.")
-    # What was counted of training.
+    # Training counters.
     examples = models.PositiveBigIntegerField(default=0, help_text="Handed out so far.")
     outcomes = models.PositiveBigIntegerField(default=0, help_text="Told so far, in any mode.")
     samples = models.PositiveBigIntegerField(default=0, help_text="Episodes of training.")
@@ -78,18 +77,18 @@ class Lesson(models.Model):
     tokens = models.PositiveBigIntegerField(default=0)
     truncated = models.PositiveBigIntegerField(default=0, help_text="Episodes.")
     duplicates = models.PositiveBigIntegerField(default=0, help_text="Episodes.")
-    # What went wrong.
+    # Errors.
     errors = models.PositiveBigIntegerField(default=0)
     last_error = models.TextField(blank=True)
     told_of_error_at = models.DateTimeField(null=True, blank=True)
-    # The evaluation that it graduated by: what a regression is told by.
+    # The evaluation at graduation: the reference for detecting a regression.
     graduated_successes = models.PositiveIntegerField(default=0)
     graduated_samples = models.PositiveIntegerField(default=0)
     has_regressed = models.BooleanField(default=False)
     last_evaluation = models.ForeignKey(
         "Evaluation", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
-    # By people.
+    # Manual control.
     hold = models.CharField(
         max_length=12,
         choices=[(one, one) for one in HOLDS],
@@ -132,7 +131,7 @@ class Lesson(models.Model):
 
 
 class LessonChange(models.Model):
-    """A lesson that moved or was steered, by whom and why. Rows are never changed."""
+    """A status change or steering of a lesson, with actor and reason. Rows are immutable."""
 
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="lesson_changes", db_index=False
@@ -161,7 +160,7 @@ class LessonChange(models.Model):
 
 
 class LessonOutcome(models.Model):
-    """How a task ended, as its worker told; one of a key. Rows are never changed."""
+    """Outcome of a task as reported by its worker, unique by key. Rows are immutable."""
 
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="lesson_outcomes", db_index=False
@@ -203,10 +202,10 @@ class LessonOutcome(models.Model):
 
 
 class Evaluation(models.Model):
-    """A lesson that is to be evaluated: queued → leased → done, or lost after many attempts.
+    """An evaluation of a lesson: queued → leased → done, or lost after too many attempts.
 
-    A lease that has run out is given to the next worker with a higher fence; whoever comes with
-    an older fence is refused.
+    An expired lease passes to the next worker with a higher fence; requests with an older fence are
+    rejected.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -216,7 +215,7 @@ class Evaluation(models.Model):
     lesson = models.CharField(max_length=64)
     position = models.PositiveIntegerField(help_text="Of the lesson.")
     round = models.PositiveIntegerField()
-    # The version that it was due at: no worker with an older one may take it.
+    # The version at which it was due: workers with an older one may not lease it.
     epoch = models.PositiveIntegerField()
     due_step = models.IntegerField()
     state = models.CharField(
@@ -238,7 +237,7 @@ class Evaluation(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=EVALUATION_STATES), name="evaluation_state_is_known"
             ),
-            # So that results of one lesson come in the order of their rounds.
+            # So that results of one lesson arrive in the order of their rounds.
             models.UniqueConstraint(
                 fields=["run", "lesson"],
                 condition=Q(state__in=OPEN_EVALUATIONS),

@@ -1,4 +1,4 @@
-"""Shape what pages are told of a run's lessons; workers speak :mod:`rolldeck.lessons`."""
+"""Schemas of the lessons API for pages; workers use :mod:`rolldeck.lessons`."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,11 +12,11 @@ from runs.wire import Reason
 
 Status = Literal["locked", "active", "graduated"]
 Hold = Literal["", "locked", "active"]
-"""Where a person holds a lesson; empty: the curriculum decides."""
+"""Manual hold of a lesson; empty: the curriculum decides."""
 
 
 class LessonRequirement(Struct, frozen=True, kw_only=True):
-    """A lesson that comes first."""
+    """A required lesson."""
 
     lesson: str
     min_success: float
@@ -31,20 +31,20 @@ class EvaluationRow(Struct, frozen=True, kw_only=True):
     state: Literal["queued", "leased", "done", "lost"]
     epoch: int
     due_step: int
-    """Version that it was due at."""
+    """Version at which it was due."""
     policy_step: int
-    """Version that was evaluated; −2 before that."""
+    """Evaluated version; −2 before the evaluation."""
     created_at: datetime
     finished_at: datetime | None
     worker: str
     attempts: int
     reason: str
-    """Why it was lost."""
+    """Reason of its loss."""
     figures: EvaluationFigures | None
     pass_at: dict[int, Interval]
-    """pass@k and its bounds, for each k that the answers to a problem allow; empty before that."""
+    """pass@k and its bounds, for each k up to the answers per problem; empty before the result."""
     samples: list[Sample]
-    """Answers to look at; only of the newest evaluations."""
+    """Sample answers; only of the newest evaluations."""
 
 
 class Evaluations(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class Evaluations(Struct, frozen=True, kw_only=True):
 
 
 class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
-    """A small look at a lesson beside its training; it moves nothing."""
+    """A small evaluation of a lesson during training; it does not affect the curriculum."""
 
     at: datetime
     epoch: int
@@ -64,37 +64,37 @@ class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
     """Episodes."""
     successes: int
     success: Interval
-    """Bounds by Wilson, as if the episodes were of as many problems."""
+    """Wilson bounds, with the number of episodes as sample size."""
 
 
 class MicroEvaluations(Struct, frozen=True, kw_only=True):
-    """Micro-evaluations of a lesson, newest first, as far back as outcomes are kept."""
+    """Micro-evaluations of a lesson, newest first, within the retention of outcomes."""
 
     results: list[MicroEvaluationRow]
 
 
 class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/evaluations``: a person wants lessons evaluated now."""
+    """Body of ``POST /api/runs/{run}/evaluations``: a request to evaluate lessons now."""
 
     lessons: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=1000)] = []
-    """Names; empty for all that are unlocked."""
+    """Names; empty for all unlocked lessons."""
     reason: Reason = ""
 
 
 class LessonSteering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: what a person wants of a lesson.
+    """Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
 
-    The defaults give it back to the curriculum.
+    The defaults return it to the curriculum.
     """
 
     hold: Hold = ""
     weight_factor: Annotated[float, Meta(ge=LEAST_FACTOR, le=MOST_FACTOR)] = 1.0
-    """How many times as often it is drawn as the curriculum says, beside the others."""
+    """Factor on the sampling probability set by the curriculum, relative to the other lessons."""
     reason: Reason = ""
 
 
 class LessonRow(Struct, frozen=True, kw_only=True):
-    """One lesson of a run. Shares are parts of the whole; null where nothing was counted."""
+    """One lesson of a run. Shares are fractions, 0 to 1; null without data."""
 
     name: str
     spec: str
@@ -102,35 +102,35 @@ class LessonRow(Struct, frozen=True, kw_only=True):
     stop_success: float
     status: Status
     reason: str
-    """Why it is where it is, in a sentence."""
+    """Reason of its status as a sentence."""
     changed_at: datetime | None
     has_regressed: bool
     probability: float
-    """Of the next training task being of it."""
+    """Probability that the next training task is of this lesson."""
     hold: Hold
     weight_factor: float
-    """How many times as often as the curriculum says a person wants it drawn."""
+    """Manual factor on the sampling probability set by the curriculum."""
     steered_by: str
-    """Who steered it last; empty if nobody ever did."""
+    """User of the last steering; empty if there was none."""
     steered_reason: str
     steered_at: datetime | None
     unlock_rule: str
-    """When the strategy unlocks it, in a sentence; empty where it requires nothing or the
-    strategy does not say."""
+    """Unlock condition as a sentence; empty if it requires nothing or the strategy provides none.
+    """
     success: float
-    """As the strategy sees it."""
+    """Success rate as used by the strategy."""
     examples: int
-    """Problems handed out."""
+    """Number of assigned problems."""
     samples: int
-    """Episodes of training."""
+    """Number of training episodes."""
     zero_variance_share: float | None
-    """Of its groups."""
+    """Share of its groups."""
     truncated_share: float | None
-    """Of its episodes."""
+    """Share of its episodes."""
     duplicate_share: float | None
-    """Of its episodes."""
+    """Share of its episodes."""
     tokens_mean: float | None
-    """Of an episode, written by the policy."""
+    """Tokens per episode generated by the policy."""
     errors: int
     last_error: str
     evaluation: EvaluationRow | None
@@ -138,40 +138,40 @@ class LessonRow(Struct, frozen=True, kw_only=True):
 
 
 class CurriculumSummary(Struct, frozen=True, kw_only=True):
-    """What a run's lessons have in common."""
+    """State common to all lessons of a run."""
 
     revision: int
-    """Rises whenever something about a lesson changes."""
+    """Incremented whenever a lesson changes."""
     strategy: str
     locked: int
     active: int
     graduated: int
     tasks: int
-    """Training tasks handed out."""
+    """Number of assigned training tasks."""
     round: int
-    """Of evaluations, the newest one."""
+    """Number of the newest evaluation round."""
     evaluations_open: int
     completed_at: datetime | None
     entropy: float
-    """Of the draw, in nats."""
+    """Entropy of the sampling distribution, in nats."""
     effective_lessons: float
     mean_success: float | None
-    """Of the active lessons."""
+    """Mean over the active lessons."""
     steered: int
-    """Lessons that a person holds, or has drawn more or less often."""
+    """Number of lessons that are held or have a sampling factor."""
     awaited: list[str]
-    """Workers that have not asked for a task since a person last steered a lesson."""
+    """Workers that have not requested a task since the last steering."""
 
 
 class Lessons(Struct, frozen=True, kw_only=True):
-    """The lessons of a run, none before what it requires."""
+    """The lessons of a run, in topological order of their requirements."""
 
     summary: CurriculumSummary
     results: list[LessonRow]
 
 
 class LessonChangeRow(Struct, frozen=True, kw_only=True):
-    """A lesson that moved or was steered; then source and target may be alike."""
+    """A status change or steering of a lesson; a steering may leave the status unchanged."""
 
     id: int
     at: datetime
@@ -180,38 +180,38 @@ class LessonChangeRow(Struct, frozen=True, kw_only=True):
     target: Status
     reason: str
     actor: str
-    """Who decided: `curriculum`, or a person."""
+    """`curriculum`, or the user who decided."""
     figures: dict[str, float]
     epoch: int
     policy_step: int
 
 
 class LessonLine(Struct, frozen=True, kw_only=True):
-    """What was sampled of a lesson in training, version by version: columns of equal length."""
+    """Training samples of a lesson by version, as columns of equal length."""
 
     lesson: str
     step: list[int]
-    """First version of each bucket in which it was sampled, rising."""
+    """First version of each bucket with samples, increasing."""
     samples: list[int]
     """Episodes."""
     successes: list[int]
 
 
 class LessonProgress(Struct, frozen=True, kw_only=True):
-    """How the training of lessons went in the present epoch, in buckets of versions."""
+    """Training progress of lessons in the present epoch, in buckets of versions."""
 
     epoch: int
     bucket: int
-    """Versions of one bucket."""
+    """Versions per bucket."""
     outcomes: int
-    """Tasks that these figures are of."""
+    """Number of tasks in these statistics."""
     is_whole: bool
-    """Whether no task of the epoch that is kept was left out; else the newest are shown."""
+    """Whether all stored tasks of the epoch are included; otherwise only the newest are."""
     results: list[LessonLine]
-    """In the order of the lessons, without those that were never sampled."""
+    """In lesson order, without lessons that were never sampled."""
 
 
 class LessonHistory(Struct, frozen=True, kw_only=True):
-    """Moves of lessons, newest first."""
+    """Status changes of lessons, newest first."""
 
     results: list[LessonChangeRow]

@@ -1,4 +1,4 @@
-"""Say of a few runs at once what holds them up."""
+"""API of the diagnoses of several runs."""
 
 from typing import Final
 
@@ -16,11 +16,11 @@ from runs.api.permissions import Readers
 from runs.selectors import readable_run
 
 RUNS_AT_MOST: Final = 12
-"""As many as a page shows beside each other: each verdict takes several queries."""
+"""Maximum number of runs, as many as a page shows; each diagnosis takes several queries."""
 
 
 class VerdictsView(APIView):
-    """What holds runs up."""
+    """Diagnoses of several runs."""
 
     permission_classes = [Readers]
 
@@ -28,7 +28,7 @@ class VerdictsView(APIView):
         operation_id="run_verdicts",
         parameters=[
             OpenApiParameter(
-                "ids", listed(12), required=True, description="Ids of runs, comma-separated."
+                "ids", listed(12), required=True, description="Comma-separated run ids."
             ),
         ],
         responses={200: VerdictList},
@@ -43,13 +43,13 @@ class VerdictsView(APIView):
         if len(words) > RUNS_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
-            raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} ids with commas between")
+            raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} comma-separated ids")
         found = verdicts([int(word) for word in words], now=timezone.now())
         return bodies.answer(VerdictList(results=found))
 
 
 class PipelineView(APIView):
-    """The way of data through a run."""
+    """Data flow through a run."""
 
     permission_classes = [Readers]
 

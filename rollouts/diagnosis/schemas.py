@@ -1,4 +1,4 @@
-"""Shape how data flows through a run, and what holds it up."""
+"""Schemas of the data flow through a run, and its diagnosis."""
 
 from typing import Literal
 
@@ -10,72 +10,71 @@ StageName = Literal["step", "exchange", "infer", "push", "queue", "batch", "trai
 
 
 class PipelineStage(Struct, frozen=True, kw_only=True):
-    """One stage within the last minute; null where nobody measured it or nothing happened."""
+    """One stage in the last minute; null if not measured or nothing happened."""
 
     name: StageName
     rate: float | None
-    """Of `unit` a second."""
+    """Rate in `unit` per second."""
     unit: str
     share: float | None
-    """Part of the time in which it is at work; of the queue the part of its tolerance that is
-    filled."""
+    """Share of the time in which it is busy; for the queue, the filled share of its tolerance."""
     waits: float | None
-    """Part of the time in which it has nothing to do, or no leave to."""
+    """Share of the time in which it is idle, for lack of input or of permission."""
     waits_for: Literal["", "room", "weights", "data"]
     held: int | None
-    """Items that are in it now; whole batches of the stage `batch`."""
+    """Items in the stage now; complete batches for the stage `batch`."""
     seconds: float | None
-    """How long an item, or a batch, stays in it; of the queue by Little's law."""
+    """Time that an item, or a batch, spends in the stage; for the queue by Little's law."""
 
 
 class PipelineVerdict(Struct, frozen=True, kw_only=True):
-    """What holds the run up."""
+    """The bottleneck of a run."""
 
     sentence: str
     stage: StageName | None
-    """Null: none does, or nobody can tell."""
+    """Stage of the bottleneck; null if there is none or it is unknown."""
     proof: list[str]
     change: str
-    """What to do about it; empty where there is nothing to do."""
+    """Action to take; empty if there is none."""
     run_status: str
     """Status of the run at that time. A page that shows another status shows no diagnosis."""
 
 
 class BatchTimes(Struct, frozen=True, kw_only=True):
-    """How long the last minute's batches took on their way; null where none came so far."""
+    """Timings of the batches of the last minute; null if none reached the stage."""
 
     under_way: StageTiming | None
-    """From when a batch was formed and leased to when its trainer had its last byte."""
+    """From the lease of a batch to its last byte at the trainer."""
     in_hand: StageTiming | None
-    """From then to its confirmation."""
+    """From the last byte to the acknowledgement."""
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
-    """How data flowed through a run within the last minute."""
+    """Data flow through a run in the last minute."""
 
     unit: Literal["fragments", "sequences"]
     workers: int
-    """That run, and were heard of within seconds."""
+    """Running workers that have reported within seconds."""
     stages: list[PipelineStage]
-    """In the order in which data passes them; of an outside run those that the deck sees."""
+    """In the order of the data flow; for an outside run only those visible to the server."""
     verdict: PipelineVerdict
     batches: BatchTimes
     arriving: float | None
-    """Items a second into the queue."""
+    """Items per second into the queue."""
     handed_out: float | None
-    """Items a second out of it."""
+    """Items per second out of the queue."""
     queued: int
     pause_above: float | None
     batch_size: int | None
     age_seconds: float | None
-    """Mean time between an item's arrival and its batch, as measured."""
+    """Measured mean time between an item's arrival and its batch."""
     age_versions: float | None
-    """Versions by which the policy that sampled an item trailed the run's then, on average."""
+    """Mean number of versions between an item's policy and the run's policy at serving."""
     shares: dict[str, float]
-    """Mean of the workers' parts of the time, by what they did or waited for."""
+    """Mean share of the workers' time by stage or wait."""
 
 
 class VerdictList(Struct, frozen=True, kw_only=True):
-    """What holds each run up, by the run's id."""
+    """Diagnosis of each run, by run id."""
 
     results: dict[int, PipelineVerdict]

@@ -8,11 +8,11 @@ from runs.admin.read_only import ReadOnlyAdmin
 
 @admin.register(DeniedEnvironment)
 class DeniedEnvironmentAdmin(ReadOnlyAdmin):
-    """Specs that no new run may ask for."""
+    """Specs denied to new runs."""
 
     dashboard = "/environments"
     list_display = ("spec", "reason", "denied_by", "denied_at")
     list_filter = ("denied_at",)
     search_fields: tuple[str, ...] = ("spec", "denied_by")
-    search_help_text = "A part of a spec, or of who denied it"
+    search_help_text = "Part of a spec or of the administrator's name"
     ordering = ("spec",)

@@ -1,10 +1,10 @@
-"""What administrators decide about environments."""
+"""Administrators' decisions about environments."""
 
 from django.db import models
 
 
 class DeniedEnvironment(models.Model):
-    """A spec that no new run may ask for, though this deck could make it."""
+    """A spec that is denied to new runs, although it is registered."""
 
     spec = models.CharField(max_length=220, unique=True)
     reason = models.TextField()

@@ -1,7 +1,7 @@
-"""List every environment that runs name or may name, with how each does lately.
+"""List of all environments that runs use or may use, with recent statistics.
 
-However many runs and groups there are, a page looks at the newest :data:`RUNS_AT_MOST` runs, and
-for its figures at the newest data of the newest few runs of each environment on it.
+The cost of a page is bounded: it reads the newest :data:`RUNS_AT_MOST` runs, and for statistics the
+newest data of the newest few runs of each environment on it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,19 +127,19 @@ _EPISODES: Final = """
 
 
 class EnvironmentUnknown(LookupError):
-    """No run names such an environment, and none may."""
+    """No run uses this environment, and none may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Which environments a page is of."""
+    """Filter of a page of environments."""
 
     part: str = ""
-    """Part of the name, in any case; empty for all."""
+    """Part of the name, case-insensitive; empty for all."""
     kind: str = ""
     """One of :data:`KINDS`; empty for all."""
     only: str = ""
-    """The whole name; empty for all."""
+    """The exact name; empty for all."""
 
 
 class _Known(NamedTuple):
@@ -161,13 +161,13 @@ def known_environments(asked: Asked, *, after: str, limit: int, now: datetime) -
     """Return one page of environments, by name.
 
     Args:
-        asked: Which.
-        after: Place at which the page before ended; empty for the first page.
-        limit: Rows at most.
-        now: What rates are counted back from.
+        asked: Filter.
+        after: Cursor of the end of the previous page; empty for the first page.
+        limit: Maximum number of rows.
+        now: End of the interval for rates.
 
     Raises:
-        InvalidPlace: If `after` is no place in this list.
+        InvalidPlace: If `after` is not a valid cursor.
     """
     rows, looked_at = _page(asked, after=after, limit=limit + 1)
     rest, rows = rows[limit:], rows[:limit]
@@ -186,14 +186,14 @@ def known_environments(asked: Asked, *, after: str, limit: int, now: datetime) -
 
 
 def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironmentDetail:
-    """Return an environment, the newest runs that use it, and what to launch it with.
+    """Return an environment, the newest runs that use it, and its launch configuration.
 
     Raises:
-        EnvironmentUnknown: If no run names it, and none may.
+        EnvironmentUnknown: If no run uses it, and none may.
     """
     rows, _ = _page(Asked(kind=kind, only=name), after="", limit=1)
     if not rows:
-        raise EnvironmentUnknown(f"there is no environment {name!r} of the kind {kind}")
+        raise EnvironmentUnknown(f"environment {name!r} of kind {kind} does not exist")
     with connection.cursor() as cursor:
         cursor.execute(
             _RUNS, {"most": RUNS_AT_MOST, "kind": kind, "only": name, "limit": RUNS_SHOWN}
@@ -213,7 +213,7 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
 
 
 def least_config(kind: str, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run of an environment needs at least; arguments are those of `config`."""
+    """Return a minimal run configuration for an environment, with the arguments of `config`."""
     if kind == "steps":
         given = config.get("environment", {}).get("kwargs", {})
         return {"environment": {"spec": name, **({"kwargs": given} if given else {})}}
@@ -233,7 +233,7 @@ def _config(raw: Any) -> dict[str, Any]:
 
 
 def _page(asked: Asked, *, after: str, limit: int) -> tuple[list[_Row], int]:
-    """Return rows behind a place, and how many runs there are, counted to one over the bound."""
+    """Return the rows after a cursor, and the number of runs, counted up to the limit plus one."""
     name, place = value_at(after, str) if after else ("", -1)
     known = _offered()
     asks: dict[str, Any] = {
@@ -262,7 +262,7 @@ def _members(raw: Any) -> Any:
 
 
 def _offered() -> list[_Known]:
-    """Return what runs may name without anybody having done so."""
+    """Return the environments that runs may name regardless of past use."""
     steps = [f"{kind}:{name}" for kind, names in environment_specs.KNOWN.items() for name in names]
     return [
         *(_Known("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
@@ -271,7 +271,7 @@ def _offered() -> list[_Known]:
 
 
 def may_be_named(spec: str) -> bool:
-    """Return whether this deck could make a run of an environment, denied or not."""
+    """Return whether runs of an environment are possible on this server, denied or not."""
     return any(each.name == spec for each in _offered())
 
 
@@ -289,7 +289,7 @@ def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
 
 
 def _figures(rows: Sequence[_Row], *, now: datetime) -> list[Figures]:
-    """Return how each environment does, from one look at all runs that matter on the page."""
+    """Return the statistics of each environment on the page with one query for all runs."""
     stepped = {member[0] for row in rows if row.kind == "steps" for member in row.members}
     pushed = {member[0] for row in rows if row.kind != "steps" for member in row.members}
     samples = [

@@ -1,4 +1,4 @@
-"""Show how episodes are spread, and what stands out among them."""
+"""API of the distribution and outliers of episodes."""
 
 import math
 from typing import Final, cast
@@ -27,7 +27,7 @@ from runs.api.openapi import between
 from runs.api.permissions import Readers
 from runs.selectors import readable_run
 
-_OF: Final = Parameter("of", enum=["return", "length"], description="`return` if absent.")
+_OF: Final = Parameter("of", enum=["return", "length"], description="Default: `return`.")
 _MODES: Final = ("", "train", "eval")
 
 
@@ -39,10 +39,10 @@ def _measure(request: Request) -> Measure:
 
 
 def _end(request: Request, name: str) -> float:
-    """Return one end of a range.
+    """Return one bound of a range.
 
     Raises:
-        InvalidBody: If it is no finite number.
+        InvalidBody: If it is not a finite number.
     """
     try:
         value = float(request.query_params.get(name, ""))
@@ -54,7 +54,7 @@ def _end(request: Request, name: str) -> float:
 
 
 class EpisodeSpreadView(APIView):
-    """How episodes are spread."""
+    """Distribution of episodes."""
 
     permission_classes = [Readers]
 
@@ -86,7 +86,7 @@ class EpisodeSpreadView(APIView):
 
 
 class EpisodeOutliersView(APIView):
-    """What stands out among recent episodes."""
+    """Outliers among recent episodes."""
 
     permission_classes = [Readers]
 
@@ -96,7 +96,7 @@ class EpisodeOutliersView(APIView):
             Parameter(
                 "seconds",
                 between(1, 86_400),
-                description="How far back; 1 to 86400, 300 if absent.",
+                description="Seconds back from now: 1 to 86400, default 300.",
             )
         ],
         responses={200: EpisodeOutliers},
@@ -137,7 +137,7 @@ class EpisodeMatchesView(APIView):
         """
         least, most = _end(request, "least"), _end(request, "most")
         if least > most:
-            raise bodies.InvalidBody("least", "must not be above most")
+            raise bodies.InvalidBody("least", "must not exceed `most`")
         found = selectors.episodes_between(
             readable_run(run).pk, of=_measure(request), least=least, most=most
         )
@@ -153,7 +153,9 @@ class EpisodeFragmentsView(APIView):
         operation_id="episodes_fragments",
         parameters=[
             _OF,
-            Parameter("value", float, required=True, description="Its return, or its length."),
+            Parameter(
+                "value", float, required=True, description="Return or length of the episode."
+            ),
         ],
         responses={200: EpisodeFragments},
         tags=["episodes"],
@@ -199,7 +201,7 @@ class EpisodeSummaryView(APIView):
             OpenApiParameter(
                 "seconds",
                 between(1, 86_400),
-                description="How far back; 1 to 86400, 300 if absent.",
+                description="Seconds back from now: 1 to 86400, default 300.",
             )
         ],
         responses={200: EpisodeSummary},

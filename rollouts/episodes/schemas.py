@@ -1,4 +1,4 @@
-"""Shape what is told of how episodes are spread, and of what stands out among them."""
+"""Schemas of the episode distribution and outlier APIs."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,16 +9,16 @@ Mode = Literal["train", "eval"]
 
 
 class SpreadColumn(Struct, frozen=True, kw_only=True):
-    """A stretch of time; all are equally long."""
+    """Counts of one interval; all intervals are equally long."""
 
     at: datetime
-    """When it begins."""
+    """Beginning of the interval."""
     counts: list[int]
-    """By bin, lowest first."""
+    """Counts by bin, lowest first."""
 
 
 class TaskSpread(Struct, frozen=True, kw_only=True):
-    """One environment or lesson, over the life of the run."""
+    """Distribution in one environment or lesson, over the life of the run."""
 
     task: str
     """Empty for groups without an environment."""
@@ -31,34 +31,34 @@ class TaskSpread(Struct, frozen=True, kw_only=True):
 
 
 class EpisodeSpread(Struct, frozen=True, kw_only=True):
-    """How a number is spread over the life of a run, in bins of equal width."""
+    """Distribution of a value over the life of a run, in bins of equal width."""
 
     unit: Literal["episodes", "groups"]
-    """What is counted: of runs that take groups a group's mean score, or its longest sequence."""
+    """Counted value; for runs of groups, a group's mean score or its longest sequence."""
     of: Literal["return", "length"]
     least: float | None
-    """Of what was counted, as `most`; null where nothing was."""
+    """Least value, as `most` is the greatest; null without values."""
     most: float | None
     columns: list[SpreadColumn]
     tasks: list[TaskSpread]
-    """All there are, whichever the columns are of."""
+    """All environments or lessons, regardless of the filter of the columns."""
     counted: int
     is_sampled: bool
-    """Too many to count all: a few of each stretch of the run's life stand for the others."""
+    """Whether there were too many values, so that a sample of each interval was counted."""
 
 
 class WorkerDeviation(Struct, frozen=True, kw_only=True):
-    """A mean of one worker that is far from those of the others."""
+    """A worker's mean that is an outlier."""
 
     measure: Literal["return_mean", "length_mean", "aborted_share"]
     median: float
-    """Over the workers."""
+    """Median over the workers."""
     score: float
     """Modified z-score; negative below the median."""
 
 
 class EpisodesOfWorker(Struct, frozen=True, kw_only=True):
-    """What the training episodes of one worker came to."""
+    """Statistics of one worker's training episodes."""
 
     worker: int
     episodes: int
@@ -69,11 +69,11 @@ class EpisodesOfWorker(Struct, frozen=True, kw_only=True):
 
 
 class EpisodeFind(Struct, frozen=True, kw_only=True):
-    """A report that has an episode which somebody looks for."""
+    """A report with a matching episode."""
 
     kind: Literal["highest", "lowest", "longest", "match"]
     value: float
-    """Its return, or its length."""
+    """Return or length of the episode."""
     report: int
     at: datetime
     worker: int
@@ -84,7 +84,7 @@ class EpisodeFind(Struct, frozen=True, kw_only=True):
 
 
 class EpisodeOutliers(Struct, frozen=True, kw_only=True):
-    """What stands out among the episodes of the last seconds, of the newest 20,000 reports."""
+    """Recent episodes by worker and extreme episodes, from the newest 20,000 reports."""
 
     seconds: int
     workers: list[EpisodesOfWorker]
@@ -92,27 +92,28 @@ class EpisodeOutliers(Struct, frozen=True, kw_only=True):
 
 
 class EpisodeMatches(Struct, frozen=True, kw_only=True):
-    """The newest reports that have an episode in a range, at most 20."""
+    """The newest reports with an episode in a range, at most 20."""
 
     results: list[EpisodeFind]
 
 
 class EpisodePlace(Struct, frozen=True, kw_only=True):
-    """The part of an episode that one stored fragment holds."""
+    """The part of an episode in one stored fragment."""
 
     fragment: int
     episode: str
     first: int
-    """Its first step in the fragment, counted from 0."""
+    """Index of its first step in the fragment, from 0."""
     steps: int
 
 
 class EpisodeFragments(Struct, frozen=True, kw_only=True):
-    """The stored fragments that hold one reported episode, in the order of their steps.
+    """The stored fragments of one reported episode, in the order of their steps.
 
-    Empty where none does: evaluations are not stored, and retention removes old fragments.
+    Empty if there are none: evaluations are not stored, and retention removes old fragments.
     """
 
     parts: list[EpisodePlace]
     candidates: int
-    """Stored episodes of the worker with this return and length; the first one is shown."""
+    """Number of the worker's stored episodes that match; the first one is shown.
+    """

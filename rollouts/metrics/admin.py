@@ -23,19 +23,19 @@ from runs.admin.read_only import (
 
 @admin.register(MetricLayout)
 class MetricLayoutAdmin(ReadOnlyAdmin):
-    """How people like to look at the metrics of runs."""
+    """Metric layouts of users."""
 
     list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
     list_select_related = ("run",)
     list_filter = ("tag", RUN_FILTER)
     search_fields: tuple[str, ...] = ("name", "owner")
-    search_help_text = "A part of a layout's name, or of whose it is"
+    search_help_text = "Part of a layout's name or owner"
     ordering = ("name",)
 
 
 @admin.register(Comparison)
 class ComparisonAdmin(ReadOnlyAdmin):
-    """Comparisons of runs that people keep."""
+    """Saved comparisons of runs."""
 
     dashboard = "/compare"
     list_display = ("name", "created_by", "created_at")
@@ -47,7 +47,7 @@ class ComparisonAdmin(ReadOnlyAdmin):
 
 @admin.register(MetricSample)
 class MetricSampleAdmin(ReadOnlyAdmin):
-    """Numbers that trainers wrote down."""
+    """Recorded metric values."""
 
     may_grow = True
     dashboard = "/runs/{run}/metrics"
@@ -59,7 +59,7 @@ class MetricSampleAdmin(ReadOnlyAdmin):
 
 @admin.register(MetricSeries)
 class MetricSeriesAdmin(ReadOnlyAdmin):
-    """Names that samples came under."""
+    """Metric names of runs."""
 
     may_grow = True
     dashboard = "/runs/{run}/metrics"
@@ -72,7 +72,7 @@ class MetricSeriesAdmin(ReadOnlyAdmin):
 
 @admin.register(MetricChunk)
 class MetricChunkAdmin(ReadOnlyAdmin):
-    """Packed samples; their columns are bytes and left out."""
+    """Packed samples, without their binary columns."""
 
     may_grow = True
     run_lookup = "series__run"
@@ -84,14 +84,14 @@ class MetricChunkAdmin(ReadOnlyAdmin):
     exclude = ("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount")
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[MetricChunk]":
-        """Return chunks without their bytes."""
+        """Return chunks without their binary columns."""
         found: QuerySet[MetricChunk] = super().get_queryset(request)
         return found.defer(*self.exclude)
 
 
 @admin.register(TokenTally)
 class TokenTallyAdmin(ReadOnlyAdmin):
-    """How many tokens each run has handed out."""
+    """Served tokens of each run."""
 
     list_display = ("run_link", "ordinal", "tokens")
     list_filter = (RUN_FILTER,)
@@ -101,7 +101,7 @@ class TokenTallyAdmin(ReadOnlyAdmin):
 
 @admin.register(MeasureCursor)
 class MeasureCursorAdmin(ReadOnlyAdmin):
-    """How far the deck has measured each run by itself."""
+    """Progress of the built-in measurements of each run."""
 
     list_display = ("run_link", "measured_at", "was_quiet", "accepted", "queued", "batch")
     list_filter = ("was_quiet", RUN_FILTER)
@@ -111,7 +111,7 @@ class MeasureCursorAdmin(ReadOnlyAdmin):
 
 @admin.register(Annotation)
 class AnnotationAdmin(ReadOnlyAdmin):
-    """What people wrote upon the charts of runs, what they took away again among it."""
+    """Chart annotations of runs, including deleted ones."""
 
     list_display = ("at", "text", "run_link", "step", "created_by", "deleted_at", "deleted_by")
     list_select_related = ("run",)

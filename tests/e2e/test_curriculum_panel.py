@@ -125,7 +125,7 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     expect(panel).to_contain_text("2 active, 1 graduated, 1 locked")
     expect(lesson(signed_in, "reverse-2").locator("[data-state='graduated']")).to_be_visible()
     expect(lesson(signed_in, "reverse-2")).to_contain_text("evaluation succeeded 63 times of 64")
-    expect(lesson(signed_in, "reverse-8")).to_contain_text("waits for reverse-4 (active, success")
+    expect(lesson(signed_in, "reverse-8")).to_contain_text("requires reverse-4 (active, success")
     bar = lesson(signed_in, "sums").get_by_role("img")
     words = "Success 0.641, between 0.538 and 0.732; goal 0.9"
     expect(bar).to_have_attribute("aria-label", words)
@@ -193,7 +193,7 @@ def test_what_was_sampled_and_what_moved_is_shown_over_versions(
 
     moves = signed_in.get_by_role("region", name="Transitions").get_by_role("listitem")
     expect(moves.first).to_contain_text("reverse-4 unlocked at version 20")
-    expect(moves.first).to_contain_text("reverse-2 is learnt")
+    expect(moves.first).to_contain_text("reverse-2 has graduated")
     expect(moves.nth(1)).to_contain_text("reverse-2 graduated at version 20")
     expect(moves.nth(1)).to_contain_text("evaluation succeeded 63 times of 64")
 
@@ -270,7 +270,9 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
         expect(cell).to_contain_text("better")
 
         signed_in.goto(f"/runs/{name}/logs")
-        expect(signed_in.get_by_text("sums to be evaluated at version 0")).to_be_visible()
+        expect(
+            signed_in.get_by_text("requested an evaluation of sums at version 0")
+        ).to_be_visible()
         expect(signed_in.get_by_text("a closer look").first).to_be_visible()
 
 

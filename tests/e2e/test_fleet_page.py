@@ -268,7 +268,7 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
     expect(run_page.get_by_role("button", name="Replace worker 1")).to_be_visible()
     open_tab(run_page, "Logs")
     events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
-    asked = events.filter(has_text="worker 1 is to be replaced").first
+    asked = events.filter(has_text="requested a replacement of worker 1").first
     expect(asked).to_contain_text("its returns drift")
 
 

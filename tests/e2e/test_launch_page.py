@@ -183,8 +183,8 @@ def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, deck: Deck) -> 
     page.get_by_label("Batch size · fragments").fill("100")
     check(page, "refused")
     uneven = findings(page, "buffer.batch_size")
-    expect(uneven).to_contain_text("no whole number of groups of 8")
-    expect(uneven).to_contain_text("Take 96 or 104")
+    expect(uneven).to_contain_text("not a multiple of the group size 8")
+    expect(uneven).to_contain_text("Use 96 or 104")
     uneven.get_by_role("button", name="buffer.batch_size").click()
     expect(page.get_by_label("Batch size · fragments")).to_be_focused()
 

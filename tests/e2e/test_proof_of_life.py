@@ -149,16 +149,16 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
             # Nothing proves what was applied, nor the last figures.
             expect(page.locator("[data-arrival]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
-            expect(verdict).to_contain_text(re.compile("has not been heard of for .* nobody can"))
+            expect(verdict).to_contain_text(re.compile("No reports from the fleet for .*: its"))
             page.get_by_role("navigation", name="Tabs of").get_by_text("Overview").click()
-            expect(verdict).to_contain_text("nobody can tell what it does")
+            expect(verdict).to_contain_text("its state is unknown")
             page.goto("/runs")
             row = page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=run))
             is_unknown(row.locator("[data-state]:visible"), "its manager does not report")
             page.goto("/")
             card = page.locator(f"article[data-run={run}]")
             is_unknown(card.locator("[data-state]"), "its manager does not report")
-            expect(card).to_contain_text("nobody can tell what it does")
+            expect(card).to_contain_text("its state is unknown")
 
         # The platform works again and launches another manager, which is no proof of life.
         page.goto(f"/runs/{run}/fleet")

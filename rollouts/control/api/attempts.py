@@ -1,4 +1,4 @@
-"""Show what became of the processes that a fleet's workers have been."""
+"""API of the incarnations of a fleet's workers."""
 
 from typing import Final
 
@@ -27,12 +27,12 @@ class AttemptsView(APIView):
         operation_id="worker_attempts",
         parameters=[
             OpenApiParameter(
-                "worker", between(0, MOST_INDEX), description="Index of one worker; absent for all."
+                "worker", between(0, MOST_INDEX), description="Index of one worker; all if absent."
             ),
             OpenApiParameter(
                 "limit",
                 between(1, ROWS_AT_MOST),
-                description=f"Rows at most; 1 to {ROWS_AT_MOST}, 100 if absent.",
+                description=f"Maximum number of rows: 1 to {ROWS_AT_MOST}, default 100.",
             ),
         ],
         responses={200: Attempts},

@@ -1,4 +1,4 @@
-"""Let people read the logs of a fleet's actors and env processes."""
+"""API of the logs of a fleet's actors and env processes."""
 
 from datetime import datetime
 from typing import Final
@@ -37,22 +37,24 @@ class FleetLogsView(WaitingView):
         operation_id="fleet_logs",
         parameters=[
             OpenApiParameter(
-                "worker", between(0, MOST_INDEX), description="Absent: the manager's log."
+                "worker",
+                between(0, MOST_INDEX),
+                description="Worker index. Default: the manager's log.",
             ),
             OpenApiParameter(
                 "slot",
                 between(0, MOST_INDEX),
-                description="Absent: the worker's own; else its env process's.",
+                description="Slot, for its env process's log. Default: the worker's log.",
             ),
             OpenApiParameter(
                 "lines",
                 between(1, LINES_AT_MOST),
-                description=f"At most; 1 to {LINES_AT_MOST}, 200 if absent.",
+                description=f"Maximum number of lines: 1 to {LINES_AT_MOST}, default 200.",
             ),
             OpenApiParameter(
                 "wait",
                 between(0, 10, kind="number"),
-                description="Seconds to wait for the fleet; 0 to 10, 5 if absent.",
+                description="Seconds to wait for the fleet: 0 to 10, default 5.",
             ),
         ],
         responses={200: FleetLog},
@@ -73,7 +75,7 @@ class FleetLogsView(WaitingView):
         )
         seconds = wait_of(request, default=5.0, at_most=LONGEST_WAIT_SECONDS)
         if slot is not None and worker is None:
-            raise bodies.InvalidBody("worker", "a slot belongs to a worker: name it too")
+            raise bodies.InvalidBody("worker", "required if `slot` is set")
         run_id, began = readable_run(run).pk, timezone.now()
         asked = ask_for_log(run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began)
         return self._when_answered(run_id, asked.pk, since=asked.asked_at, seconds=seconds)
@@ -97,7 +99,7 @@ class FleetLogsView(WaitingView):
 
 
 class FleetLogAnswerView(APIView):
-    """What a fleet read for somebody."""
+    """Log lines sent by a fleet on request."""
 
     permission_classes = [scoped("worker")]
 

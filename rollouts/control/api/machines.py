@@ -1,4 +1,4 @@
-"""Let administrators empty a machine of the cluster, and let it in again."""
+"""API of machine cordons."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -16,9 +16,9 @@ from runs.api.permissions import Admins
 
 
 class MachineCordonView(APIView):
-    """Whether a machine of the cluster is to be empty."""
+    """Cordon of a machine of the cluster."""
 
-    # An operator cordons workers of a run; this moves those of every run of the deck.
+    # Requires an administrator: operators cordon workers of a run, but this affects all runs.
     permission_classes = [Admins]
 
     @extend_schema(

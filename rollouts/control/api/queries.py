@@ -1,4 +1,4 @@
-"""Read what a request's query asks for."""
+"""Parsing of query parameters."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ AFTER: Final = OpenApiParameter(
 LIMIT: Final = OpenApiParameter(
     "limit",
     between(1, ROWS_AT_MOST),
-    description=f"Rows at most; 1 to {ROWS_AT_MOST}, 500 if absent.",
+    description=f"Maximum number of rows: 1 to {ROWS_AT_MOST}, default 500.",
 )
 
 
@@ -36,7 +36,7 @@ def wait_of(request: Request, *, default: float, at_most: int) -> float:
     """Return the query's `wait` in seconds.
 
     Raises:
-        InvalidBody: If it is no number from 0 to `at_most`.
+        InvalidBody: If it is not a number from 0 to `at_most`.
     """
     try:
         seconds = float(request.query_params.get("wait", default))

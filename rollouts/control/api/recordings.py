@@ -1,4 +1,4 @@
-"""Ask for recordings of episodes, take them in and show them."""
+"""API of episode recordings: requests, uploads and downloads."""
 
 from uuid import UUID
 
@@ -27,7 +27,7 @@ class RecordingsView(APIView):
     """The recordings of a run."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators ask for recordings, everybody of the run looks."""
+        """Return the permissions: operators request recordings, all readers of the run read."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -65,7 +65,7 @@ class RecordingsView(APIView):
 
 
 class RecordingView(APIView):
-    """One recording, as its worker sees it."""
+    """One recording, for its worker."""
 
     permission_classes = [scoped("worker")]
 
@@ -83,7 +83,7 @@ class RecordingView(APIView):
         try:
             update = msgspec.msgpack.decode(request.body, type=RecordingUpdate)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise bodies.InvalidBody("", f"this is no recording: {error}") from error
+            raise bodies.InvalidBody("", f"not a valid recording: {error}") from error
         row = update_recording(
             run_id=run_named(run).pk, recording_id=recording, update=update, now=timezone.now()
         )
@@ -91,7 +91,7 @@ class RecordingView(APIView):
 
 
 class RecordingContentView(APIView):
-    """The film of a recording."""
+    """File of a recording."""
 
     permission_classes = [Readers]
 
@@ -118,7 +118,7 @@ class RecordingContentView(APIView):
         if "Content-Type" in response:
             charset = "; charset=utf-8" if row.media_type.startswith("text/") else ""
             response["Content-Type"] = row.media_type + charset
-        # Bytes from a worker: never anything but what they are said to be, and no page.
+        # Untrusted bytes from a worker: serve them only as the declared type, never as a page.
         response["X-Content-Type-Options"] = "nosniff"
         response["Content-Security-Policy"] = "default-src 'none'; sandbox"
         return response

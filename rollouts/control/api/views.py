@@ -1,4 +1,4 @@
-"""Answer fleets and pages about fleets and episodes."""
+"""API of fleets, pipelines and episodes."""
 
 from typing import Final
 
@@ -40,18 +40,18 @@ class FleetView(APIView):
 
 
 class FleetControlView(WaitingView):
-    """What the platform wants of a fleet."""
+    """Desired state of a fleet."""
 
     permission_classes = [scoped("worker")]
 
     @extend_schema(
         operation_id="fleet_control",
         parameters=[
-            OpenApiParameter("after", str, description="Fingerprint of the last answer."),
+            OpenApiParameter("after", str, description="Fingerprint of the last response."),
             OpenApiParameter(
                 "wait",
                 between(0, 30, kind="number"),
-                description="Seconds to wait for another fingerprint; 0 to 30.",
+                description="Seconds to wait for another fingerprint: 0 to 30.",
             ),
         ],
         responses={200: FleetControl},
@@ -71,7 +71,7 @@ class FleetControlView(WaitingView):
             return None if state.fingerprint == after else bodies.answer(state)
 
         return self.wait(
-            # Pushes change the room in the buffer and tell so themselves, in their receipts.
+            # Pushes change the free space of the buffer; their receipts report it.
             Line(run_id=run_id, wanted=("control", after), parts=frozenset({"run", "errands"})),
             seconds=seconds,
             look=look,
@@ -80,7 +80,7 @@ class FleetControlView(WaitingView):
 
 
 class FleetReportView(APIView):
-    """What a fleet says of itself."""
+    """Reports of a fleet."""
 
     permission_classes = [scoped("worker")]
 

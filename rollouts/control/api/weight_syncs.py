@@ -1,4 +1,4 @@
-"""Show how weights reached the workers of a run."""
+"""API of weight syncs to the workers of a run."""
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -16,7 +16,7 @@ VERSIONS = 20
 
 
 class DeliveriesView(APIView):
-    """Weights on their way."""
+    """Weight syncs of a run."""
 
     permission_classes = [Readers]
 
@@ -24,7 +24,9 @@ class DeliveriesView(APIView):
         operation_id="weights_deliveries",
         parameters=[
             OpenApiParameter(
-                "versions", between(1, 200), description="Newest ones; 1 to 200, 20 if absent."
+                "versions",
+                between(1, 200),
+                description="Number of newest versions: 1 to 200, default 20.",
             )
         ],
         responses={200: Deliveries},

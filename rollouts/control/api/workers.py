@@ -1,4 +1,4 @@
-"""Let operators steer one worker of a fleet, and see what it is at."""
+"""API of operations on single workers of a fleet."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -28,7 +28,7 @@ from runs.selectors import readable_run, run_named
 
 
 class WorkerRestartView(APIView):
-    """One worker of a fleet, to be replaced."""
+    """Replacement of a worker."""
 
     permission_classes = [Operators]
 
@@ -52,7 +52,7 @@ class WorkerRestartView(APIView):
 
 
 class WorkerCordonView(APIView):
-    """One worker of a fleet, to be kept out."""
+    """Cordon of a worker."""
 
     permission_classes = [Operators]
 
@@ -77,7 +77,7 @@ class WorkerCordonView(APIView):
 
 
 class WorkerUncordonView(APIView):
-    """One worker of a fleet, to be let in again."""
+    """End of a worker's cordon."""
 
     permission_classes = [Operators]
 
@@ -101,10 +101,10 @@ class WorkerUncordonView(APIView):
 
 
 class WorkerStacksView(APIView):
-    """What the threads of one worker are at."""
+    """Thread stacks of a worker."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return who may look, and who may ask."""
+        """Return the permissions to read and to request stacks."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(

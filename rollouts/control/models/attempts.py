@@ -1,4 +1,4 @@
-"""What the platform remembers about the processes that a worker has been."""
+"""Incarnations of workers."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from rollouts.control.models.fleets import Fleet
 
 
 class WorkerAttempt(models.Model):
-    """One incarnation of a rollout worker: from its first report to whatever ended it."""
+    """One incarnation of a rollout worker, from its first report to its end."""
 
     fleet = models.ForeignKey(
         Fleet, on_delete=models.CASCADE, related_name="attempts", db_index=False
@@ -16,7 +16,7 @@ class WorkerAttempt(models.Model):
     started_at = models.DateTimeField(help_text="When it was first reported.")
     ended_at = models.DateTimeField(null=True, blank=True)
     reason = models.TextField(blank=True, help_text="Why it ended.")
-    # As last reported; while it lives, its worker's row knows better.
+    # As last reported; while the worker is running, its own row is newer.
     node = models.CharField(max_length=200, blank=True)
     pid = models.BigIntegerField(null=True, blank=True)
     env_steps = models.PositiveBigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""What the platform remembers about fleets: what they last said, and what they measured."""
+"""Models of fleets: their last reports and measurements."""
 
 import uuid
 from typing import Final
@@ -20,7 +20,7 @@ FLEET_STATES: Final = (
     "stopped",
     "failed",
 )
-"""What a manager may say of its fleet; `none` until the first one has said anything."""
+"""Fleet states that a manager may report; `none` before the first report."""
 WORKER_STATES: Final = (
     "starting",
     "running",
@@ -34,18 +34,18 @@ SLOT_STATES: Final = ("starting", "stepping", "waiting", "restarting", "failed",
 
 
 def _known(values: tuple[str, ...], *, field: str, name: str) -> models.CheckConstraint:
-    """Return the rule that a column holds one of some words."""
+    """Return a constraint that a column holds one of some values."""
     return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
 
 
 class Fleet(models.Model):
-    """The rollout fleet of a run: one manager at a time, and what it last reported.
+    """The rollout fleet of a run: one manager at a time, and its last report.
 
-    What the platform wants of the fleet is not stored here: it follows from the run's status.
+    The desired state is not stored here: it follows from the run's status.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="fleet")
-    # The one manager whose reports count. Empty: none may be alive.
+    # The one manager whose reports count. Empty: none may be running.
     incarnation = models.CharField(max_length=64, blank=True)
     actor_name = models.CharField(max_length=160, blank=True)
     is_external = models.BooleanField(
@@ -55,9 +55,9 @@ class Fleet(models.Model):
     )
     attempt = models.PositiveIntegerField(default=0, help_text="Managers launched so far.")
     launched_at = models.DateTimeField(null=True, blank=True)
-    # When each recent manager was launched: the budget of relaunches counts these.
+    # Launch times of recent managers: the launch budget counts these.
     recent_launches_at = ArrayField(models.DateTimeField(), default=list, blank=True)
-    # Null until the cluster has taken the manager that `launched_at` speaks of.
+    # Null until the cluster has accepted the manager launched at `launched_at`.
     placed_at = models.DateTimeField(null=True, blank=True)
 
     observed = models.CharField(
@@ -66,7 +66,7 @@ class Fleet(models.Model):
     observed_at = models.DateTimeField(
         null=True, blank=True, help_text="Last report of the current manager."
     )
-    # What proves the fleet's state. A new manager is no proof before it has spoken.
+    # Proof of the fleet's state. A new manager proves nothing before its first report.
     heard_at = models.DateTimeField(
         null=True, blank=True, help_text="Last report of any of its managers."
     )
@@ -104,7 +104,7 @@ class Fleet(models.Model):
 
 
 class FleetWorker(models.Model):
-    """A rollout worker as its manager last described it."""
+    """A rollout worker as last reported by its manager."""
 
     fleet = models.ForeignKey(
         Fleet, on_delete=models.CASCADE, related_name="workers", db_index=False
@@ -120,7 +120,7 @@ class FleetWorker(models.Model):
     )
     pid = models.BigIntegerField(null=True, blank=True)
     restarts = models.PositiveIntegerField(default=0)
-    # Steps of weights versions in the current epoch; -2 for none.
+    # Steps of weight versions in the present epoch; -2 for none.
     announced_step = models.IntegerField(default=-2)
     staged_step = models.IntegerField(default=-2)
     active_step = models.IntegerField(default=-2)
@@ -142,7 +142,7 @@ class FleetWorker(models.Model):
     is_cordoned = models.BooleanField(
         default=False, db_default=False, help_text="Its manager keeps it out."
     )
-    # Its env processes included. Null: nobody measured.
+    # Includes its env processes. Null: not measured.
     cpu_percent = models.FloatField(null=True, blank=True, help_text="Of one core.")
     memory_bytes = models.PositiveBigIntegerField(null=True, blank=True, help_text="Resident.")
     gpu_percent = models.FloatField(null=True, blank=True, help_text="Of its device, by whomever.")
@@ -152,7 +152,7 @@ class FleetWorker(models.Model):
     transfers = models.JSONField(
         default=dict, blank=True, help_text="What became of the weights that it was offered."
     )
-    # By people; a report changes neither.
+    # Set by operators; reports change neither.
     restart_of = models.CharField(
         max_length=120,
         blank=True,
@@ -178,12 +178,12 @@ class FleetWorker(models.Model):
 
     @property
     def is_to_restart(self) -> bool:
-        """Whether somebody wants it replaced, and it is still there."""
+        """Whether a replacement was requested and has not started."""
         return self.restart_of == self.incarnation
 
     @property
     def cordon(self) -> str:
-        """How far the fleet is with what somebody wants; empty where nobody wants anything."""
+        """Progress of a requested cordon; empty if there is none."""
         if self.cordoned_at is None:
             return "lifting" if self.is_cordoned else ""
         if not self.is_cordoned:
@@ -192,7 +192,7 @@ class FleetWorker(models.Model):
 
 
 class EnvSlot(models.Model):
-    """One environment of a worker as the worker last described it."""
+    """One environment of a worker as last reported."""
 
     worker = models.ForeignKey(
         FleetWorker, on_delete=models.CASCADE, related_name="slots", db_index=False
@@ -239,13 +239,13 @@ class EpisodeWindow(models.Model):
     terminated = models.PositiveIntegerField()
     truncated = models.PositiveIntegerField()
     aborted = models.PositiveIntegerField()
-    # Of the last episodes, one by one: what percentiles are taken of.
+    # Individual values of the last episodes, for percentiles.
     returns = ArrayField(models.FloatField(), default=list, blank=True)
     lengths = ArrayField(
         models.PositiveIntegerField(), default=list, blank=True, help_text="Env steps."
     )
     policy_step = models.IntegerField(default=-2)
-    # Where the run stood when the window was stored: the x axes of the charts.
+    # Position of the run when the window was stored: the x axes of the charts.
     env_steps_total = models.PositiveBigIntegerField(default=0)
     served_steps = models.PositiveIntegerField(default=0)
     recent_return_mean = models.FloatField(
@@ -269,9 +269,9 @@ LOG_KINDS: Final = ("log", "stacks")
 
 
 class LogRequest(models.Model):
-    """A log of a fleet that somebody wants to read, and what its end was when last read.
+    """A requested log of a fleet, and its last read lines.
 
-    Of kind ``stacks``: what the threads of a worker were at when it was last asked.
+    Of kind ``stacks``: the thread stacks of a worker.
     """
 
     run = models.ForeignKey(
@@ -285,7 +285,7 @@ class LogRequest(models.Model):
     incarnation = models.CharField(
         max_length=120, blank=True, default="", db_default="", help_text="Of the worker asked."
     )
-    # Of the newest request: an answer to an earlier one is refused.
+    # Id of the newest request: answers to earlier ones are rejected.
     request = models.UUIDField(default=uuid.uuid4)
     lines = models.PositiveIntegerField()
     asked_at = models.DateTimeField()
@@ -313,7 +313,7 @@ RECORDING_STATES: Final = ("requested", "recording", "ready", "failed")
 
 
 class Recording(models.Model):
-    """An episode that somebody asked to see: requested → recording → ready | failed."""
+    """A requested recording of an episode: requested → recording → ready | failed."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(
@@ -328,17 +328,15 @@ class Recording(models.Model):
     wanted_worker = models.PositiveIntegerField(null=True, blank=True)
     wanted_slot = models.PositiveIntegerField(null=True, blank=True)
     environment = models.CharField(max_length=200, blank=True)
-    # Who films, and since when.
+    # Recording worker and start.
     worker = models.PositiveIntegerField(null=True, blank=True)
     slot = models.PositiveIntegerField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    # The episode.
     episode_return = models.FloatField(null=True, blank=True, help_text="Sum of its rewards.")
     episode_length = models.PositiveIntegerField(null=True, blank=True, help_text="Env steps.")
     outcome = models.CharField(max_length=12, blank=True)
     policy_step = models.IntegerField(default=-2, help_text="Version that acted at its end.")
-    # The film.
     media_type = models.CharField(max_length=40, blank=True)
     frames = models.PositiveIntegerField(default=0)
     frames_left_out = models.PositiveIntegerField(default=0)

@@ -1,13 +1,13 @@
-"""What the platform remembers about machines of the cluster."""
+"""Cordons of machines."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
 class MachineCordon(models.Model):
-    """A machine that shall be empty: no worker and no manager of this deck is placed there.
+    """A cordoned machine: no workers and no managers are placed on it.
 
-    It outlives its node: a machine that comes back has another id, see
+    It outlives its node: a machine that rejoins the cluster has a new id, see
     :func:`rollouts.control.services.machine_cordons.follow_machines`.
     """
 

@@ -1,4 +1,4 @@
-"""What the platform remembers of weights on their way to workers."""
+"""Weight syncs to workers."""
 
 from django.db import models
 
@@ -6,10 +6,10 @@ from rollouts.control.models.fleets import Fleet
 
 
 class WeightsDelivery(models.Model):
-    """When one worker reported that it knew of a version, had it, and acted with it.
+    """Times at which a worker reported that it was notified of, held, and used a version.
 
-    A worker that got a later version meanwhile never has some of the times. They are those of
-    the reports, about a second apart.
+    If a worker received a later version first, some times stay empty. Times are those of the
+    reports, about one second apart.
     """
 
     fleet = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""Read what became of the processes that a fleet's workers have been."""
+"""Queries for the incarnations of a fleet's workers."""
 
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import FleetWorker
@@ -11,9 +11,9 @@ def attempts(run_id: int, *, worker: int | None, limit: int) -> list[AttemptRow]
     """Return incarnations of a run's workers, newest first.
 
     Args:
-        run_id: Of the run.
-        worker: Index of the only worker to tell of; None for all.
-        limit: Rows at most.
+        run_id: Id of the run.
+        worker: Index of a single worker; None for all.
+        limit: Maximum number of rows.
     """
     found = WorkerAttempt.objects.filter(fleet__run_id=run_id)
     if worker is not None:

@@ -1,4 +1,4 @@
-"""Read what pages, fleets and the reconciler need to know of fleets."""
+"""Queries about fleets for pages, fleets and the reconciler."""
 
 from collections import Counter
 from datetime import datetime
@@ -22,7 +22,7 @@ from runs.selectors import RunNotFound, weights_orders
 
 
 def control_of(run_id: int) -> FleetControl:
-    """Return what the platform wants of the fleet of a run.
+    """Return the desired state of a run's fleet.
 
     Raises:
         RunNotFound: If the run was deleted.
@@ -61,7 +61,7 @@ def control_of(run_id: int) -> FleetControl:
 
 
 def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
-    """Return a log as far as the fleet has read it, and whether that was after `since`."""
+    """Return the last read lines of a log, and whether they are newer than `since`."""
     row = LogRequest.objects.get(pk=row_id)
     fleet = Fleet.objects.filter(run_id=row.run_id).first()
     is_read = row.answered_at is not None and row.answered_at >= since
@@ -80,15 +80,15 @@ def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
 
 def _why_unread(fleet: Fleet | None, *, now: datetime) -> tuple[str, str]:
     if fleet is None or not fleet.incarnation:
-        return "silent", "No manager is alive; the logs stay on the nodes where the fleet was."
+        return "silent", "No manager is running; the logs remain on the nodes where the fleet ran."
     if fleet.observed_at is None:
-        return "waiting", "The fleet's manager has not spoken yet."
+        return "waiting", "The fleet's manager has not reported yet."
     heard = (now - fleet.observed_at).total_seconds()
     return "waiting", f"The fleet has not answered yet; its last report came {heard:.0f} s ago."
 
 
 def fleet_view(run_id: int) -> FleetView:
-    """Return what the reconciler decides from."""
+    """Return the reconciler's input."""
     run = Run.objects.get(pk=run_id)
     fleet = Fleet.objects.filter(run_id=run_id).first() or Fleet(run=run)
     status = _status_of(run)
@@ -109,7 +109,7 @@ def fleet_view(run_id: int) -> FleetView:
 
 
 def runs_to_reconcile(*, now: datetime) -> list[int]:
-    """Return the runs for which a pass of the reconciler has something to do."""
+    """Return the runs that need a pass of the reconciler."""
     with_fleet = Run.objects.exclude(fleet=None).exclude(fleet__incarnation="")
     active = Run.objects.current().active()
     watched = {*active.values_list("pk", flat=True), *with_fleet.values_list("pk", flat=True)}
@@ -126,16 +126,16 @@ def has_launched() -> bool:
 
 
 def running_fragments(run_id: int) -> int:
-    """Return how many fragments a run's fleet has started and not delivered, as last reported."""
+    """Return the last reported number of started but undelivered fragments of a run's fleet."""
     alive = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(fleet__incarnation="")
     found = alive.exclude(state__in=["failed", "stopped"]).aggregate(Sum("outstanding"))
     return int(found["outstanding__sum"] or 0)
 
 
 def fleet_state(run_id: int, *, now: datetime) -> FleetState:
-    """Return what is wanted of a run's fleet and what was last seen of it.
+    """Return the desired and the last reported state of a run's fleet.
 
-    A state that nothing proved lately is shown as `unknown`, with the age of its last proof.
+    A state without a recent proof is shown as `unknown`, with the age of its last proof.
     """
     run = Run.objects.only("status", "archived_at").get(pk=run_id)
     fleet = Fleet.objects.filter(run_id=run_id).first()
@@ -160,7 +160,7 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
 
 
 def heard_of(fleet: Fleet) -> Heard:
-    """Return what was last heard of a fleet, for whoever shows its state."""
+    """Return the last reports of a fleet."""
     return Heard(
         observed=fleet.observed,
         has_manager=bool(fleet.incarnation),
@@ -171,7 +171,7 @@ def heard_of(fleet: Fleet) -> Heard:
 
 
 def weights_transfers(run_id: int) -> dict[str, float]:
-    """Return what became of the weights that a run's workers were offered, summed up."""
+    """Return the totals of weight transfers over a run's workers."""
     total: Counter[str] = Counter()
     for transfers in FleetWorker.objects.filter(fleet__run_id=run_id).values_list(
         "transfers", flat=True
@@ -181,7 +181,7 @@ def weights_transfers(run_id: int) -> dict[str, float]:
 
 
 def _status_of(run: Run) -> RunStatus:
-    """Return the run's status; an archived run has ended, whatever it was doing."""
+    """Return the run's status; an archived run counts as ended."""
     return RunStatus.STOPPED if run.archived_at else RunStatus(run.status)
 
 
@@ -196,7 +196,7 @@ def _shown(state: str, at: datetime | None, *, now: datetime) -> Any:
 
 
 def _slots_of(fleet: Fleet) -> dict[int, list[SlotState]]:
-    """Return every slot by worker id, in order; there may be tens of thousands."""
+    """Return all slots by worker id, in order; there may be tens of thousands."""
     fields = SlotState.__struct_fields__
     rows = EnvSlot.objects.filter(worker__fleet=fleet).order_by("slot")
     slots: dict[int, list[SlotState]] = {}

@@ -1,4 +1,4 @@
-"""Read which machines of the cluster are cordoned, and who is there still."""
+"""Queries for cordoned machines, and for the workers still on them."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from runs.models import DeckPart
 
 
 def nodes_seen() -> list[dict[str, Any]]:
-    """Return the nodes of the cluster as a job last saw them; none before it has looked."""
+    """Return the cluster's nodes as last read; empty before the first reading."""
     looks = DeckPart.objects.filter(kind="ray").exclude(details={}).order_by("-proven_at")
     found = looks.values_list("details", flat=True).first() or {}
     nodes: list[dict[str, Any]] = found.get("nodes", [])
@@ -21,28 +21,28 @@ def nodes_seen() -> list[dict[str, Any]]:
 
 
 def machines_wanted() -> list[MachineOrder]:
-    """Return the machines that shall be empty."""
+    """Return the machines to be emptied."""
     rows = MachineCordon.objects.order_by("node").values_list("node", "host", "reason")
     return [MachineOrder(node=node, host=host, reason=reason) for node, host, reason in rows]
 
 
 def closed_nodes() -> tuple[str, ...]:
-    """Return the ids of nodes where no manager is placed."""
+    """Return the ids of nodes on which no manager may be placed."""
     return tuple(MachineCordon.objects.order_by("node").values_list("node", flat=True))
 
 
 def why_no_machine() -> str:
-    """Return why no manager can be placed: every machine is cordoned; empty if one is not."""
+    """Return why no manager can be placed if every machine is cordoned; empty otherwise."""
     closed = set(closed_nodes())
     alive = [node for node in nodes_seen() if node["alive"]] if closed else []
     if not alive or any(node["node"] not in closed for node in alive):
         return ""
-    count = "the only machine" if len(alive) == 1 else f"every one of {len(alive)} machines"
-    return f"{count} of the cluster is cordoned: nothing starts before one is let in again"
+    count = "the only machine is" if len(alive) == 1 else f"all {len(alive)} machines are"
+    return f"{count} cordoned: lift a cordon to start fleets"
 
 
 def machine_cordons() -> list[MachineCordonRow]:
-    """Return every cordon and who is there still, the newest first."""
+    """Return all cordons with the workers still on each machine, newest first."""
     return [_row(cordon) for cordon in MachineCordon.objects.order_by("-cordoned_at", "node")]
 
 
@@ -53,7 +53,7 @@ def machine_cordon(node: str) -> MachineCordonRow | None:
 
 
 def _row(cordon: MachineCordon) -> MachineCordonRow:
-    # Fleets whose code is older name the host alone.
+    # Fleets of older versions report only the host.
     here = Q(node_id=cordon.node) | Q(node_id="", node=cordon.host)
     workers = FleetWorker.objects.exclude(fleet__incarnation="").exclude(state__in=ABSENT)
     managers = Fleet.objects.exclude(incarnation="").filter(node_id=cordon.node)

@@ -1,4 +1,4 @@
-"""Read where the workers of fleets are."""
+"""Queries for the placement of workers."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ from django.db.models import Count
 from rollouts.control.models.fleets import FleetWorker
 
 ABSENT: Final = ("stopped", "failed", "respawning")
-"""States of workers that are nowhere."""
+"""States of workers without a node."""
 
 
 def workers_by_node() -> list[tuple[str, str, str, int]]:
-    """Return how many workers of which run are on which node, as they last said.
+    """Return the number of workers of each run on each node, as last reported.
 
     Returns:
-        Host and Ray's id of the node, the run's name, and the workers.
+        Host and Ray id of the node, the run's name, and the number of workers.
     """
     there = FleetWorker.objects.exclude(fleet__incarnation="").exclude(node="")
     names = ("node", "node_id", "fleet__run__name")

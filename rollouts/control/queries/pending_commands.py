@@ -1,4 +1,4 @@
-"""Read what people want of a fleet: it goes with the orders to its manager."""
+"""Queries for operator requests to a fleet, sent with its manager's commands."""
 
 from datetime import timedelta
 from typing import Final
@@ -10,12 +10,12 @@ from rolldeck import errands
 from rollouts.control.models.fleets import FleetWorker, LogRequest, Recording
 
 LOG_WANTED_FOR: Final = timedelta(seconds=15)
-"""Age at which nobody waits for a log, or for stacks, any more."""
+"""Age at which a request for a log or stacks is abandoned."""
 LOGS_AT_ONCE: Final = 64
 
 
 def logs_wanted(run_id: int) -> list[errands.LogRequest]:
-    """Return what people want to read and the fleet has not answered, of the last seconds."""
+    """Return the unanswered log requests of the last seconds."""
     found = _unanswered(run_id, "log").values_list("request", "worker", "slot", "lines")
     return [
         errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
@@ -24,7 +24,7 @@ def logs_wanted(run_id: int) -> list[errands.LogRequest]:
 
 
 def stacks_wanted(run_id: int) -> list[errands.StacksRequest]:
-    """Return whose threads people want to see, of the last seconds."""
+    """Return the unanswered requests for stacks of the last seconds."""
     found = _unanswered(run_id, "stacks").values_list("request", "worker", "incarnation")
     return [
         errands.StacksRequest(id=str(request), worker=worker, incarnation=incarnation)
@@ -44,7 +44,7 @@ def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
 
 
 def restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
-    """Return the workers that shall be replaced, of those that were not yet."""
+    """Return the workers to replace, without those already replaced."""
     asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
     rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
     return [
@@ -54,14 +54,14 @@ def restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
 
 
 def cordons_wanted(run_id: int) -> list[errands.CordonOrder]:
-    """Return the workers that shall be kept out."""
+    """Return the cordoned workers."""
     asked = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
     rows = asked.order_by("index").values_list("index", "cordon_reason")
     return [errands.CordonOrder(worker=index, reason=reason) for index, reason in rows]
 
 
 def films_wanted(run_id: int) -> list[errands.RecordingOrder]:
-    """Return the episodes that are to be filmed, or are being filmed."""
+    """Return the requested recordings, including those in progress."""
     found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
     rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
     return [

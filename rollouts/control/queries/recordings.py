@@ -1,4 +1,4 @@
-"""Read the recordings of a run, and their films."""
+"""Queries for the recordings of a run, and their files."""
 
 from typing import Final
 from uuid import UUID
@@ -14,7 +14,7 @@ PREVIEW_BYTES: Final = 8192
 
 
 class NoFilm(LookupError):
-    """The recording is not there, not yet there, or was let go."""
+    """The recording does not exist, is not finished, or was removed by retention."""
 
 
 def recordings(run_id: int) -> list[RecordingRow]:
@@ -24,37 +24,37 @@ def recordings(run_id: int) -> list[RecordingRow]:
 
 
 def recording_row(row: Recording) -> RecordingRow:
-    """Return a recording as the API shows it."""
+    """Return a recording in the API format."""
     names = set(RecordingRow.__struct_fields__) - {"id"}
     return RecordingRow(id=str(row.pk), **{name: getattr(row, name) for name in names})
 
 
 def recording(run_id: int, recording_id: UUID) -> Recording:
-    """Return a recording whose film is there.
+    """Return a finished recording.
 
     Raises:
         NoFilm: If there is none.
     """
     found = Recording.objects.filter(run_id=run_id, pk=recording_id, state="ready").first()
     if found is None:
-        raise NoFilm(f"there is no film of recording {recording_id}")
+        raise NoFilm(f"recording {recording_id} has no file")
     return found
 
 
 def film(row: Recording) -> "File[bytes]":
-    """Return the open film of a recording.
+    """Return the open file of a recording.
 
     Raises:
-        NoFilm: If retention let it go just now.
+        NoFilm: If retention has just removed it.
     """
     try:
         return default_storage.open(row.file)
     except FileNotFoundError as error:
-        raise NoFilm(f"the film of recording {row.pk} is gone") from error
+        raise NoFilm(f"the file of recording {row.pk} was removed") from error
 
 
 def film_preview(row: Recording) -> str:
-    """Return the beginning of a film that is text; empty where it is a video, or gone."""
+    """Return the beginning of a text recording; empty for a video or a removed file."""
     if not row.media_type.startswith("text/"):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Read how versions reached workers."""
+"""Queries for weight syncs to workers."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ from runs.selectors.weights_orders import acting_step, newest_order
 
 DELIVERIES_AT_MOST: Final = 5000
 _LOOKED_BACK: Final = 3
-"""Versions that workers may still be on their way to."""
+"""Number of newest versions that may still be in transit to workers."""
 
 
 def weights_part(run_id: int) -> WeightsOnTheWay | None:
-    """Return how far the newest weights have come, or None when the run is gone."""
+    """Return the sync progress of the newest weights; None if the run was deleted."""
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         return None
@@ -43,7 +43,7 @@ def weights_part(run_id: int) -> WeightsOnTheWay | None:
 
 
 def deliveries(run_id: int, *, versions: int) -> list[DeliveryRow]:
-    """Return how the newest `versions` reached a run's workers, newest first."""
+    """Return the syncs of the newest `versions` to a run's workers, newest first."""
     of_run = WeightsDelivery.objects.filter(fleet__run_id=run_id)
     newest = list(
         of_run.order_by("-epoch", "-step").values_list("epoch", "step").distinct()[:versions]

@@ -1,4 +1,4 @@
-"""Read what the threads of a worker were at."""
+"""Queries for the thread stacks of a worker."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from rollouts.control.schemas.workers import WorkerStacks
 
 
 def worker_stacks(run_id: int, index: int, *, now: datetime) -> WorkerStacks:
-    """Return the newest question to a worker, and its answer."""
+    """Return the newest request for a worker's stacks, and its answer."""
     asked = LogRequest.objects.filter(run_id=run_id, kind="stacks", worker=index).first()
     if asked is None:
         return WorkerStacks(state="never", worker=index)

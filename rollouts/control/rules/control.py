@@ -1,7 +1,7 @@
-"""Tell whether what the platform wants of a fleet has changed since the fleet last heard.
+"""Fingerprint of a fleet's desired state, to detect changes since the fleet's last heartbeat.
 
-The fingerprint has two parts, ``<orders>.<room>``: a hash of desired state, epoch, policy step,
-number of workers and errands, and the room left in the buffer. To a fleet it is opaque.
+It has two parts, ``<orders>.<room>``: a hash of desired state, epoch, policy step, number of
+workers and operator requests, and the free space of the buffer. Fleets treat it as opaque.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ def fingerprint(
 ) -> str:
     """Return a short text that differs whenever one of the arguments does.
 
-    `errands` are the ids of what people asked for, in any order that is always the same.
+    `errands` are the ids of operator requests, in any stable order.
     """
     numbers = map(str, (epoch, policy_step, num_workers, weights_order))
     orders = "/".join([desired, *numbers, *errands]).encode()

@@ -1,8 +1,7 @@
-"""Say what may be claimed of a fleet: only what something proved lately.
+"""Fleet state as proven by recent reports.
 
-A report proves a fleet's state for some seconds. That another manager was launched proves nothing
-before it has spoken: until then the state is ``unknown``, as old as the last report of whichever
-manager there was.
+A report proves a fleet's state for some seconds. The launch of another manager proves nothing until
+it has reported. Until then the state is ``unknown``, as old as the last report of any manager.
 """
 
 from dataclasses import dataclass
@@ -10,35 +9,35 @@ from datetime import datetime, timedelta
 from typing import Final
 
 UNKNOWN_AFTER: Final = timedelta(seconds=5)
-"""Silence after which the last report no longer says what is true now."""
+"""Silence after which the last report no longer proves the present state."""
 STARTS_WITHIN: Final = timedelta(seconds=45)
-"""What a first manager may take from its launch to its first report."""
+"""Time from the first manager's launch within which it must report."""
 _SETTLED: Final = frozenset({"stopped", "failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What was last heard of a fleet, and of whom."""
+    """Last reports of a fleet."""
 
     observed: str
-    """As its manager last reported; ``none`` before that."""
+    """State last reported by the manager; ``none`` before the first report."""
     has_manager: bool
-    """A manager was launched and not yet ended: somebody ought to report."""
+    """Whether a manager was launched and has not ended, so reports are expected."""
     reported_at: datetime | None
-    """Last report of this manager."""
+    """Time of the last report of this manager."""
     heard_at: datetime | None
-    """Last report of any manager since the run was started."""
+    """Time of the last report of any manager since the run was started."""
     launched_at: datetime | None
 
     @property
     def proven_at(self) -> datetime | None:
-        """What proves the state; None if nothing has to, because nobody ought to report."""
+        """Time of the state's proof; None if no reports are expected, so none is needed."""
         if not self.has_manager or self.observed in _SETTLED:
             return None
         return self.heard_at or self.launched_at
 
     def state(self, *, now: datetime) -> str:
-        """Return the state that may be claimed at `now`."""
+        """Return the proven state at `now`."""
         if self.proven_at is None:
             return self.observed
         if self.reported_at is not None:
@@ -47,11 +46,11 @@ class Heard:
         return "starting" if is_first and now - self.proven_at <= STARTS_WITHIN else "unknown"
 
     def doubt(self, *, now: datetime) -> str:
-        """Return why nothing is claimed; empty where something is."""
+        """Return why the state is unknown; empty if it is proven."""
         if self.state(now=now) != "unknown":
             return ""
         if self.reported_at is not None:
             return "its manager does not report"
         if self.heard_at is not None:
-            return "its manager fell silent; another was launched and has not reported yet"
+            return "its manager stopped reporting; another was launched and has not reported yet"
         return "its manager was launched and has not reported yet"

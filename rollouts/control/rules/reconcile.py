@@ -1,10 +1,10 @@
-"""Decide what must happen to a fleet, from what its run wants and what was last seen of it.
+"""Reconciliation decisions for a fleet, from its run's desired state and the last observation.
 
 Invariants:
     - A run that has ended keeps no manager; a run that wants a fleet has exactly one.
-    - A manager is never replaced while it answers and might still report: a platform that was
-      away for a while finds its fleets as it left them.
-    - Every decision carries its reason in words for the people who watch the run.
+    - A manager is never replaced while it answers and might still report: after an outage, the
+      platform finds its fleets unchanged.
+    - Every decision carries its reason as text for users.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from typing import Final, Literal
 from runs.core.lifecycle import TERMINAL, RunStatus
 
 CHECK_AFTER: Final = timedelta(seconds=8)
-"""Silence after which the cluster is asked whether the manager lives."""
+"""Silence after which the manager's actor is looked up on the cluster."""
 HUNG_AFTER: Final = timedelta(seconds=15)
 """Silence after which a manager that does not answer is replaced."""
 FIRST_REPORT_WITHIN: Final = timedelta(seconds=45)
-"""What a new manager that does not answer yet may take to start."""
+"""Time that a new manager may take to start before it answers."""
 DEAF_AFTER: Final = timedelta(seconds=120)
-"""Silence after which a manager that answers, yet does not report, is replaced.
+"""Silence after which a manager that answers but does not report is replaced.
 
-Longer than a restart of the web side may take: while nobody listens, nobody can report.
+Longer than a restart of the web server may take: managers cannot report during a restart.
 """
 LAUNCH_BUDGET: Final = 10
 BUDGET_WINDOW: Final = timedelta(minutes=10)
@@ -33,35 +33,35 @@ _ENDED: Final = frozenset({"drained", "stopped", "failed"})
 
 
 class ActorState(StrEnum):
-    """What the cluster says of a manager's actor."""
+    """State of a manager's actor on the cluster."""
 
     MISSING = "missing"
     SILENT = "silent"
-    """It exists and did not answer in time: still starting, or hung."""
+    """The actor exists and did not answer in time: it is starting, or hangs."""
     ALIVE = "alive"
 
 
 class Action(StrEnum):
-    """The next step that brings a fleet to what its run wants."""
+    """The next step that brings a fleet to its desired state."""
 
     WAIT = "wait"
     CHECK = "check"
-    """Ask the cluster for the actor's state, then ask :func:`after_check`."""
+    """Look up the actor's state, then call :func:`after_check`."""
     LAUNCH = "launch"
-    """End whatever manager there was and start a new one."""
+    """End any existing manager and start a new one."""
     END = "end"
-    """End the manager; the run has ended and what it left in the buffer goes."""
+    """End the manager: the run has ended, and its buffered data is dropped."""
     LET_GO = "let go"
-    """End the manager; its run drains on without it."""
+    """End the manager; the run drains without it."""
     FINISH_DRAIN = "finish drain"
     CUT_DRAIN = "cut drain"
-    """The deadline has passed: end the manager and drop what is left."""
+    """The deadline has passed: end the manager and drop the remaining data."""
     FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to do, and why."""
+    """A next step and its reason."""
 
     action: Action
     reason: str = ""
@@ -69,30 +69,31 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What the platform knows of a run's fleet."""
+    """The platform's view of a run's fleet."""
 
     status: RunStatus
     launches_fleets: bool
-    """False for outside runs: their environments come on their own."""
+    """False for outside runs, whose environments are not managed by the platform."""
     has_manager: bool
-    """A manager was launched and not yet ended."""
+    """Whether a manager was launched and has not ended."""
     is_external: bool = False
-    """Its manager runs outside the cluster: the reconciler neither checks nor replaces it."""
+    """Whether the manager runs outside the cluster: the reconciler neither checks nor replaces it.
+    """
     observed: str = "none"
     reason: str = ""
-    """Why the fleet is as observed, in its manager's words."""
+    """Reason of the observed state, as reported by the manager."""
     for_good: bool = False
-    """It failed for what another fleet of the run could not do better."""
+    """Whether the fleet failed for a reason that another fleet of the run would share."""
     launched_at: datetime | None = None
     observed_at: datetime | None = None
-    """Last report of the current manager; None while it has not reported."""
+    """Time of the current manager's last report; None before the first."""
     recent_launches_at: tuple[datetime, ...] = ()
     buffer_is_drained: bool = False
     drain_deadline_at: datetime | None = None
 
 
 def desired_of(status: RunStatus) -> Desired:
-    """Return what a fleet should do while its run is in `status`."""
+    """Return the desired state of a fleet while its run is in `status`."""
     if status in TERMINAL or status is RunStatus.DRAFT:
         return "stopped"
     if status is RunStatus.PAUSED:
@@ -116,7 +117,7 @@ def decide(view: FleetView, *, now: datetime) -> Decision:
 
 
 def after_check(view: FleetView, actor: ActorState, *, now: datetime) -> Decision:
-    """Return the next step once the cluster has said how the manager's actor is."""
+    """Return the next step, given the state of the manager's actor."""
     silence = _silence(view, now=now)
     patience = HUNG_AFTER if view.observed_at else FIRST_REPORT_WITHIN
     if actor is ActorState.MISSING:
@@ -124,21 +125,21 @@ def after_check(view: FleetView, actor: ActorState, *, now: datetime) -> Decisio
     elif actor is ActorState.SILENT and silence >= patience:
         lost = f"its manager has not answered for {silence.total_seconds():.0f} s"
     elif silence >= DEAF_AFTER:
-        lost = f"its manager answers and has not reported for {silence.total_seconds():.0f} s"
+        lost = f"its manager answers but has not reported for {silence.total_seconds():.0f} s"
     else:
         return Decision(
             action=Action.WAIT,
             reason=f"its manager has not reported for {silence.total_seconds():.0f} s",
         )
     if view.status is RunStatus.DRAINING:
-        # A new manager would only make new data, which is what draining ends.
+        # A new manager would only produce new data, which draining must prevent.
         return Decision(action=Action.LET_GO, reason=lost)
     return _launch(view, lost, now=now)
 
 
 def _decide_draining(view: FleetView, *, now: datetime) -> Decision:
     if view.drain_deadline_at is not None and now >= view.drain_deadline_at:
-        return Decision(action=Action.CUT_DRAIN, reason="the deadline of the drain has passed")
+        return Decision(action=Action.CUT_DRAIN, reason="the drain deadline has passed")
     fleet_is_done = not view.has_manager or view.observed in _ENDED
     if fleet_is_done and view.buffer_is_drained:
         return Decision(action=Action.FINISH_DRAIN, reason="fleet and buffer are drained")
@@ -157,8 +158,7 @@ def _decide_draining(view: FleetView, *, now: datetime) -> Decision:
 
 def _decide_wanted(view: FleetView, *, now: datetime) -> Decision:
     if view.status is RunStatus.QUEUED:
-        # Whatever manager is left belongs to an earlier start of the run, and so does what
-        # that start spent of the budget.
+        # Any remaining manager, and the budget spent so far, belong to an earlier start of the run.
         return Decision(action=Action.LAUNCH, reason="the run was started")
     if view.is_external:
         return Decision(action=Action.WAIT)
@@ -181,7 +181,7 @@ def _launch(view: FleetView, reason: str, *, now: datetime) -> Decision:
         minutes = BUDGET_WINDOW.total_seconds() / 60
         return Decision(
             action=Action.FAIL,
-            reason=f"{len(recent)} launches within {minutes:.0f} minutes; last: {reason}",
+            reason=f"{len(recent)} launches within {minutes:.0f} min; last: {reason}",
         )
     return Decision(action=Action.LAUNCH, reason=reason)
 

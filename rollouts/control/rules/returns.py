@@ -1,10 +1,10 @@
-"""Keep the last training returns of a run."""
+"""Recent training returns of a run."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 RECENT_RETURNS: Final = 20
-"""Episodes whose mean return says how good the policy is now."""
+"""Number of episodes whose mean return measures the present policy."""
 
 
 def keep_recent(earlier: Sequence[float], latest: Iterable[float]) -> list[float]:

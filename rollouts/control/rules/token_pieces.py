@@ -1,4 +1,4 @@
-"""Turn tokens of our own tokenizers into text, one by one."""
+"""Text of single tokens of the built-in tokenizers."""
 
 import codecs
 from collections.abc import Callable, Sequence
@@ -6,13 +6,13 @@ from typing import Final
 
 Pieces = Callable[[Sequence[int]], list[str]]
 BYTES_END: Final = 256
-"""Ends an answer in bytes; it has no text."""
+"""End-of-answer token of the byte tokenizer; it has no text."""
 
 
 def byte_pieces(tokens: Sequence[int]) -> list[str]:
-    """Return the text of each of some bytes of UTF-8.
+    """Return the text of each token of a UTF-8 byte sequence.
 
-    A character of several bytes is the text of its last one; what is no UTF-8 becomes U+FFFD.
+    A multi-byte character is the text of its last byte; invalid UTF-8 becomes U+FFFD.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     pieces = [decoder.decode(bytes((token,))) if 0 <= token < BYTES_END else "" for token in tokens]
@@ -22,7 +22,7 @@ def byte_pieces(tokens: Sequence[int]) -> list[str]:
 
 
 def character_pieces(alphabet: str) -> Pieces:
-    """Return what makes text of places in an alphabet; the end, behind the last, has none."""
+    """Return a function that maps positions in an alphabet to text; the end token has none."""
 
     def pieces(tokens: Sequence[int]) -> list[str]:
         return [alphabet[token] if 0 <= token < len(alphabet) else "" for token in tokens]

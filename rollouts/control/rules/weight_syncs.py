@@ -1,4 +1,4 @@
-"""Tell from two reports of a worker which versions have come further on their way."""
+"""Weight sync progress of a worker, derived from two of its reports."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -7,7 +7,7 @@ Stage = Literal["announced", "staged", "active"]
 
 
 class Steps(NamedTuple):
-    """The newest version that a worker knows of, has, and acts with; -2 for none."""
+    """The newest version that a worker knows of, holds, and acts with; -2 for none."""
 
     announced: int
     staged: int
@@ -17,8 +17,8 @@ class Steps(NamedTuple):
 def advances(before: Steps, after: Steps) -> list[tuple[int, Stage]]:
     """Return (step, stage) for each stage that a version has newly reached.
 
-    Only the newest of each stage is reported, so versions in between are passed over: nobody
-    knows when they came, or whether they did.
+    Only the newest version of each stage is reported. Versions in between are skipped: it is
+    unknown when they arrived, or whether they did.
     """
     stages: tuple[Stage, ...] = ("announced", "staged", "active")
     return [

@@ -1,4 +1,4 @@
-"""Shape what the API tells of the processes that a worker has been."""
+"""Schemas of the worker incarnations API."""
 
 from datetime import datetime
 
@@ -6,23 +6,23 @@ from msgspec import Struct
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True):
-    """One incarnation of a worker; figures are those of its last report."""
+    """One incarnation of a worker, with the values of its last report."""
 
     id: int
     worker: int
     incarnation: str
     started_at: datetime
-    """When it was first reported."""
+    """Time of its first report."""
     ended_at: datetime | None
-    """Null: it lives."""
+    """End time; null while it is running."""
     reason: str
-    """Why it ended."""
+    """Reason of its end."""
     node: str
     pid: int | None
     env_steps: int
     fragments_sent: int
     lost_steps: int
-    """Env steps in fragments that were not full."""
+    """Env steps in incomplete fragments."""
     unsent_fragments: int
     """Fragments in its spool, which another worker on its node sends."""
 

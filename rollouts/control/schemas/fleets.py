@@ -1,4 +1,4 @@
-"""Shape what the API takes and gives about fleets, besides their own messages."""
+"""Schemas of the fleet API, except the messages of fleets."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,8 +12,8 @@ from runs.wire import Reason
 class EpisodeRow(Struct, frozen=True, kw_only=True):
     """Statistics of the episodes that ended at one worker within one report.
 
-    Returns are undiscounted sums of rewards; lengths are in env steps; the counters at the end
-    say where the run stood when the window was stored.
+    Returns are undiscounted sums of rewards; lengths are in env steps. The counters at the end are
+    those of the run when the window was stored.
     """
 
     id: int
@@ -43,7 +43,7 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
 
 
 class EpisodeMeans(Struct, frozen=True, kw_only=True):
-    """Means of episodes that came to an end of their own."""
+    """Means of episodes that were not aborted."""
 
     total_return: float
     discounted_return: float
@@ -62,9 +62,9 @@ class TaskEpisodes(Struct, frozen=True, kw_only=True):
     aborted: int
     means: EpisodeMeans
     percentiles: dict[str, float]
-    """5, 25, 50, 75 and 95 of the returns that were kept: the last hundred of each report."""
+    """Percentiles 5, 25, 50, 75 and 95 of the stored returns: the last 100 of each report."""
     length_percentiles: dict[str, float]
-    """The same of their lengths, in env steps."""
+    """The same percentiles of the lengths, in env steps."""
 
 
 class EpisodeSummary(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True):
 
     seconds: int
     since: datetime | None
-    """Where there are too many reports to go back so far: from when on all are counted."""
+    """Start of the counted interval if there were too many reports for the requested one."""
     tasks: list[TaskEpisodes]
     train_weighted: EpisodeMeans | None
     train_unweighted: EpisodeMeans | None
@@ -90,7 +90,7 @@ class Episodes(Struct, frozen=True, kw_only=True):
 
 
 class SlotState(Struct, frozen=True, kw_only=True):
-    """State of one env slot as last reported."""
+    """Last reported state of one env slot."""
 
     slot: int
     state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
@@ -101,7 +101,7 @@ class SlotState(Struct, frozen=True, kw_only=True):
 
 
 class WorkerState(Struct, frozen=True, kw_only=True):
-    """State of one rollout worker; `unknown` when it has not been heard of for 5 seconds."""
+    """State of one rollout worker; `unknown` without a report for 5 seconds."""
 
     index: int
     incarnation: str
@@ -133,51 +133,54 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     dropped_steps: dict[str, int]
     stages: dict[str, StageTiming]
     time_use: str
-    """What takes most of its time, in a sentence; it judges nothing, as a verdict does."""
+    """The largest part of the worker's time as a sentence; not a diagnosis of the run."""
     slots: list[SlotState]
     shares: dict[str, float]
-    """Part of the time, 0 to 1, that each stage took, and each reason to wait."""
+    """Share of the time, 0 to 1, of each stage and each reason to wait."""
     cpu_percent: float | None
-    """Of one core, env processes included; null where nobody measured, as in all below."""
+    """Percent of one core, including env processes; null if not measured, as for all below.
+    """
     memory_bytes: int | None
-    """Resident, env processes included."""
+    """Resident memory, including env processes."""
     gpu_percent: float | None
-    """Time in which the worker's device computed, for whomever."""
+    """Utilization of the worker's device by all processes."""
     gpu_memory_bytes: int | None
-    """Taken on the worker's device, by whomever."""
+    """Memory used on the worker's device by all processes."""
     transfers: WeightsTransfers
     is_to_restart: bool = False
-    """Somebody wants it replaced, and it is still there."""
+    """Whether a replacement was requested and has not started."""
     last_log: str = ""
-    """The newest line of its log, cut; written by whatever it runs."""
+    """The newest line of its log, truncated; untrusted output of its processes."""
     cordon: Literal["", "requested", "draining", "out", "lifting"] = ""
-    """`requested`: somebody wants it kept out, its manager has not said so yet. `out`: it has
-    ended and has no successor. `lifting`: it is let in again, its manager has not said so yet."""
+    """`requested`: a cordon was requested, but its manager has not confirmed it. `out`: the worker
+    has ended and has no replacement. `lifting`: the cordon was lifted, but its manager has not
+    confirmed it.
+    """
     cordoned_at: datetime | None = None
     cordoned_by: str = ""
     cordon_reason: str = ""
 
 
 class RecordingRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/recordings``: whose next episodes to film."""
+    """Body of ``POST /api/runs/{run}/recordings``: a request to record the next episodes."""
 
     episodes: Annotated[int, Meta(ge=1, le=4)] = 1
     worker: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    """Null: whichever runs."""
+    """Worker index; null: any running worker."""
     slot: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    """Null: whichever works."""
+    """Slot; null: any active slot."""
     environment: Annotated[str, Meta(max_length=200)] = ""
-    """Spec; empty: whichever the run steps."""
+    """Environment spec; empty: any environment of the run."""
     reason: Reason = ""
 
 
 class RecordingRow(Struct, frozen=True, kw_only=True):
-    """An episode that somebody asked to see."""
+    """A requested recording of an episode."""
 
     id: str
     state: Literal["requested", "recording", "ready", "failed"]
     reason: str
-    """Why it failed."""
+    """Reason of its failure."""
     requested_by: str
     requested_at: datetime
     started_at: datetime | None
@@ -199,7 +202,7 @@ class RecordingRow(Struct, frozen=True, kw_only=True):
     width: int
     height: int
     note: str
-    """Why it is no video, where it is none."""
+    """Reason why it is not a video, if it is not."""
     size_bytes: int
 
 
@@ -210,25 +213,25 @@ class Recordings(Struct, frozen=True, kw_only=True):
 
 
 class FleetLog(Struct, frozen=True, kw_only=True):
-    """The end of one log of a fleet: plain text, no escape sequences, no control characters."""
+    """The end of one log of a fleet: plain text without escape sequences and control characters."""
 
     state: Literal["read", "waiting", "silent"]
-    """`read` now; `waiting` for the fleet; `silent`: no manager lives that could read it."""
+    """`read`: up to date; `waiting` for the fleet; `silent`: no manager is running to read it."""
     note: str
-    """What it waits for, or why there is no more; empty if there is nothing to say."""
+    """Reason for waiting or for missing lines; empty if there is none."""
     worker: int | None
     slot: int | None
     lines: list[str]
-    """Oldest first; while the state is not `read`, those of the last time."""
+    """Oldest first; unless the state is `read`, the lines of the previous reading."""
     read_at: datetime | None
-    """When the fleet read them; null: never."""
+    """Time at which the fleet read them; null: never."""
     node: str
     path: str
-    """Of the file on that node."""
+    """Path of the file on that node."""
 
 
 class FleetState(Struct, frozen=True, kw_only=True):
-    """What is wanted of a fleet and what was last seen of it."""
+    """Desired and last reported state of a fleet."""
 
     desired: Desired
     observed: Literal[
@@ -243,13 +246,13 @@ class FleetState(Struct, frozen=True, kw_only=True):
         "unknown",
     ]
     observed_at: datetime | None = None
-    """Last report of any of its managers: what proves its state."""
+    """Last report of any of its managers, which proves its state."""
     age_seconds: float | None = None
     proven_at: datetime | None = None
-    """The same while a manager ought to report; null: nobody ought to, so nothing can lapse."""
+    """The same while reports are expected; null if none are, so the proof does not expire."""
     launched_at: datetime | None = None
     attempt: int = 0
-    """Managers launched so far."""
+    """Number of managers launched."""
     reason: str = ""
     env_steps_total: int = 0
     workers: list[WorkerState] = []

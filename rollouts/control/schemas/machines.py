@@ -1,4 +1,4 @@
-"""Shape what people ask of a machine of the cluster."""
+"""Schemas of the machine cordons API."""
 
 from datetime import datetime
 from typing import Annotated
@@ -13,18 +13,20 @@ class MachineCordonWanted(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class MachineCordonRow(Struct, frozen=True, kw_only=True):
-    """A machine that shall be empty, and how far that is."""
+    """A cordoned machine, and the progress of its draining."""
 
     node: str
-    """As Ray calls it."""
+    """Ray's id of the node."""
     host: str
     reason: str
     cordoned_by: str
     cordoned_at: datetime
     workers: int
-    """Workers of all runs that are still there, as they last said."""
+    """Workers of all runs still on the machine, as last reported."""
     managers: list[str]
-    """Runs whose manager is there, as it last said: it stays as long as its machine."""
+    """Runs whose manager is on the machine, as last reported; managers stay until the machine
+    stops.
+    """
 
 
 class MachineCordonAnswer(Struct, frozen=True, kw_only=True):
@@ -32,4 +34,4 @@ class MachineCordonAnswer(Struct, frozen=True, kw_only=True):
 
     node: str
     cordon: MachineCordonRow | None
-    """Null: it is not."""
+    """Null: the machine is not cordoned."""

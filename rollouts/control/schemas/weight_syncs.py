@@ -1,4 +1,4 @@
-"""Shape what is answered about weights on their way to workers."""
+"""Schemas of the weight syncs API."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from runs.wire import PolicyVersionRow
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):
-    """When a worker knew of a version, had it, and acted with it; null: it never said so."""
+    """Times at which a worker was notified of, held, and used a version; null: not reported."""
 
     epoch: int
     step: int
@@ -19,24 +19,24 @@ class DeliveryRow(Struct, frozen=True, kw_only=True):
 
 
 class WeightsOnTheWay(Struct, frozen=True, kw_only=True):
-    """How far the newest weights of a run have come; its workers each, its fleet tells."""
+    """Sync progress of a run's newest weights; the fleet API reports it by worker."""
 
     newest: PolicyVersionRow | None
     acting_step: int
-    """Version that workers are to act with: the newest, or the one that is pinned."""
+    """Target version of the workers: the newest, or the pinned one."""
     order: int
-    """Number of the newest order about weights; 0: there was none."""
+    """Number of the newest weights command; 0: there was none."""
     announced: int
-    """Workers that know of the newest version."""
+    """Number of workers notified of the newest version."""
     staged: int
-    """Workers that have it."""
+    """Number of workers that hold it."""
     active: int
-    """Workers that act with it."""
+    """Number of workers that use it."""
     told_at: datetime | None
-    """When any worker last came further with one of the newest few versions."""
+    """Time of the last progress of any worker with one of the newest versions."""
 
 
 class Deliveries(Struct, frozen=True, kw_only=True):
-    """How versions reached workers, newest version first, then by worker."""
+    """Weight syncs by worker, newest version first."""
 
     results: list[DeliveryRow]

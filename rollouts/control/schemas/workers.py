@@ -1,4 +1,4 @@
-"""Shape what people ask of one worker of a fleet, and what it answers."""
+"""Schemas of the worker operations API."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/restart``."""
 
     incarnation: Incarnation
-    """The one that shall end, as the fleet's state names it: no other one will."""
+    """Incarnation to end, from the fleet's state; a different one is rejected."""
     reason: Reason = ""
 
 
@@ -21,7 +21,7 @@ class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/cordon``."""
 
     incarnation: Incarnation
-    """The one that is there, as the fleet's state names it: refused if it is another one."""
+    """Running incarnation, from the fleet's state; a different one is rejected."""
     reason: Reason = ""
 
 
@@ -35,22 +35,22 @@ class StacksWanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/stacks``."""
 
     incarnation: Incarnation
-    """Whose; another one does not answer for it."""
+    """Incarnation asked; a different one does not answer."""
     reason: Reason = ""
 
 
 class WorkerStacks(Struct, frozen=True, kw_only=True):
-    """What the Python threads of a worker's process were at when it was last asked."""
+    """Stacks of the Python threads of a worker's process at the last request."""
 
     state: Literal["never", "requested", "answered", "timeout"]
-    """`never`: nobody has asked it yet. `timeout`: no answer came within 15 s."""
+    """`never`: no request yet. `timeout`: no answer within 15 s."""
     worker: int
     incarnation: str = ""
     asked_at: datetime | None = None
     answered_at: datetime | None = None
     lines: list[str] = []
-    """Thread by thread, the innermost call last; at most 1,000."""
+    """Lines by thread, the innermost call last; at most 1,000."""
     node: str = ""
     process: str = ""
     note: str = ""
-    """Why there is nothing, or no more."""
+    """Reason for missing or incomplete stacks."""

@@ -1,4 +1,4 @@
-"""Write down when incarnations of workers began, and why they ended."""
+"""Records of worker incarnations: their beginnings, and the reasons for their ends."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,11 +13,11 @@ from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import Fleet, FleetWorker
 
 ATTEMPTS_KEPT: Final = 1000
-"""Ended attempts that are kept for each fleet, the newest ones."""
+"""Number of ended attempts kept per fleet, newest first."""
 
 
 def note_beginnings(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datetime) -> None:
-    """Begin an attempt for each of `workers`; one that was written down stays as it is."""
+    """Start an attempt for each of `workers`; existing attempts stay unchanged."""
     begun = [
         WorkerAttempt(
             fleet=fleet, worker=worker.index, incarnation=worker.incarnation, started_at=now
@@ -29,7 +29,7 @@ def note_beginnings(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datet
 
 
 def note_endings(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime) -> None:
-    """End attempts with what is known of them; some were never reported while they lived."""
+    """End attempts with the reported data; some were never reported while they were alive."""
     endings = list(endings)
     for ending in endings:
         known = msgspec.structs.asdict(ending)
@@ -45,7 +45,7 @@ def note_endings(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime
 
 
 def end_all(fleet: Fleet, *, reason: str, now: datetime) -> None:
-    """End every attempt of a fleet whose manager is gone, as it was last reported."""
+    """End every attempt of a fleet whose manager is gone, with its last reported data."""
     last = FleetWorker.objects.filter(fleet=fleet, incarnation=OuterRef("incarnation"))
     figures = ("node", "pid", "env_steps", "fragments_sent")
     WorkerAttempt.objects.filter(fleet=fleet, ended_at=None).update(

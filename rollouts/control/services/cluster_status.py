@@ -1,4 +1,4 @@
-"""Write down what the cluster has."""
+"""Storage of the cluster's nodes."""
 
 from datetime import datetime, timedelta
 
@@ -15,10 +15,11 @@ KIND = "ray"
 def note_cluster(
     *, cluster: Cluster, address: str, unless_newer_than_seconds: float = 0.0, now: datetime
 ) -> bool:
-    """Write down the nodes of the cluster at `address`, or that it does not answer.
+    """Store the nodes of the cluster at `address`, or that it is unreachable.
 
     Returns:
-        Whether it was looked at: not if the last look is newer than `unless_newer_than_seconds`.
+        Whether the cluster was read: not if the last reading is newer than
+        `unless_newer_than_seconds`.
     """
     since = now - timedelta(seconds=unless_newer_than_seconds)
     if DeckPart.objects.filter(kind=KIND, name=address, proven_at__gt=since).exists():

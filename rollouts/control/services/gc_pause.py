@@ -1,4 +1,4 @@
-"""Hold Python's garbage collector back for a moment, in every thread."""
+"""Temporary suspension of Python's garbage collection in all threads."""
 
 import gc
 import time
@@ -12,10 +12,10 @@ LOOK_SECONDS: Final = 0.005
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Let no thread collect garbage meanwhile, by itself; not to be entered twice at a time.
+    """Suspend automatic garbage collection in all threads; not reentrant.
 
-    A collection that has begun in another thread is waited for, at most 5 s: what it frees may
-    run code, and so let this thread go on before it has ended.
+    A collection running in another thread is waited for, at most 5 s: objects that it frees may run
+    code, so that this thread could continue before it has ended.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -30,7 +30,7 @@ def no_collection() -> Iterator[None]:
 
 
 def _collected_here() -> bool:
-    """Collect the youngest objects; return False if another thread is at it, and nothing was."""
+    """Collect the youngest objects; return False if another thread's collection prevents it."""
     begun: list[str] = []
 
     def note(phase: str, _: dict[str, Any]) -> None:

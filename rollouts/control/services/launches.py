@@ -1,4 +1,4 @@
-"""Write down launches and ends of fleet managers, before and after the cluster acts."""
+"""Records of launches and ends of fleet managers, before and after the cluster acts."""
 
 import secrets
 from datetime import datetime
@@ -26,10 +26,10 @@ _LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatu
 def begin_launch(
     *, run_id: int, reason: str, platform_url: str, now: datetime, is_external: bool = False
 ) -> LaunchOrder | None:
-    """Make a new manager the run's only one, before the cluster launches it.
+    """Register a new manager as the run's only one, before the cluster launches it.
 
-    A crash between this call and the cluster's answer leaves a manager that never started. The
-    next pass of the reconciler finds it missing and launches another.
+    A crash between this call and the cluster's answer leaves a manager that never started. The next
+    reconciler pass finds it missing and launches another.
 
     An external manager is the caller itself: the reconciler neither checks nor replaces it.
 
@@ -42,7 +42,7 @@ def begin_launch(
     if run.status not in _LAUNCHABLE:
         return None
     if run.status == RunStatus.QUEUED:
-        # A person asked for this start: earlier failures do not count against it.
+        # An operator requested this start, so earlier failures do not count against it.
         fleet.recent_launches_at = []
         fleet.heard_at = None
         run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
@@ -76,13 +76,13 @@ def begin_launch(
 def launch_simulation(
     *, name: str, config: dict[str, Any], platform_url: str, actor: str, now: datetime
 ) -> LaunchOrder | None:
-    """Create a run and make the caller its manager, before any reconciler hears of it.
+    """Create a run with the caller as its manager, invisible to the reconciler until then.
 
     Returns:
-        What the caller must know to be the manager; None if the run does not want one.
+        The settings of the manager; None if the run does not want one.
 
     Raises:
-        InvalidRunConfig: If the configuration is wrong.
+        InvalidRunConfig: If the configuration is invalid.
     """
     run = run_services.create_and_start(start=True, actor=actor, now=now, name=name, config=config)
     order = begin_launch(
@@ -94,7 +94,7 @@ def launch_simulation(
 
 
 def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
-    """Write down that the cluster has taken the manager; False if another one came since."""
+    """Record that the cluster has accepted the manager; False if it was replaced since."""
     placed = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
         placed_at=now, reason=""
     )
@@ -104,7 +104,7 @@ def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
 
 @transaction.atomic
 def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
-    """Say on the run's page why its fleet does not come; return False if it is said already."""
+    """Record why the fleet cannot start; return False if the reason is already recorded."""
     fleet, _ = Fleet.objects.get_or_create(run_id=run_id)
     if not Fleet.objects.filter(pk=fleet.pk).exclude(reason=reason).update(reason=reason):
         return False
@@ -114,7 +114,7 @@ def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
     run_services.record_event(
         run_id=run_id,
         kind="fleet_waits",
-        message="The fleet does not come up yet",
+        message="The fleet cannot start yet",
         reason=reason,
         actor=ACTOR,
         level="warning",
@@ -126,7 +126,7 @@ def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
 
 @transaction.atomic
 def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> bool:
-    """Write down that the manager is gone for good; False if another one came since."""
+    """Record that the manager has ended for good; False if it was replaced since."""
     ended = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
         incarnation="", observed="stopped", reason=reason
     )
@@ -150,7 +150,7 @@ def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> 
 
 
 def _config_now(run: Run) -> dict[str, Any]:
-    """Return the run's configuration with as many workers as are wanted by now."""
+    """Return the run's configuration with the presently desired number of workers."""
     config: dict[str, Any] = run.config
     if not run.num_workers:
         return config
@@ -174,7 +174,7 @@ def _point_at_new_manager(fleet: Fleet, run_name: str, *, is_external: bool, now
 
 
 def _mint_only_token(run: Run, *, now: datetime) -> str:
-    """Return a token for the new manager; those of earlier ones stop working."""
+    """Return a token for the new manager, and revoke those of earlier ones."""
     _revoke_tokens(run_id=run.pk, now=now)
     _, text = run_services.mint_token(
         name=f"fleet {run.name}",

@@ -1,7 +1,7 @@
-"""Ask a fleet for the end of a log, and take what it answers.
+"""Requests for the end of a fleet's log, and their answers.
 
-A request is a row, one for each log that anybody ever wanted to read; the fleet hears of it with
-its orders. Several readers of one log share a request, and each answer replaces the last one.
+A request is a row, one for each log ever requested; the fleet receives it with its commands.
+Concurrent readers of one log share a request, and each answer replaces the previous one.
 """
 
 import uuid
@@ -17,7 +17,7 @@ from rollouts.fleet.worker import log_text
 from runs.live import announce
 
 SHARED_FOR: Final = timedelta(seconds=5)
-"""Age up to which a request that waits for its answer serves further readers."""
+"""Age up to which an unanswered request serves further readers."""
 
 
 class NoSuchLog(LookupError):
@@ -25,14 +25,14 @@ class NoSuchLog(LookupError):
 
 
 class LogNotAsked(LookupError):
-    """Nobody waits for this answer: it was given before, or asked for anew."""
+    """No request waits for this answer: it was answered before, or replaced by a new one."""
 
 
 @transaction.atomic
 def ask_for_log(
     *, run_id: int, worker: int | None, slot: int | None, lines: int, now: datetime
 ) -> LogRequest:
-    """Have the fleet read the end of a log; an unanswered request of a moment ago will do.
+    """Request the end of a log from the fleet; a recent unanswered request is reused.
 
     Raises:
         NoSuchLog: If the fleet has reported no such worker or slot.
@@ -57,10 +57,10 @@ def ask_for_log(
 
 @transaction.atomic
 def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: datetime) -> None:
-    """Store what the fleet read, cleaned again: whoever sends it may be anybody's code.
+    """Store the fleet's answer, sanitized again because the sender is not trusted.
 
     Raises:
-        LogNotAsked: If nobody waits for it.
+        LogNotAsked: If no request waits for it.
     """
     waits = Q(answered_at=None) | Q(answered_at__lt=F("asked_at"))
     taken = LogRequest.objects.filter(waits, run_id=run_id, request=request).update(
@@ -71,7 +71,7 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
         note=log_text.clean(answer.note),
     )
     if not taken:
-        raise LogNotAsked(f"nobody waits for an answer to {request}")
+        raise LogNotAsked(f"no log request {request} is waiting for an answer")
     announce(run_id, "logs")
 
 

@@ -1,4 +1,4 @@
-"""Keep a machine of the cluster free of workers and managers, and let it in again."""
+"""Cordons of machines: a cordoned machine runs no workers and no managers."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -15,17 +15,17 @@ from runs.services.events import ACTOR_LENGTH
 
 
 class MachineUnknown(LookupError):
-    """The cluster has no such node; `field` says where its id was."""
+    """The cluster has no such node; `field` names the field of its id."""
 
     field = "node"
 
     def __init__(self, node: str) -> None:
-        self.message = f"the cluster has no living node {node}, as it was last seen"
+        self.message = f"node {node} is not among the cluster's living nodes"
         super().__init__(f"{self.field}: {self.message}")
 
 
 class InvalidMachineCordon(ValueError):
-    """It cannot be cordoned so; `field` says which part."""
+    """A cordon is invalid; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -35,16 +35,17 @@ class InvalidMachineCordon(ValueError):
 
 @transaction.atomic
 def cordon_machine(*, node: str, reason: str, actor: str, now: datetime) -> None:
-    """Have every worker of every run leave a machine, and place nobody there any more.
+    """Drain all workers of a machine, and place none there any more.
 
-    Fleets hear of it with their orders. Asking again changes nothing: who was first stays.
+    Fleets receive the cordon with their commands. Repeated calls change nothing: the first cordon
+    stays.
 
     Raises:
-        InvalidMachineCordon: If nobody says why.
-        MachineUnknown: If no such node was alive when the cluster was last looked at.
+        InvalidMachineCordon: If no reason is given.
+        MachineUnknown: If the node was not alive when the cluster was last read.
     """
     if not reason.strip():
-        raise InvalidMachineCordon("reason", "must say why: every page shows it")
+        raise InvalidMachineCordon("reason", "must not be empty: it is shown to all users")
     if MachineCordon.objects.filter(node=node).exists():
         return
     hosts = {one["node"]: str(one["host"]) for one in nodes_seen() if one["alive"]}
@@ -59,33 +60,33 @@ def cordon_machine(*, node: str, reason: str, actor: str, now: datetime) -> None
     }
     cordon, is_new = MachineCordon.objects.get_or_create(node=node, defaults=values)
     if is_new:
-        what = f"machine {cordon.host or node} is to be emptied and kept out"
+        what = f"cordoned machine {cordon.host or node}"
         _audit("machine_cordoned", what, cordon, reason=reason, actor=actor, now=now)
 
 
 @transaction.atomic
 def uncordon_machine(*, node: str, reason: str, actor: str, now: datetime) -> None:
-    """Let workers and managers onto a machine again; without a cordon nothing happens.
+    """Lift a machine's cordon; does nothing without a cordon.
 
-    A node that has left the cluster may be named, too. What drains ends first; who has moved
-    stays where they are.
+    Nodes that have left the cluster are allowed. Draining workers end first, and moved workers stay
+    where they are.
     """
     cordon = MachineCordon.objects.select_for_update().filter(node=node).first()
     if cordon is None:
         return
     cordon.delete()
-    what = f"machine {cordon.host or cordon.node} is let in again"
+    what = f"lifted the cordon of machine {cordon.host or cordon.node}"
     _audit("machine_uncordoned", what, cordon, reason=reason, actor=actor, now=now)
 
 
 def follow_machines(*, nodes: Collection[Mapping[str, Any]]) -> int:
-    """Keep out machines that left the cluster and came back: Ray calls them by new ids then.
+    """Transfer cordons to machines that rejoined the cluster under new Ray ids.
 
     Args:
-        nodes: All that there are now.
+        nodes: All present nodes.
 
     Returns:
-        How many came back.
+        Number of machines that rejoined.
     """
     hosts = {str(node["node"]): node["host"] for node in nodes if node["alive"]}
     followed = 0
@@ -93,7 +94,7 @@ def follow_machines(*, nodes: Collection[Mapping[str, Any]]) -> int:
         closed = set(MachineCordon.objects.values_list("node", flat=True))
         known = closed.union(cordon.siblings)
         new = [node for node, host in hosts.items() if host == cordon.host and node not in known]
-        # Of several nodes of one host nobody can say which is the one that was meant.
+        # If a host has several nodes, the cordoned one cannot be identified.
         if len(new) == 1:
             followed += MachineCordon.objects.filter(pk=cordon.pk).update(node=new[0])
     if followed:
@@ -117,7 +118,7 @@ def _audit(
 
 
 def _tell() -> None:
-    """Wake the pages that show machines, and every fleet: each may have workers there."""
+    """Notify the pages that show machines, and all fleets: any may have workers there."""
     announce(NO_RUN, "cluster")
     for run_id in Fleet.objects.exclude(incarnation="").values_list("run_id", flat=True):
         announce(run_id, "errands")

@@ -1,7 +1,7 @@
-"""Store thousands of rows with one statement.
+"""Bulk upsert of thousands of rows in one statement.
 
-The ORM makes an object of each row and a parameter of each value: for a fleet of two thousand
-workers that alone takes longer than the second between two reports.
+The ORM creates an object per row and a parameter per value. For a fleet of 2,000 workers this takes
+longer than the second between two reports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from psycopg import sql
 def store_rows(
     model: type[models.Model], rows: Sequence[Mapping[str, Any]], *, key: Sequence[str] = ()
 ) -> None:
-    """Insert rows, or change those that are there already and differ.
+    """Insert rows, or update existing rows that differ.
 
     Args:
-        model: Whose table.
+        model: Model of the table.
         rows: Values by column, the same columns in each; JSON columns as plain values.
-        key: Columns of a unique constraint; empty where every row is new.
+        key: Columns of a unique constraint; empty if every row is new.
     """
     if not rows:
         return
@@ -38,7 +38,7 @@ def store_rows(
 
 
 def _on_conflict(table: sql.Identifier, names: Sequence[str], key: Sequence[str]) -> sql.Composed:
-    """Return the clause that leaves rows alone in which nothing is new."""
+    """Return the clause that skips unchanged rows."""
     changing = [name for name in names if name not in key]
     changes = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in changing]
     new = [sql.SQL("EXCLUDED.{}").format(sql.Identifier(name)) for name in changing]

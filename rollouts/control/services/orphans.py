@@ -1,4 +1,4 @@
-"""End managers that no run owns: of runs that are gone, or left behind by a launch that died."""
+"""Cleanup of managers without a run: their run is gone, or their launch was interrupted."""
 
 import logging
 from datetime import datetime
@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 
 
 def end_orphans(*, cluster: Cluster, platform_url: str, now: datetime) -> list[str]:
-    """End every manager that reports to this platform and is no run's; return their names.
+    """End every manager that reports to this platform but belongs to no run; return their names.
 
     Raises:
         ClusterUnreachable: If the cluster does not answer.
     """
     ended = []
     for name in cluster.managers(platform_url=platform_url):
-        # Looked up after the cluster was asked: a launch is written down before the cluster
-        # hears of it, and no two managers ever have one name.
+        # Looked up after the cluster: a launch is recorded before the cluster is called, and
+        # manager names are unique.
         if Fleet.objects.filter(actor_name=name).exclude(incarnation="").exists():
             continue
         cluster.kill(name)
@@ -43,8 +43,8 @@ def _note(name: str, *, now: datetime) -> None:
     run_services.record_event(
         run_id=run_id,
         kind="orphan_ended",
-        message=f"Ended manager {name}, which was left on the cluster",
-        reason="the run has another manager or none",
+        message=f"Ended orphaned manager {name} on the cluster",
+        reason="the run has no manager of this name",
         actor=ACTOR,
         level="warning",
         now=now,

@@ -1,8 +1,8 @@
-"""Start, watch and end fleet managers on a Ray cluster.
+"""Start, lookup and end of fleet managers on a Ray cluster.
 
-Ray is imported inside the functions: the web side imports this module and has no Ray. Each
-visit connects, asks and disconnects again (0.02 to 0.3 s): a process that stayed connected
-would be ended by Ray a minute after its head died.
+Ray is imported inside the functions, because the web server imports this module without Ray. Each
+call connects, asks and disconnects (0.02 to 0.3 s): Ray would end a process that stayed connected
+one minute after the head's death.
 """
 
 import logging
@@ -21,15 +21,15 @@ from rollouts.fleet.worker import child_environment
 logger = logging.getLogger(__name__)
 
 REACH_SECONDS: Final = 1.0
-"""How long a cluster may take to accept a connection at all."""
+"""Time limit for a connection to the cluster."""
 VISIT_SECONDS: Final = 25.0
-"""How long one visit to the cluster may take."""
+"""Time limit for one call to the cluster."""
 ANSWER_SECONDS: Final = 5.0
-"""How long a manager may take to answer a call."""
+"""Time limit for a manager's answer to a call."""
 
 
 _NONE: Final[Mapping[str, Any]] = {}
-# What is told of a node as a total and as what is reserved, and Ray's word for it.
+# Resources of a node, reported as total and reserved amounts, by Ray's names.
 _SHOWN: Final = {
     ("cpus", "cpus_used"): "CPU",
     ("gpus", "gpus_used"): "GPU",
@@ -39,45 +39,45 @@ _SHOWN: Final = {
 
 
 class ClusterUnreachable(Exception):
-    """No Ray cluster answers at the address."""
+    """No Ray cluster responds at the address."""
 
 
 class LaunchRefused(Exception):
-    """The cluster answers and does not take the manager."""
+    """The cluster responds but rejects the manager."""
 
 
 class Cluster(Protocol):
-    """Where managers run.
+    """Cluster on which managers run.
 
-    Every method raises :class:`ClusterUnreachable` when the cluster does not answer, and
-    returns within half a minute whatever happens.
+    Every method raises :class:`ClusterUnreachable` if the cluster does not respond, and returns
+    within 30 seconds in any case.
     """
 
     def reach(self) -> None:
-        """Return at once if something listens where the cluster should be."""
+        """Return at once if the cluster's address accepts connections."""
 
     def launch(self, order: LaunchOrder) -> None:
-        """Start a manager; one that has this name already is left as it is.
+        """Start a manager; an existing one of this name stays unchanged.
 
         Raises:
-            LaunchRefused: If the cluster answers and does not take it.
+            LaunchRefused: If the cluster responds but rejects it.
         """
 
     def actor_state(self, name: str) -> ActorState:
-        """Return whether the manager exists and answers."""
+        """Return the state of the manager's actor."""
 
     def kill(self, name: str) -> None:
-        """End a manager at once; one that is not there is ended already."""
+        """End a manager at once; does nothing if it has ended."""
 
     def managers(self, *, platform_url: str) -> list[str]:
         """Return the managers that answer and report to the platform at `platform_url`."""
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return what each node has, and what actors have reserved of it.
+        """Return total and reserved resources of each node.
 
         Each has `node`, `host`, `is_head`, `alive`, and as totals and reserved parts `cpus`,
-        `cpus_used`, `gpus`, `gpus_used`, `memory_bytes`, `memory_used_bytes`,
-        `object_store_bytes`, `object_store_used_bytes`.
+        `cpus_used`, `gpus`, `gpus_used`, `memory_bytes`, `memory_used_bytes`, `object_store_bytes`,
+        `object_store_used_bytes`.
         """
 
 
@@ -91,20 +91,20 @@ class RayCluster:
         namespace: str = "rolldeck",
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
-        """Connect to nothing yet.
+        """Store the settings without connecting.
 
         Args:
-            address: Of the head, ``host:port``.
-            namespace: In which managers have their names.
-            runtime_env: What Ray prepares for every process of a fleet. The administrator's;
-                nothing of an order ever gets into it.
+            address: Address of the head, ``host:port``.
+            namespace: Ray namespace of the managers' names.
+            runtime_env: The administrator's Ray runtime environment for every process of a fleet;
+                launch orders never add to it.
         """
         self.address = address
         self._namespace = namespace
         self._runtime_env = child_environment.with_names(runtime_env or {}, os.environ)
 
     def reach(self) -> None:
-        """Fail fast where nobody listens: Ray itself would try for many seconds."""
+        """Fail fast if the address refuses connections: Ray itself retries for many seconds."""
         host, _, port = self.address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
@@ -117,7 +117,7 @@ class RayCluster:
         self._visit(lambda: self._launch(order), runtime_env=self._runtime_env)
 
     def actor_state(self, name: str) -> ActorState:
-        """Return whether the manager exists and answers."""
+        """Return the state of the manager's actor."""
         return ActorState(self._visit(lambda: _actor_state(name, self._namespace)))
 
     def kill(self, name: str) -> None:
@@ -127,13 +127,13 @@ class RayCluster:
     def managers(self, *, platform_url: str) -> list[str]:
         """Return the managers that answer and report to the platform at `platform_url`.
 
-        Others may have managers in the namespace too: theirs report elsewhere.
+        Other platforms may have managers in the same namespace.
         """
         found = self._visit(lambda: _managers(self._namespace))
         return [name for name, reports_to in found.items() if reports_to == platform_url]
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return what each node has, and what actors have reserved of it."""
+        """Return total and reserved resources of each node."""
         found: list[dict[str, Any]] = self._visit(_nodes)
         return found
 
@@ -173,10 +173,10 @@ class RayCluster:
 
 @contextmanager
 def _connection(address: str, namespace: str, runtime_env: Mapping[str, Any]) -> Iterator[None]:
-    """Be a driver of the cluster; all actors that it makes inherit `runtime_env`.
+    """Connect as a driver of the cluster; all actors it creates inherit `runtime_env`.
 
-    Local folders of it are packed and stored in the cluster once, and stay there as long as
-    an actor needs them: also when another node restarts the manager.
+    Its local folders are packed and stored in the cluster once, as long as an actor needs them,
+    also for restarts of the manager on another node.
     """
     try:
         import ray
@@ -198,10 +198,11 @@ def _connection(address: str, namespace: str, runtime_env: Mapping[str, Any]) ->
 
 
 def leave_ray() -> None:
-    """Disconnect this process from Ray, with no garbage collected meanwhile.
+    """Disconnect this process from Ray with garbage collection disabled.
 
-    Ray takes its C++ part down before it notes that it is gone. If another thread's collection
-    frees an object reference between the two, Ray asks the missing part and ends the process.
+    Ray shuts its C++ part down before it marks itself as disconnected. If another thread's
+    collection freed an object reference in between, Ray would call the missing part and end the
+    process.
     """
     import ray
 
@@ -213,10 +214,10 @@ _visiting = threading.Lock()
 
 
 def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
-    """Run `errand` in a thread and give it up after `seconds`.
+    """Run `errand` in a thread and abandon it after `seconds`.
 
-    A visit that hangs keeps the lock, so that no second one meets Ray half connected; Celery's
-    time limit or the end of the visit frees the process.
+    A hanging call keeps the lock, so that no second one meets a half-connected Ray; Celery's time
+    limit or the end of the call frees the process.
     """
     outcome: list[Any] = []
     failure: list[BaseException] = []
@@ -224,13 +225,13 @@ def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
     def go() -> None:
         try:
             outcome.append(errand())
-        except BaseException as error:  # noqa: BLE001 carried over to the caller's thread
+        except BaseException as error:  # noqa: BLE001 re-raised in the caller's thread
             failure.append(error)
         finally:
             _visiting.release()
 
     if not _visiting.acquire(timeout=seconds):
-        raise ClusterUnreachable(f"an earlier visit to {address} still hangs")
+        raise ClusterUnreachable(f"an earlier call to {address} has not returned")
     visitor = threading.Thread(target=go, name="ray-visit", daemon=True)
     visitor.start()
     visitor.join(seconds)
@@ -242,7 +243,7 @@ def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
 
 
 def _see_it_start(name: str, namespace: str) -> None:
-    """Wait a moment for the first answer: a manager that cannot even begin says why now."""
+    """Wait briefly for the first answer: a manager that fails at once reports its error now."""
     import ray
 
     try:
@@ -270,7 +271,7 @@ def _actor_state(name: str, namespace: str) -> ActorState:
 
 
 def _managers(namespace: str) -> dict[str, str]:
-    """Return where each manager that answers reports to, by its name."""
+    """Return the platform URL of each manager that answers, by name."""
     import ray
     from ray.util import list_named_actors
 
@@ -284,7 +285,7 @@ def _managers(namespace: str) -> dict[str, str]:
         ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
     answers: dict[str, str] = {}
     for name, answer in asked.items():
-        # Who does not answer is left for the next time.
+        # Managers that do not answer are checked at the next call.
         with suppress(ray.exceptions.RayError):
             answers[name] = ray.get(answer, timeout=0.1)
     return answers
@@ -292,7 +293,7 @@ def _managers(namespace: str) -> dict[str, str]:
 
 def _nodes() -> list[dict[str, Any]]:
     import ray
-    from ray._private import state as ray_state  # there is no public way to what is free by node
+    from ray._private import state as ray_state  # no public API for free resources by node
 
     free = ray_state.available_resources_per_node()
     found = []

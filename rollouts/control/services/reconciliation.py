@@ -1,8 +1,8 @@
-"""Bring the fleet of a run one step closer to what its run wants.
+"""Reconciliation of a run's fleet: one step closer to its desired state.
 
-A pass is several short transactions with the cluster's slow answers between them, so that no
-transaction waits for Ray. What was begun is written down before the cluster is asked, and each
-write names the manager it is about: a pass that dies at any line is taken up by the next one.
+A pass consists of several short transactions with the slow cluster calls between them, so no
+transaction waits for Ray. Intents are stored before the cluster is called, and each write names its
+manager: the next pass continues a pass that was interrupted at any line.
 """
 
 import logging
@@ -31,16 +31,16 @@ ENDS_DRAIN: Final = {
     Action.FINISH_DRAIN: DropReason.DRAINED,
     Action.CUT_DRAIN: DropReason.KILLED,
 }
-"""Why items that are still open at the end of a drain are dropped."""
+"""Reason for dropping items that are still open at the end of a drain."""
 _FORCED: Final = (RunStatus.STOPPED, RunStatus.FAILED)
 
 
 def reconcile(
     *, run_id: int, cluster: Cluster, platform_url: str, now: datetime
 ) -> Decision | None:
-    """Look at one run and act once; return what was decided, or None if another pass is at it.
+    """Reconcile one run by one action; return the decision, or None if another pass holds the run.
 
-    Safe to call at any time, twice, and from several processes at once.
+    Safe to call at any time, repeatedly, and from several processes concurrently.
     """
     with _exclusive(run_id) as mine:
         if not mine:
@@ -61,10 +61,10 @@ def reconcile(
 
 @contextmanager
 def _exclusive(run_id: int) -> Iterator[bool]:
-    """Hold the run's advisory lock, or yield False at once if someone else does.
+    """Hold the run's advisory lock, or yield False at once if it is held elsewhere.
 
-    A lock of the session, not of a transaction: no transaction may be open while Ray is asked.
-    PostgreSQL frees it when the connection ends, however the process does.
+    A session lock, not a transaction lock: no transaction may be open during calls to Ray.
+    PostgreSQL releases it when the connection ends.
     """
     key = "hashtext('rolldeck fleet'), %s"
     with connection.cursor() as cursor:
@@ -111,11 +111,10 @@ def _act(
 def _launch(
     run_id: int, reason: str, *, cluster: Cluster, platform_url: str, now: datetime
 ) -> None:
-    """Replace whatever manager there is.
+    """Replace any existing manager.
 
-    The cluster is asked for the old one first: while it cannot be reached nothing is written,
-    and so the budget of launches is not spent on a cluster that is away, or that is cordoned
-    as a whole.
+    The old one is looked up on the cluster first. While the cluster is unreachable or entirely
+    cordoned nothing is written, so the launch budget is not spent.
     """
     earlier = _fleet(run_id)
     cluster.reach()
@@ -141,11 +140,11 @@ def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -
 
 @transaction.atomic
 def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
-    """Drop what no batch will take and move a draining run to where it was going."""
+    """Drop the remaining items and move a draining run to its final status."""
     run = Run.objects.get(pk=run_id)
     if run.status != RunStatus.DRAINING:
         return
-    # The buffer's lock before the run's row: the order in which batches are formed.
+    # The buffer's lock before the run's row: the same order as in batch formation.
     drop_open(run_id=run_id, reason=ENDS_DRAIN[decision.action], now=now)
     run_services.move(
         run_id=run_id,
@@ -157,9 +156,9 @@ def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
 
 
 def _drop_leftovers(run_id: int, *, now: datetime) -> None:
-    """Drop what a run that was ended by force left open in the buffer.
+    """Drop open items of a run that was ended by force.
 
-    The buffer sweeps ended runs by itself, so whoever dies before this line loses nothing.
+    The buffer also sweeps ended runs by itself, so a crash before this line loses nothing.
     """
     if Run.objects.filter(pk=run_id, status__in=_FORCED).exists():
         drop_open(run_id=run_id, reason=DropReason.KILLED, now=now)

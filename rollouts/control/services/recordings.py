@@ -1,4 +1,4 @@
-"""Ask a fleet to film episodes, and keep what it filmed."""
+"""Requests to record episodes, and storage of the recordings."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -20,9 +20,9 @@ from runs.models import Run
 from runs.services.events import record_event
 
 PENDING_AT_MOST: Final = 8
-"""Recordings of one run that may be under way together."""
+"""Maximum number of concurrent recordings of one run."""
 PATIENCE: Final = timedelta(minutes=15)
-"""How long an episode may take from the request to the film."""
+"""Maximum time from the request to the finished recording."""
 FAILED_KEPT: Final = 20
 PENDING: Final = ("requested", "recording")
 _OVER: Final = (RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED)
@@ -30,7 +30,7 @@ _SUFFIX: Final = {"video/webm": "webm", "text/plain": "txt"}
 
 
 class InvalidRecording(ValueError):
-    """What was asked for cannot be filmed; `field` says why not."""
+    """A recording request is invalid; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -39,30 +39,28 @@ class InvalidRecording(ValueError):
 
 
 class TooManyRecordings(Exception):
-    """As many recordings as may be are under way."""
+    """The limit on concurrent recordings is reached."""
 
 
 class RecordingNotFound(LookupError):
-    """There is no such recording, or none that waits for this."""
+    """The recording does not exist, or does not wait for this update."""
 
 
 @transaction.atomic
 def request_recordings(
     *, run_id: int, wanted: RecordingRequest, actor: str, now: datetime
 ) -> list[Recording]:
-    """Ask the fleet to film the next episodes of slots.
+    """Request recordings of the next episodes of slots.
 
     Raises:
-        InvalidRecording: If the run has no such worker, slot or environment, or is over.
-        TooManyRecordings: If too many are under way.
+        InvalidRecording: If the run has no such worker, slot or environment, or has ended.
+        TooManyRecordings: If too many are in progress.
     """
     run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
     spec = _check(run, wanted)
     under_way = Recording.objects.filter(run_id=run_id, state__in=PENDING).count()
     if under_way + wanted.episodes > PENDING_AT_MOST:
-        raise TooManyRecordings(
-            f"{under_way} recordings are under way; {PENDING_AT_MOST} may be at a time"
-        )
+        raise TooManyRecordings(f"{under_way} recordings are in progress (limit {PENDING_AT_MOST})")
     rows = [
         Recording(
             run_id=run_id,
@@ -78,9 +76,9 @@ def request_recordings(
     record_event(
         run_id=run_id,
         kind="recording_requested",
-        message="an episode is to be recorded"
+        message="requested a recording of 1 episode"
         if wanted.episodes == 1
-        else f"{wanted.episodes} episodes are to be recorded",
+        else f"requested recordings of {wanted.episodes} episodes",
         actor=actor,
         reason=wanted.reason,
         now=now,
@@ -90,34 +88,36 @@ def request_recordings(
 
 
 def _check(run: Run, wanted: RecordingRequest) -> str:
-    """Return the environment that will be filmed."""
+    """Return the environment that will be recorded."""
     fleet = run.config.get("fleet", {})
     spec = str(run.config.get("environment", {}).get("spec", ""))
     if not fleet or run.status in _OVER:
-        raise InvalidRecording("run", "it has no fleet that could film")
+        raise InvalidRecording("run", "the run has no fleet to record")
     if wanted.environment not in {"", spec}:
-        raise InvalidRecording("environment", f"the run's fleet steps {spec} only")
+        raise InvalidRecording("environment", f"the run's fleet steps only {spec}")
     if wanted.worker is not None and wanted.worker >= fleet["num_workers"]:
-        raise InvalidRecording("worker", f"the fleet has workers 0 to {fleet['num_workers'] - 1}")
+        raise InvalidRecording(
+            "worker", f"must be one of the fleet's workers, 0 to {fleet['num_workers'] - 1}"
+        )
     if wanted.slot is not None and wanted.worker is None:
-        raise InvalidRecording("worker", "a slot belongs to a worker: name it too")
+        raise InvalidRecording("worker", "required if `slot` is set")
     if wanted.slot is not None and wanted.slot >= fleet["envs_per_worker"]:
         last = fleet["envs_per_worker"] - 1
-        raise InvalidRecording("slot", f"a worker has slots 0 to {last}")
+        raise InvalidRecording("slot", f"must be one of the worker's slots, 0 to {last}")
     return spec
 
 
 def update_recording(
     *, run_id: int, recording_id: uuid.UUID, update: RecordingUpdate, now: datetime
 ) -> Recording:
-    """Take what a worker says of a recording; its film is stored before any row names it.
+    """Store a worker's update of a recording; the file is stored before any row refers to it.
 
     Raises:
         RecordingNotFound: If no recording of the run waits for it.
     """
     found = Recording.objects.filter(pk=recording_id, run_id=run_id, state__in=PENDING)
     if not found.exists():
-        raise RecordingNotFound(f"no recording {recording_id} is under way")
+        raise RecordingNotFound(f"recording {recording_id} is not in progress")
     fields = _fields(update, now=now)
     name = ""
     if update.state == "ready" and update.filmed is not None:
@@ -133,7 +133,7 @@ def update_recording(
     if not taken:
         if name:
             default_storage.delete(name)
-        raise RecordingNotFound(f"recording {recording_id} is over")
+        raise RecordingNotFound(f"recording {recording_id} has ended")
     return Recording.objects.get(pk=recording_id)
 
 
@@ -147,13 +147,17 @@ def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:
     if update.state == "recording":
         return fields | {"started_at": now}
     if update.state == "ready" and (update.filmed is None or not update.content):
-        return fields | {"state": "failed", "reason": "no film came", "finished_at": now}
+        return fields | {
+            "state": "failed",
+            "reason": "the worker sent no recording",
+            "finished_at": now,
+        }
     return fields | {"finished_at": now}
 
 
 def _film_fields(update: RecordingUpdate) -> dict[str, object]:
     filmed = update.filmed
-    assert filmed is not None  # noqa: S101 the caller has looked
+    assert filmed is not None  # noqa: S101 checked by the caller
     return {
         "episode_return": update.total_return,
         "episode_length": update.length,
@@ -171,7 +175,7 @@ def _film_fields(update: RecordingUpdate) -> dict[str, object]:
 
 
 def _forget_old(run_id: int) -> None:
-    """Keep the newest films of a run, and the newest failures."""
+    """Keep only the newest recordings and the newest failures of a run."""
     ready = Recording.objects.filter(run_id=run_id, state="ready").order_by("-finished_at", "-pk")
     for old in ready[settings.ROLLDECK_RECORDINGS_PER_RUN :]:
         transaction.on_commit(partial(default_storage.delete, str(old.file)))
@@ -182,14 +186,14 @@ def _forget_old(run_id: int) -> None:
 
 
 def give_up_recordings(*, now: datetime) -> int:
-    """Call those failed that no fleet will finish any more; return how many."""
+    """Mark recordings as failed that can no longer finish; return their number."""
     under_way = Recording.objects.filter(state__in=PENDING)
     late = under_way.filter(requested_at__lt=now - PATIENCE).update(
         state="failed",
-        reason=f"no episode was recorded within {PATIENCE.seconds // 60} minutes",
+        reason=f"no episode was recorded within {PATIENCE.seconds // 60} min",
         finished_at=now,
     )
     over = under_way.filter(run__status__in=_OVER).update(
-        state="failed", reason="the run ended first", finished_at=now
+        state="failed", reason="the run ended before the episode", finished_at=now
     )
     return late + over

@@ -1,4 +1,4 @@
-"""Store what fleets report about themselves."""
+"""Storage of fleet reports."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -28,7 +28,7 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
 
     Raises:
         StaleIncarnation: If the run has another manager now, or none.
-        InvalidReport: If the report names a worker or a slot twice.
+        InvalidReport: If the report contains a worker or a slot twice.
     """
     rules.check(report)
     fleet = Fleet.objects.select_for_update().filter(run_id=run_id).first()
@@ -57,14 +57,14 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
 
 
 def _forget_trouble(run_id: int) -> None:
-    """Stop saying why the fleet does not come up: it has just spoken for the first time."""
+    """Clear the reason why the fleet cannot start: it has sent its first report."""
     troubled = Run.objects.filter(pk=run_id, status=RunStatus.STARTING).exclude(status_reason="")
     if troubled.update(status_reason=""):
         announce(run_id, "run")
 
 
 def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: datetime) -> int:
-    """Store the workers and their slots; return the env steps made since the last report."""
+    """Store the workers and their slots; return the env steps since the last report."""
     stored = list(FleetWorker.objects.filter(fleet=fleet))
     before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
     workers = list(workers)
@@ -76,10 +76,10 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     for worker in workers:
         values = msgspec.structs.asdict(worker)
         reported_slots = values.pop("slots")
-        # Whatever an environment printed: the fleet has cleaned it, or says so.
+        # Text printed by an environment; the fleet sanitizes it.
         values["last_log"] = log_text.clean(worker.last_log)
         rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
-        # An index is no id yet: it is looked up when the slots are stored.
+        # An index, not yet an id: the id is looked up when the slots are stored.
         slots += [
             {"worker_id": worker.index, **msgspec.structs.asdict(slot)} for slot in reported_slots
         ]
@@ -98,7 +98,7 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
 
 
 def _steps_of(stored: Iterable[FleetWorker]) -> dict[int, tuple[str, Steps]]:
-    """Return incarnation and versions of each worker as of the last report, by index."""
+    """Return incarnation and versions of each worker in the last report, by index."""
     return {
         worker.index: (
             worker.incarnation,
@@ -111,7 +111,7 @@ def _steps_of(stored: Iterable[FleetWorker]) -> dict[int, tuple[str, Steps]]:
 def _new_ones(
     workers: Iterable[wire.WorkerReport], before: Mapping[int, tuple[str, int]]
 ) -> list[wire.WorkerReport]:
-    """Return the workers of which the last report named another incarnation, or none."""
+    """Return the workers with another incarnation than in the last report, or without one."""
     return [
         worker
         for worker in workers
@@ -121,12 +121,12 @@ def _new_ones(
 
 
 def _close_the_left(fleet: Fleet, present: set[int]) -> None:
-    """Call workers stopped that the fleet no longer speaks of: it has become smaller."""
+    """Mark workers absent from the report as stopped: the fleet was scaled down."""
     left = FleetWorker.objects.filter(fleet=fleet).exclude(index__in=present)
     left = left.exclude(state="stopped")
     ids = list(left.values_list("pk", flat=True))
     if ids:
-        # A seat that is no more is not kept free: who comes back to it is another worker.
+        # The cordon of a removed index ends: a later worker of that index is another worker.
         left.update(
             state="stopped",
             env_steps_per_second=0.0,
@@ -171,10 +171,10 @@ def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: dateti
 
 
 def _note_first_steps(run_id: int, workers: Iterable[wire.WorkerReport], *, now: datetime) -> None:
-    """Call a starting run running once one of its workers has stepped an environment."""
+    """Set a starting run to running once one of its workers has stepped an environment."""
     if not any(worker.env_steps for worker in workers):
         return
-    # Only from starting: a run that was paused meanwhile must stay paused.
+    # Only from starting: a run paused in the meantime must stay paused.
     starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
     if starting.exists():
         run_services.move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)

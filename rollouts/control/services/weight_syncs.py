@@ -1,4 +1,4 @@
-"""Write down when versions reached workers."""
+"""Storage of weight syncs: the times at which versions reached workers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from runs.live import announce
 from runs.models import Run
 
 KEPT_STEPS: Final = 200
-"""Versions of an epoch of which it is kept how they reached workers."""
+"""Number of versions per epoch for which weight syncs are kept."""
 
 _STORE: Final = """
     INSERT INTO rollouts_weightsdelivery
@@ -41,8 +41,8 @@ def note_deliveries(
     """Store the stages that versions have reached since the last report.
 
     Args:
-        fleet: Of the workers.
-        workers: As they are now.
+        fleet: Fleet of the workers.
+        workers: Their present state.
         before: Incarnation and steps of each worker in the last report, by index.
         now: Time of the report.
     """
@@ -50,7 +50,7 @@ def note_deliveries(
     for worker in workers:
         incarnation, steps = before.get(worker.index, ("", None))
         if incarnation != worker.incarnation or steps is None:
-            # What a new process has from its start was not delivered now.
+            # Versions that a new process has from its start were not synced now.
             steps = Steps(NONE_STEP, NONE_STEP, NONE_STEP)
         after = Steps(worker.announced_step, worker.staged_step, worker.active_step)
         for step, stage in advances(steps, after):

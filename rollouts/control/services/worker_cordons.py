@@ -1,4 +1,4 @@
-"""Keep one worker of a fleet out, and let it back in."""
+"""Cordons of single workers of a fleet."""
 
 from datetime import datetime
 
@@ -14,24 +14,24 @@ from runs.services.events import record_event
 def cordon_worker(
     *, run_id: int, index: int, wanted: WorkerCordon, actor: str, now: datetime
 ) -> None:
-    """Have a worker finish what it has begun, send it, and end; nobody takes its place.
+    """Drain a worker and end it, without a replacement.
 
-    The cordon is of the seat: it holds for whoever is there when the fleet hears of it, and for
-    every fleet of the run after that, until it is lifted. Asking again changes nothing.
+    The cordon applies to the worker's index: to the incarnation that runs when the fleet receives
+    it, and to every later fleet of the run, until it is lifted. Repeated calls change nothing.
 
     Raises:
         WorkerNotFound: If the fleet has no such worker.
-        WorkerNotThere: If the incarnation is not the one that is there, or no fleet runs.
+        WorkerNotThere: If another incarnation runs, or no fleet.
     """
     seat = seat_of(run_id, index)
     mine = seat.held_by(wanted.incarnation)
-    # Of two wishes the last stands: one that was to be replaced is kept out instead.
+    # The last request wins: a worker to be replaced is cordoned instead.
     changes = {"cordoned_by": actor, "cordon_reason": wanted.reason, "restart_of": ""}
     if mine.filter(cordoned_at=None).update(cordoned_at=now, **changes):
         record_event(
             run_id=run_id,
             kind="worker_cordon_asked",
-            message=f"worker {index} is to be drained and kept out",
+            message=f"cordoned worker {index}",
             actor=actor,
             reason=wanted.reason,
             now=now,
@@ -46,7 +46,7 @@ def cordon_worker(
 def uncordon_worker(
     *, run_id: int, index: int, wanted: WorkerUncordon, actor: str, now: datetime
 ) -> None:
-    """Let a worker in again; one that still drains ends first. Asking again changes nothing.
+    """Lift a worker's cordon; a draining worker ends first. Repeated calls change nothing.
 
     Raises:
         WorkerNotFound: If the fleet has no such worker.
@@ -57,7 +57,7 @@ def uncordon_worker(
         record_event(
             run_id=run_id,
             kind="worker_uncordon_asked",
-            message=f"worker {index} is let in again",
+            message=f"lifted the cordon of worker {index}",
             actor=actor,
             reason=wanted.reason,
             now=now,

@@ -1,4 +1,4 @@
-"""Find a seat of a run's fleet, and demand that who was meant still holds it."""
+"""Lookup of a worker of a run's fleet, with a check of its incarnation."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -24,35 +24,35 @@ class WorkerNotThere(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
-    """A place in a fleet, which one incarnation of a worker after the other holds."""
+    """A worker index of a fleet, held by successive incarnations."""
 
     index: int
     row: QuerySet[FleetWorker]
     holder: str
-    """The incarnation that was there when it was looked for."""
+    """Incarnation that held the index at the lookup."""
 
     def held_by(self, incarnation: str) -> QuerySet[FleetWorker]:
-        """Return the seat while that incarnation holds it and a fleet runs, else no row."""
+        """Return the worker's row while that incarnation holds it and a fleet runs, else no row."""
         living = self.row.filter(incarnation=incarnation, fleet__run__status__in=WITH_FLEET)
         return living.exclude(fleet__incarnation="")
 
     def demand(self, incarnation: str) -> None:
-        """Insist on that incarnation.
+        """Check that the given incarnation holds the index.
 
         Raises:
-            WorkerNotThere: If another one holds the seat, or no fleet runs.
+            WorkerNotThere: If another one holds it, or no fleet runs.
         """
         if self.held_by(incarnation).exists():
             return
         raise WorkerNotThere(
-            f"worker {self.index} is {self.holder} now"
+            f"worker {self.index} has the incarnation {self.holder} now"
             if self.holder != incarnation
-            else "the run has no fleet at present"
+            else "the run has no running fleet"
         )
 
 
 def seat_of(run_id: int, index: int) -> Seat:
-    """Return a seat of the run's fleet.
+    """Return a worker of the run's fleet by index.
 
     Raises:
         WorkerNotFound: If the fleet has no such worker.

@@ -1,4 +1,4 @@
-"""Have one worker of a fleet replaced by a new one."""
+"""Replacement of single workers of a fleet."""
 
 from datetime import datetime
 
@@ -15,25 +15,24 @@ from runs.services.events import record_event
 def restart_worker(
     *, run_id: int, index: int, wanted: WorkerRestart, actor: str, now: datetime
 ) -> None:
-    """Ask the fleet to replace a worker; asking again for the same one changes nothing.
+    """Request the replacement of a worker; repeated calls for the same one change nothing.
 
-    The worker sends what it can first; steps of fragments that it was filling are counted as lost.
+    The worker first sends its complete fragments; steps of incomplete ones are counted as lost.
 
     Raises:
         WorkerNotFound: If the fleet has no such worker.
-        WorkerNotThere: If the incarnation is not the one that is there, it is cordoned, or no
-            fleet runs.
+        WorkerNotThere: If another incarnation runs, the worker is cordoned, or no fleet runs.
     """
     seat = seat_of(run_id, index)
     mine = seat.held_by(wanted.incarnation)
     if mine.exclude(cordoned_at=None).exists():
-        raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon, and another one comes")
+        raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon to start a new one")
     new = mine.exclude(restart_of=F("incarnation"))
     if new.update(restart_of=wanted.incarnation, restart_reason=wanted.reason):
         record_event(
             run_id=run_id,
             kind="worker_restart_asked",
-            message=f"worker {index} is to be replaced",
+            message=f"requested a replacement of worker {index}",
             actor=actor,
             reason=wanted.reason,
             now=now,

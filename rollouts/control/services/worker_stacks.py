@@ -1,4 +1,4 @@
-"""Ask a worker of a fleet what its threads are at."""
+"""Requests for the thread stacks of a worker."""
 
 import uuid
 from datetime import datetime
@@ -21,11 +21,11 @@ KIND: Final = "stacks"
 def ask_for_stacks(
     *, run_id: int, index: int, wanted: StacksWanted, actor: str, now: datetime
 ) -> None:
-    """Have a worker say what its threads are at; an unanswered question of a moment ago will do.
+    """Request the thread stacks of a worker; a recent unanswered request is reused.
 
     Raises:
         WorkerNotFound: If the fleet has no such worker.
-        WorkerNotThere: If the incarnation is not the one that is there, or no fleet runs.
+        WorkerNotThere: If another incarnation runs, or no fleet.
     """
     seat_of(run_id, index).demand(wanted.incarnation)
     started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": wanted.incarnation}
@@ -44,7 +44,7 @@ def ask_for_stacks(
     record_event(
         run_id=run_id,
         kind="worker_stacks_asked",
-        message=f"worker {index} was asked what its threads are at",
+        message=f"requested the thread stacks of worker {index}",
         actor=actor,
         reason=wanted.reason,
         now=now,

@@ -1,4 +1,4 @@
-"""Find the curriculum that a run's configuration describes, and refuse what cannot be one."""
+"""Curriculum of a run's configuration, and its validation."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -28,32 +28,32 @@ from runs.models import Run
 
 
 class NoCurriculum(Exception):
-    """The run is no language run, so it has no lessons."""
+    """The run is not a language run, so it has no lessons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCurriculum:
-    """What never changes about the lessons of a run."""
+    """Constant data of a run's lessons."""
 
     language: LanguageConfig
     seed: int
-    """Of the run."""
+    """Id of the run."""
     strategy: Strategy
     lessons: dict[str, LessonRules]
     order: list[str]
-    """Names, none before what it requires."""
+    """Names in topological order of their requirements."""
     dependents: dict[str, list[str]]
-    """Lessons that require one."""
+    """Lessons that require each lesson."""
 
 
-# A configuration is never changed once its run is there.
+# A run's configuration never changes once the run exists.
 @lru_cache(maxsize=32)
 def curriculum_of(run_id: int) -> RunCurriculum:
     """Return the curriculum of a run.
 
     Raises:
-        NoCurriculum: If it is no language run.
-        InvalidCurriculum: If its strategy is not registered any more.
+        NoCurriculum: If it is not a language run.
+        InvalidCurriculum: If its strategy is no longer registered.
     """
     config = Run.objects.values_list("config", flat=True).get(pk=run_id)
     if not config or config.get("language") is None:
@@ -75,7 +75,7 @@ def curriculum_of(run_id: int) -> RunCurriculum:
 
 
 def first_rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
-    """Return the lessons of a run where they begin, in order, not stored."""
+    """Return the initial, unsaved lessons of a run, in order."""
     standing = initial_progress(curriculum.lessons)
     made = []
     for position, name in enumerate(curriculum.order):
@@ -86,7 +86,7 @@ def first_rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
 
 
 def weigh(row: Lesson, progress: Progress, curriculum: RunCurriculum) -> None:
-    """Write down how likely a lesson is drawn, so that a draw reads one number of each."""
+    """Store the sampling weight of a lesson, so that a draw reads one number per lesson."""
     lesson, strategy = curriculum.lessons[row.name], curriculum.strategy
     row.status = progress.status
     row.success = strategy.success(lesson, progress)
@@ -95,10 +95,10 @@ def weigh(row: Lesson, progress: Progress, curriculum: RunCurriculum) -> None:
 
 
 def strategy_of(language: LanguageConfig) -> Strategy:
-    """Return the strategy that a run asks for.
+    """Return the configured strategy of a run.
 
     Raises:
-        InvalidCurriculum: If it is not registered, cannot be imported, or refuses its options.
+        InvalidCurriculum: If it is not registered, cannot be imported, or rejects its options.
     """
     return make_strategy(
         _class_of(language.strategy),
@@ -126,10 +126,10 @@ def _class_of(name: str) -> type[Any]:
 
 
 def check_language(config: RunConfig) -> None:
-    """Refuse a configuration whose lessons could never be learnt.
+    """Check that the lessons of a configuration can be learned.
 
     Raises:
-        InvalidRunConfig: Naming the field.
+        InvalidRunConfig: With the path of the field.
     """
     language = config.language
     if language is None:
@@ -144,15 +144,15 @@ def check_language(config: RunConfig) -> None:
 
 
 def _check_environment(field: str, spec: str, kwargs: dict[str, Any]) -> None:
-    """Accept a built-in task or a registered environment; workers would import the others."""
+    """Check for a built-in task or a registered environment; workers would import others."""
     if spec in settings.ROLLDECK_ENVIRONMENTS:
         return
     if not spec.startswith(TASK):
         raise InvalidRunConfig(
             f"{field}.spec",
             f"{spec!r} is not a registered token environment: an administrator must add it to "
-            "ROLLDECK_ENVIRONMENTS, here and on every machine with workers; without that there "
-            f"are {', '.join(TASK + name for name in TASKS)}",
+            "ROLLDECK_ENVIRONMENTS, on the server and on every machine with workers; built-in: "
+            f"{', '.join(TASK + name for name in TASKS)}",
         )
     try:
         make_task(spec, kwargs)

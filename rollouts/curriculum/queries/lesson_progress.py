@@ -1,4 +1,4 @@
-"""Read how the training of a run's lessons went, version by version."""
+"""Queries for the training progress of a run's lessons by version."""
 
 from typing import Final
 
@@ -12,26 +12,26 @@ from rollouts.curriculum.schemas import LessonLine, LessonProgress, MicroEvaluat
 from runs.models import Run
 
 OUTCOMES_READ: Final = 100_000
-"""Of a run, the newest: what one look costs at most."""
+"""Number of newest outcomes of a run that one query reads at most."""
 CELLS_AT_MOST: Final = 20_000
-"""Lessons times buckets of an answer, about."""
+"""Approximate number of lessons times buckets in an answer."""
 BUCKETS_AT_MOST: Final = 200
 
 
 def lesson_progress(
     run_id: int, *, buckets: int, outcomes_read: int = OUTCOMES_READ
 ) -> LessonProgress:
-    """Return what was sampled of each lesson, and how much of it succeeded.
+    """Return the samples of each lesson, and the number of successes.
 
-    Only training that counted, and only the present epoch: versions begin anew with each.
+    Covers counted training outcomes of the present epoch only, because versions restart with each.
 
     Args:
-        run_id: Of a language run.
-        buckets: About so many, 1 to `BUCKETS_AT_MOST`; fewer where there are many lessons.
-        outcomes_read: At most so many, the newest.
+        run_id: Id of a language run.
+        buckets: Approximate number, 1 to `BUCKETS_AT_MOST`; fewer if there are many lessons.
+        outcomes_read: Maximum number of outcomes, the newest.
 
     Raises:
-        NoCurriculum: If it is no language run.
+        NoCurriculum: If it is not a language run.
     """
     curriculum = curriculum_of(run_id)
     epoch = Run.objects.values_list("epoch", flat=True).get(pk=run_id)
@@ -43,7 +43,7 @@ def lesson_progress(
     if not count:
         return LessonProgress(epoch=epoch, bucket=1, outcomes=0, is_whole=True, results=[])
     many = max(1, min(buckets, BUCKETS_AT_MOST, CELLS_AT_MOST // len(curriculum.order)))
-    # Buckets begin at multiples of their width, so that they stay where they are.
+    # Buckets begin at multiples of their width, so that they stay in place.
     width = 1 + (seen["last"] - seen["first"]) // many
     lines = _lines(told.filter(pk__gte=seen["oldest"]), width=width)
     return LessonProgress(
@@ -75,7 +75,7 @@ def _lines(told: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine
 
 
 def micro_evaluations(run_id: int, *, lesson: str, limit: int) -> list[MicroEvaluationRow]:
-    """Return the small looks at a lesson that move nothing, newest first."""
+    """Return the micro-evaluations of a lesson, newest first."""
     found = LessonOutcome.objects.filter(
         run_id=run_id, lesson=lesson, mode="micro_eval", samples__gt=0
     )

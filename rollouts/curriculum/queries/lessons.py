@@ -1,4 +1,4 @@
-"""Read what pages need to know of a run's lessons."""
+"""Queries about a run's lessons for pages."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -72,7 +72,7 @@ def curriculum_part(run_id: int) -> CurriculumSummary | None:
 
 
 def lesson_changes(run_id: int, *, lesson: str, limit: int) -> list[LessonChangeRow]:
-    """Return how lessons moved, newest first; of all lessons if none is named."""
+    """Return status changes of lessons, newest first; of all lessons if none is named."""
     found = LessonChange.objects.filter(run_id=run_id).order_by("-pk")
     if lesson:
         found = found.filter(lesson=lesson)
@@ -80,7 +80,7 @@ def lesson_changes(run_id: int, *, lesson: str, limit: int) -> list[LessonChange
 
 
 def evaluations(run_id: int, *, lesson: str, limit: int, with_samples: int) -> list[EvaluationRow]:
-    """Return evaluations, newest first; the newest finished ones bring their answers."""
+    """Return evaluations, newest first; the newest finished ones include answers."""
     found = Evaluation.objects.filter(run_id=run_id).order_by("-round", "position")
     if lesson:
         found = found.filter(lesson=lesson)
@@ -94,7 +94,7 @@ def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:
     """Return one evaluation with its answers.
 
     Raises:
-        NoSuchEvaluation: If the run has none of this id.
+        NoSuchEvaluation: If the run has none with this id.
     """
     row = Evaluation.objects.filter(run_id=run_id, pk=evaluation_id).first()
     if row is None:
@@ -103,7 +103,7 @@ def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:
 
 
 def _rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
-    """Return the lessons in order, without what is long; where they begin if none was used."""
+    """Return the lessons in order, without long fields; in their initial state if none was used."""
     stored: QuerySet[Lesson] = Lesson.objects.filter(run_id=run_id).select_related(
         "last_evaluation"
     )
@@ -149,14 +149,14 @@ def _summary(
 
 
 def asking_workers(workers: QuerySet[FleetWorker]) -> list[str]:
-    """Return those that ask for tasks, as they call themselves."""
+    """Return the names under which workers request tasks."""
     there = workers.exclude(state__in=_ASK_NOTHING).exclude(incarnation="").order_by("index")
     found = there.values_list("index", "incarnation")
     return [f"w{index}@{incarnation}" for index, incarnation in found]
 
 
 def _awaited(row: Curriculum) -> list[str]:
-    """Return which workers have not asked since a person steered, of those that are still there."""
+    """Return the running workers that have not requested a task since the last steering."""
     if not row.awaited:
         return []
     there = asking_workers(FleetWorker.objects.filter(fleet__run_id=row.run_id))
@@ -193,13 +193,13 @@ def _lesson_row(
 
 
 def _unlock_rule(name: str, curriculum: RunCurriculum) -> str:
-    """Return when a lesson unlocks, if it has to wait and its strategy puts that into words."""
+    """Return the unlock condition of a lesson as text; empty if it has none."""
     lesson, words = curriculum.lessons[name], getattr(curriculum.strategy, "unlock_rule", None)
     return str(words(lesson)) if words and lesson.requires else ""
 
 
 def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
-    """Return why a lesson is where it is."""
+    """Return the reason of a lesson's status."""
     if row.reason:
         return row.reason
     if row.status != LessonStatus.LOCKED:
@@ -207,11 +207,11 @@ def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str
     required = curriculum.language.lessons[row.name].requires
     unlearnt = [one for one in required if rows[one.lesson].status != LessonStatus.GRADUATED]
     shown = [_progress_towards(one, rows[one.lesson]) for one in unlearnt or required]
-    return f"waits for {', '.join(shown)}"
+    return f"requires {', '.join(shown)}"
 
 
 def _progress_towards(requirement: RequirementConfig, row: Lesson) -> str:
-    """Return how far a required lesson is, in words."""
+    """Return the progress of a required lesson as text."""
     if not row.samples:
         return f"{row.name} ({row.status}, not tried yet)"
     goal = f" of {requirement.min_success:g}" if requirement.min_success else ""

@@ -1,4 +1,4 @@
-"""Know how the tokens of language runs read."""
+"""Decoding of the tokens of language runs."""
 
 from rollouts.control.rules.token_pieces import Pieces, byte_pieces, character_pieces
 from rollouts.curriculum.queries.curricula import NoCurriculum, curriculum_of
@@ -9,7 +9,7 @@ from runs.models import Run, RunKind
 
 
 def token_pieces(run: Run) -> Pieces | None:
-    """Return what makes text of a run's tokens; None where only its workers could say."""
+    """Return a function that maps a run's tokens to text; None if only workers can decode them."""
     if run.kind != RunKind.LANGUAGE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Make the curriculum that a run's configuration describes."""
+"""Curriculum of a run's configuration."""
 
 import inspect
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from rollouts.curriculum.rules.strategy import Lessons, Strategy
 from runs.core.language_config import LanguageConfig
 
 STRATEGIES: Final[dict[str, type[Any]]] = {"rolldeck": RolldeckStrategy, "marin": MarinStrategy}
-"""Those that come with the deck."""
+"""Built-in strategies."""
 EVALUATION_SAMPLES: Final = "evaluation_samples"
-"""Option that says how many problems an evaluation has: it is set from the configuration."""
+"""Option for the number of problems of an evaluation; it is set from the configuration."""
 
 Options = Mapping[str, float | bool | int]
 
 
 def lessons_of(language: LanguageConfig) -> dict[str, Lesson]:
-    """Return the lessons of a run as far as their order and their goals go."""
+    """Return the curriculum data of a run's lessons: their order and goals."""
     ordered = [(name, language.lessons[name]) for name in language.lesson_order]
     return {
         name: Lesson(
@@ -39,13 +39,13 @@ def make_strategy(kind: type[Any], options: Options, *, evaluation_samples: int)
     """Return the strategy of class `kind` with the run's options.
 
     Args:
-        kind: Its options are the arguments of its constructor, each a float, an int or a bool.
-        options: By name.
-        evaluation_samples: Problems of an evaluation, told to a class that asks for them by
-            that name.
+        kind: The arguments of its constructor are its options, each a float, an int or a bool.
+        options: Values by name.
+        evaluation_samples: Problems of an evaluation, passed to a class with an argument of that
+            name.
 
     Raises:
-        InvalidCurriculum: If an option is unknown or of the wrong kind.
+        InvalidCurriculum: If an option is unknown or of the wrong type.
     """
     known = inspect.signature(kind).parameters
     choosable = [name for name in known if name != EVALUATION_SAMPLES]
@@ -53,10 +53,10 @@ def make_strategy(kind: type[Any], options: Options, *, evaluation_samples: int)
     for name, value in options.items():
         field = f"strategy_options.{name}"
         if name == EVALUATION_SAMPLES and name in known:
-            raise InvalidCurriculum(field, "follows from evaluation.examples")
+            raise InvalidCurriculum(field, "cannot be set; it is evaluation.examples")
         if name not in choosable:
             listed = ", ".join(choosable) or "none"
-            raise InvalidCurriculum(field, f"there is no such option; known: {listed}")
+            raise InvalidCurriculum(field, f"unknown option; known: {listed}")
         given[name] = _typed(field, value, known[name].annotation)
     if EVALUATION_SAMPLES in known:
         given[EVALUATION_SAMPLES] = evaluation_samples
@@ -65,7 +65,7 @@ def make_strategy(kind: type[Any], options: Options, *, evaluation_samples: int)
 
 
 def check_curriculum(lessons: Lessons, strategy: Strategy) -> None:
-    """Refuse lessons that contradict each other, or that the strategy could never finish.
+    """Check that lessons are consistent and can be completed under the strategy.
 
     Raises:
         InvalidCurriculum: With the path below `language`.
@@ -81,7 +81,7 @@ def check_curriculum(lessons: Lessons, strategy: Strategy) -> None:
 
 
 def _typed(field: str, value: float | bool | int, wanted: Any) -> float | bool | int:
-    """Return `value` as the constructor wants it; annotations other than these say nothing."""
+    """Return `value` in the type that the constructor requires; other annotations are ignored."""
     name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
     is_right = {
         "bool": isinstance(value, bool),

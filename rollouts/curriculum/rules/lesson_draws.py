@@ -1,4 +1,4 @@
-"""Derive what a task draws from numbers alone, so that it is the same whoever asks."""
+"""Reproducible random draws of a task, derived only from numbers."""
 
 import hashlib
 from typing import Final
@@ -7,8 +7,8 @@ _SEED_BITS: Final = 31
 
 
 def draw_point(*, seed: int, task: int) -> float:
-    """Return a number in [0, 1) that says which lesson task number `task` of a run is of."""
-    # A double has 53 bits: no quotient of these is rounded up to 1.
+    """Return a number in [0, 1) that selects the lesson of task number `task` of a run."""
+    # A double has 53 bits, so none of these quotients is rounded up to 1.
     return (_number(f"lesson/{seed}/{task}") >> 11) / (1 << 53)
 
 
@@ -18,7 +18,7 @@ def training_seed(*, seed: int, lesson: str, first_example: int) -> int:
 
 
 def evaluation_seed(*, seed: int, lesson: str) -> int:
-    """Return the seed of a lesson's evaluations, the same for ever, in [0, 2³¹)."""
+    """Return the constant seed of a lesson's evaluations, in [0, 2³¹)."""
     return _number(f"eval/{seed}/{lesson}") >> (64 - _SEED_BITS)
 
 

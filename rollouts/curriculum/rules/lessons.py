@@ -1,4 +1,4 @@
-"""Say what lessons are as far as their order and their goals go."""
+"""Lessons of a curriculum: their order, requirements and goals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from enum import StrEnum
 
 
 class LessonStatus(StrEnum):
-    """Where a lesson is."""
+    """Status of a lesson."""
 
     LOCKED = "locked"
     """Not sampled yet."""
     ACTIVE = "active"
     GRADUATED = "graduated"
-    """Learnt: not sampled any more, still evaluated."""
+    """Learned: no longer sampled, still evaluated."""
 
 
 class InvalidCurriculum(ValueError):
@@ -26,7 +26,7 @@ class InvalidCurriculum(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """A lesson that must come first, and how well it must go."""
+    """A lesson that must be learned first, and the success rate required."""
 
     lesson: str
     min_success: float = 0.0
@@ -39,40 +39,40 @@ class Lesson:
 
     requires: tuple[Requirement, ...] = ()
     stop_success: float = 0.9
-    """Success rate in [0, 1] from which on it counts as learnt."""
+    """Success rate in [0, 1] from which the lesson counts as learned."""
     plateau_window: int = 50
-    """Samples that a plateau is looked for in."""
+    """Number of samples in which a plateau is detected."""
     plateau_threshold: float = 0.01
-    """What counts as flat: relative slope (marin), or success rate gained (rolldeck)."""
+    """Limit of a plateau: relative slope (marin), or gained success rate (rolldeck)."""
 
 
 def check_lessons(lessons: Mapping[str, Lesson]) -> None:
-    """Refuse lessons that wait for each other, or for one that is not there.
+    """Check that all requirements exist and contain no cycle.
 
     Raises:
-        InvalidCurriculum: Naming the lesson.
+        InvalidCurriculum: With the lesson's path.
     """
     if not lessons:
-        raise InvalidCurriculum("lessons", "there is none")
+        raise InvalidCurriculum("lessons", "at least one lesson is required")
     for name, lesson in lessons.items():
         for place, requirement in enumerate(lesson.requires):
             if requirement.lesson not in lessons:
                 raise InvalidCurriculum(
                     f"lessons.{name}.requires.{place}.lesson",
-                    f"there is no lesson {requirement.lesson!r}",
+                    f"lesson {requirement.lesson!r} does not exist",
                 )
     circle = _circle(lessons)
     if circle:
         raise InvalidCurriculum(
-            f"lessons.{circle[0]}.requires", f"lessons wait for each other: {' → '.join(circle)}"
+            f"lessons.{circle[0]}.requires", f"requirements form a cycle:  {' → '.join(circle)}"
         )
 
 
 def in_order(lessons: Mapping[str, Lesson]) -> list[str]:
-    """Return the lessons so that each comes after all it requires, else as they are given.
+    """Return the lessons in topological order, otherwise in the given order.
 
     Args:
-        lessons: Without a circle.
+        lessons: Lessons without a cycle.
     """
     placed: dict[str, None] = {}
     for start in lessons:
@@ -88,11 +88,12 @@ def in_order(lessons: Mapping[str, Lesson]) -> list[str]:
 
 
 def _circle(lessons: Mapping[str, Lesson]) -> list[str]:
-    """Return lessons that form a circle, the first one also last; empty if there is none."""
+    """Return the lessons of a cycle, the first one also last; empty without a cycle."""
     done: set[str] = set()
     for start in lessons:
         path: list[str] = []
-        # Each entry: how deep it is, and the lesson; deep chains must not exhaust the stack.
+        # Each entry is a depth and a lesson. An explicit stack, because deep chains could exceed
+        # Python's recursion limit.
         ahead = [(0, start)]
         while ahead:
             depth, name = ahead.pop()

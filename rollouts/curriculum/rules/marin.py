@@ -1,8 +1,8 @@
-"""Marin's published curriculum, to the last bit; :mod:`…rolldeck` mends what it gets wrong.
+"""Marin's published curriculum, bit-exact; :mod:`…rolldeck` corrects its flaws.
 
-Source: marin-community/marin, ``marin/rl/curriculum.py`` (Apache-2.0). Its known quirks are kept
-and tested: a success rate that never reaches 1, a plateau that 0/1 rewards hardly ever show but
-total failure does, a floor that is renormalised away, and an average that depends on the order
+Source: marin-community/marin, ``marin/rl/curriculum.py`` (Apache-2.0). Its known flaws are kept
+and tested: a success rate that never reaches 1, a plateau test that 0/1 rewards rarely pass but
+total failure does, a minimum that renormalization lowers, and an average that depends on the order
 inside a batch.
 """
 
@@ -32,10 +32,10 @@ class MarinStrategy:
     minimum_sample_probability: float = 0.1
 
     def check(self, lessons: Lessons) -> None:
-        """Refuse nothing: the original does not either."""
+        """Accept all lessons, as the original does."""
 
     def success(self, lesson: Lesson, progress: Progress) -> float:  # noqa: ARG002 the protocol's
-        """Return the smoothed success of training; evaluation does not count."""
+        """Return the smoothed success of training; evaluations are ignored."""
         return smoothed_success(progress.training.rewards)
 
     def weight(self, lesson: Lesson, progress: Progress) -> float:
@@ -45,7 +45,7 @@ class MarinStrategy:
         return learnable * (1.0 + float(np.exp(-0.01 * progress.training.samples)))
 
     def shares(self, weights: Mapping[str, float]) -> dict[str, float]:
-        """Return w / (1 + Σw), raised to the minimum, then renormalised."""
+        """Return w / (1 + Σw), raised to the minimum, then renormalized."""
         total = 1 + sum(weights.values())
         least = self.minimum_sample_probability
         raised = {name: max(weight / total, least) for name, weight in weights.items()}
@@ -53,7 +53,7 @@ class MarinStrategy:
         return {name: weight / total for name, weight in raised.items()}
 
     def judge(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
-        """Return where a lesson moves now; a graduated one stays."""
+        """Return the lesson's status change, if any; a graduated lesson stays graduated."""
         match standing[name].status:
             case LessonStatus.LOCKED:
                 return self._unlock(name, lessons, standing)
@@ -63,9 +63,9 @@ class MarinStrategy:
                 return None
 
     def unlock_rule(self, lesson: Lesson) -> str:
-        """Return when a lesson unlocks, for people."""
+        """Return the unlock condition as text for users."""
         each = [
-            f"{one.lesson} succeeds at {one.min_success:g} or more and is flat"
+            f"{one.lesson} reaches a success rate of {one.min_success:g} and a plateau"
             for one in lesson.requires
         ]
         return f"Unlocks when {'; and '.join(each)}."
@@ -119,8 +119,8 @@ def smoothed_success(rewards: Sequence[float]) -> float:
 def is_plateaued(performance: Performance, *, window: int, threshold: float) -> bool:
     """Return whether the last `window` rewards show neither trend nor spread.
 
-    Three things at once: |slope| / |mean| below `threshold`, standard deviation / |mean| below
-    0.1, and a slope that linear regression finds insignificant (p > 0.1).
+    All of: |slope| / |mean| below `threshold`, standard deviation / |mean| below 0.1, and a slope
+    that linear regression finds insignificant (p > 0.1).
     """
     if len(performance.rewards) < window:
         return False
@@ -135,7 +135,7 @@ def is_plateaued(performance: Performance, *, window: int, threshold: float) -> 
 def regression(values: "np.typing.NDArray[np.float64]") -> tuple[float, float]:
     """Return slope and two-sided p-value of a line through ``values [n]`` at 0 … n−1.
 
-    As ``scipy.stats.linregress`` defines them; p is NaN where the values do not vary.
+    Equivalent to ``scipy.stats.linregress``; p is NaN if the values do not vary.
     """
     n = len(values)
     x = np.arange(n)

@@ -1,4 +1,4 @@
-"""Write a performance as bytes, and read it again: a row holds at most 14 KiB of each mode."""
+"""Binary serialization of a performance, at most 14 KiB per mode and row."""
 
 import struct
 from typing import Final
@@ -8,12 +8,12 @@ import numpy as np
 from rollouts.curriculum.rules.performance import Counts, Performance
 
 _HEAD: Final = struct.Struct("<qqII")
-"""Samples, last step, rewards and batches that follow."""
+"""Header: number of samples, last step, and the number of rewards and batches that follow."""
 _COUNTS: Final = 3
 
 
 def pack(performance: Performance) -> bytes:
-    """Return a performance as bytes, to the last bit: float64 rewards, int64 counts."""
+    """Return a performance as bytes, without loss: float64 rewards, int64 counts."""
     head = _HEAD.pack(
         performance.samples,
         performance.last_step,
@@ -25,7 +25,7 @@ def pack(performance: Performance) -> bytes:
 
 
 def unpack(content: bytes | memoryview) -> Performance:
-    """Return the performance that `content` describes; none at all if it is empty."""
+    """Return the performance in `content`; an empty one if there are no bytes."""
     if not len(content):
         return Performance()
     samples, last_step, rewards, batches = _HEAD.unpack_from(content)

@@ -1,4 +1,4 @@
-"""Remember how a lesson went, as much of it as any strategy looks at."""
+"""Training and evaluation history of a lesson, as long as any strategy needs."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -7,28 +7,28 @@ from typing import Final, NamedTuple
 from rollouts.curriculum.rules.lessons import LessonStatus
 
 REWARDS_KEPT: Final = 1000
-"""As many as Marin keeps."""
+"""Same limit as Marin's."""
 BATCHES_KEPT: Final = 256
 
 
 class Counts(NamedTuple):
-    """What a batch of a lesson counted."""
+    """Counts of one batch of a lesson."""
 
     step: int
-    """Train step at which its policy was published."""
+    """Train step at which the policy of the batch was published."""
     successes: int
     samples: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How the rollouts of one batch ended."""
+    """Outcome of the rollouts of one batch."""
 
     step: int
     rewards: tuple[float, ...]
-    """Of each episode, finite, in the order they came."""
+    """Finite reward of each episode, in the order of arrival."""
     successes: int
-    """Of these, by the environment's own judgement or a threshold."""
+    """Number of successes, by the environment's own report or a threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,12 @@ class Performance:
     """All outcomes of a lesson in one mode, the newest in detail."""
 
     samples: int = 0
-    """Episodes ever."""
+    """Total number of episodes."""
     last_step: int = -1
     rewards: tuple[float, ...] = ()
-    """The newest, oldest first."""
+    """The newest rewards, oldest first."""
     batches: tuple[Counts, ...] = ()
-    """The newest, oldest first."""
+    """The newest batches, oldest first."""
 
     def add(self, outcome: Outcome) -> "Performance":
         """Return the performance with one more batch."""
@@ -55,7 +55,7 @@ class Performance:
         )
 
     def newest(self, samples: int) -> tuple[Counts, ...]:
-        """Return the newest batches that hold at least so many samples; all, if there are fewer."""
+        """Return the newest batches that hold at least `samples` samples, or all batches."""
         held = 0
         for place in range(len(self.batches) - 1, -1, -1):
             held += self.batches[place].samples
@@ -71,14 +71,14 @@ class Performance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where one lesson is and how it got there."""
+    """Status and history of one lesson."""
 
     status: LessonStatus
     training: Performance = field(default_factory=Performance)
     evaluation: Performance = field(default_factory=Performance)
 
     def moved(self, status: LessonStatus) -> "Progress":
-        """Return the progress in another status."""
+        """Return the progress with another status."""
         return replace(self, status=status)
 
 
@@ -90,13 +90,13 @@ def total(batches: list[Counts] | tuple[Counts, ...], *, step: int = -1) -> Coun
 
 
 def gain(before: Counts, after: Counts) -> tuple[float, float]:
-    """Return by how much more often the later samples succeed, and the spread that chance has.
+    """Return the increase in success rate of the later samples, and its standard error.
 
-    The spread is the standard error of the difference of two proportions with one variance.
+    The standard error is that of the difference of two proportions with one variance.
 
     Args:
         before: Of at least one sample.
-        after: The same.
+        after: Of at least one sample.
     """
     rate = (before.successes + after.successes) / (before.samples + after.samples)
     spread = math.sqrt(rate * (1 - rate) * (1 / before.samples + 1 / after.samples))

@@ -1,13 +1,13 @@
-"""The default strategy: what a curriculum means to do, for 0/1 rewards and small batches too.
+"""The default strategy, for 0/1 rewards and small batches too.
 
-- A lesson graduates when its newest evaluation shows the wanted success with 95 % confidence
-  (lower bound by Wilson), and comes back when a later one excludes it (upper bound): the same
+- A lesson graduates when its newest evaluation shows the required success with 95 % confidence
+  (lower bound by Wilson). It is reactivated when a later one excludes it (upper bound): the same
   quantity on both sides.
-- A lesson unlocks once everything it requires has graduated, or succeeds often enough and gets no
-  better. Failure is no success: a lesson that fails for ever unlocks nothing.
-- Sampling goes by the variance p(1−p) of success, which is what a group of rollouts can learn
-  from, and by a bonus for what was hardly tried. The floor is a floor, whatever the others weigh.
-- A part of the draws may go to what has graduated, lest a small model forget it.
+- A lesson unlocks once everything it requires has graduated, or succeeds often enough and stops
+  improving. A lesson that always fails unlocks nothing.
+- Sampling weights are the variance p(1−p) of success, which a group of rollouts can learn from,
+  times a bonus for rarely sampled lessons. The minimum holds regardless of the other weights.
+- A share of the draws may go to graduated lessons, so that a small model does not forget them.
 - Only counts of batches matter, never the order inside a batch.
 """
 
@@ -22,26 +22,27 @@ from rollouts.curriculum.rules.strategy import Change, Lessons, Standing
 from rollouts.curriculum.rules.student import Z_95, samples_to_show, wilson
 
 EXPLORATION_SAMPLES: Final = 100.0
-"""Samples after which the bonus for a new lesson has fallen to 1/e."""
+"""Samples after which the bonus for a new lesson has decayed to 1/e."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolldeckStrategy:
-    """See the module."""
+    """Default curriculum strategy; the module describes its rules."""
 
     minimum_sample_probability: float = 0.05
-    """Least probability of an active lesson, among the active ones."""
+    """Minimum probability of an active lesson, among the active ones."""
     min_success: float = 0.5
-    """Least success of a required lesson that has not graduated, whatever it says itself."""
+    """Minimum success of a required lesson that has not graduated, regardless of its requirement.
+    """
     evaluation_samples: int = 256
     """Samples of a full evaluation."""
     reactivates: bool = True
-    """Whether a graduated lesson that got worse is sampled again."""
+    """Whether a graduated lesson that became worse is sampled again."""
     rehearsal: float = 0.0
-    """Share of the draws that graduated lessons have together while others are active; below 1."""
+    """Share of the draws for all graduated lessons together while others are active; below 1."""
 
     def check(self, lessons: Lessons) -> None:
-        """Refuse floors that cannot hold, and goals that no evaluation could show."""
+        """Check that minimum probabilities are possible and goals provable by evaluation."""
         for option in ("minimum_sample_probability", "min_success"):
             if not 0 <= getattr(self, option) <= 1:
                 raise InvalidCurriculum(option, "must be between 0 and 1")
@@ -50,18 +51,18 @@ class RolldeckStrategy:
         if self.minimum_sample_probability * len(lessons) > 1:
             raise InvalidCurriculum(
                 "minimum_sample_probability",
-                f"{len(lessons)} lessons cannot each have {self.minimum_sample_probability}",
+                f"{self.minimum_sample_probability} for each of {len(lessons)} lessons exceeds 1",
             )
         for name, lesson in lessons.items():
             field = f"lessons.{name}.stop_success"
             if not 0 < lesson.stop_success < 1:
-                raise InvalidCurriculum(field, "must be between 0 and 1: no sample proves 1")
+                raise InvalidCurriculum(field, "must be above 0 and below 1: no sample proves 1")
             needed = samples_to_show(lesson.stop_success)
             if needed > self.evaluation_samples:
                 raise InvalidCurriculum(
                     field,
                     f"an evaluation of {self.evaluation_samples} samples cannot show "
-                    f"{lesson.stop_success} with 95 % confidence; {needed} could",
+                    f"{lesson.stop_success} with 95 % confidence; at least {needed} are needed",
                 )
 
     def success(self, lesson: Lesson, progress: Progress) -> float:
@@ -76,11 +77,11 @@ class RolldeckStrategy:
         return success * (1 - success) * bonus
 
     def shares(self, weights: Mapping[str, float]) -> dict[str, float]:
-        """Return shares in proportion to the weights, none below the floor."""
+        """Return shares in proportion to the weights, none below the minimum."""
         return with_floor(weights, floor=self.minimum_sample_probability)
 
     def judge(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
-        """Return whether a lesson unlocks, graduates or comes back now."""
+        """Return the lesson's status change, if any: unlock, graduation or reactivation."""
         match standing[name].status:
             case LessonStatus.LOCKED:
                 return self._unlock(name, lessons, standing)
@@ -90,10 +91,10 @@ class RolldeckStrategy:
                 return self._reactivate(name, lessons[name], standing[name])
 
     def unlock_rule(self, lesson: Lesson) -> str:
-        """Return when a lesson unlocks, for people."""
+        """Return the unlock condition as text for users."""
         wanted = ((one.lesson, max(one.min_success, self.min_success)) for one in lesson.requires)
         each = [
-            f"{name} has graduated, or succeeds at {least:g} or more and gets no better"
+            f"{name} has graduated, or has a success rate of at least {least:g} and stops improving"
             for name, least in wanted
         ]
         return f"Unlocks when {'; and '.join(each)}."
@@ -103,16 +104,17 @@ class RolldeckStrategy:
         for requirement in lessons[name].requires:
             required, progress = lessons[requirement.lesson], standing[requirement.lesson]
             if progress.status is LessonStatus.GRADUATED:
-                # What graduated at once was hardly trained: its success is what was evaluated.
+                # A lesson that graduated at once was hardly trained, so its evaluated success
+                # counts.
                 seen = progress.evaluation.at_last_step()
                 figures[requirement.lesson] = seen.successes / max(1, seen.samples)
-                said.append(f"{requirement.lesson} is learnt")
+                said.append(f"{requirement.lesson} has graduated")
                 continue
             figures[requirement.lesson] = success = self.success(required, progress)
             least = max(requirement.min_success, self.min_success)
             if success < least or not is_plateaued(progress.training, required):
                 return None
-            said.append(f"{requirement.lesson} gets no better than {success:.2f}")
+            said.append(f"{requirement.lesson} stopped improving at {success:.2f}")
         return Change(
             lesson=name,
             source=LessonStatus.LOCKED,
@@ -152,10 +154,10 @@ def _graduate(name: str, lesson: Lesson, progress: Progress) -> Change | None:
 
 
 def is_plateaued(performance: Performance, lesson: Lesson) -> bool:
-    """Return whether the newer half of the window succeeds no more than the older half.
+    """Return whether the newer half of the window succeeds no more often than the older half.
 
-    More by at most `plateau_threshold` and what chance alone gives with 95 % confidence: the
-    difference of two proportions, with their common variance.
+    An increase of at most `plateau_threshold` plus chance, with 95 % confidence, counts as none:
+    the difference of two proportions, with their common variance.
     """
     batches = performance.newest(lesson.plateau_window)
     if total(batches).samples < lesson.plateau_window:
@@ -165,7 +167,7 @@ def is_plateaued(performance: Performance, lesson: Lesson) -> bool:
     newer: list[Counts] = []
     seen = 0
     for batch in batches:
-        # A batch belongs to the half that its middle is in.
+        # A batch belongs to the half that contains its middle.
         (older if seen + batch.samples / 2 < half else newer).append(batch)
         seen += batch.samples
     before, after = total(older), total(newer)
@@ -179,8 +181,8 @@ def with_floor(weights: Mapping[str, float], *, floor: float) -> dict[str, float
     """Return shares that sum to 1, in proportion to `weights` wherever that is above `floor`.
 
     Args:
-        weights: 0 or more; all alike if they sum to 0.
-        floor: Lowered to an even share if there are too many.
+        weights: 0 or more; equal shares if they sum to 0.
+        floor: Minimum share, lowered to an equal share if there are too many.
     """
     if not weights:
         return {}

@@ -1,4 +1,4 @@
-"""What a curriculum's strategy decides, and what is the same for all of them."""
+"""Protocol of curriculum strategies, and the logic common to all of them."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ Standing = Mapping[str, Progress]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A lesson that moves, and why: what a person reads in the run's history."""
+    """A status change of a lesson, with its reason as text for the run's history."""
 
     lesson: str
     source: LessonStatus
@@ -25,14 +25,13 @@ class Change:
 
 
 class Strategy(Protocol):
-    """Decides from what was measured; keeps nothing, so any worker may ask.
+    """Decides from measurements; has no state, so any worker may call it.
 
-    One that has an attribute `rehearsal` above 0 gives that share of the draws to lessons that
-    have graduated; see :func:`drawn`.
+    A strategy with an attribute `rehearsal` above 0 gives that share of the draws to graduated
+    lessons; see :func:`drawn`.
 
-    Whoever coordinates keeps the weight of each active lesson beside its progress, so that a
-    batch costs the lesson it belongs to and those that require it, and a draw one division a
-    lesson::
+    The caller stores the weight of each active lesson with its progress. A batch then updates only
+    its lesson and those that require it, and a draw costs one division per lesson::
 
         for change in changes(strategy, lessons, standing, touched=[name]):
             standing[change.lesson] = standing[change.lesson].moved(change.target)
@@ -41,36 +40,36 @@ class Strategy(Protocol):
     """
 
     def check(self, lessons: Lessons) -> None:
-        """Refuse lessons that the strategy could never finish.
+        """Check that the strategy can complete the lessons.
 
         Raises:
-            InvalidCurriculum: Naming the field.
+            InvalidCurriculum: With the path of the field.
         """
 
     def success(self, lesson: Lesson, progress: Progress) -> float:
-        """Return the success rate in [0, 1] that sampling goes by."""
+        """Return the success rate in [0, 1] that sampling is based on."""
 
     def weight(self, lesson: Lesson, progress: Progress) -> float:
-        """Return how much an active lesson is worth sampling, 0 or more."""
+        """Return the sampling weight of an active lesson, 0 or more."""
 
     def shares(self, weights: Mapping[str, float]) -> dict[str, float]:
         """Return the probability of each active lesson by their weights; they sum to 1."""
 
     def judge(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
-        """Return where a lesson moves now, if it does."""
+        """Return the lesson's status change, if any."""
 
 
 class Concentration(NamedTuple):
-    """How widely sampling is spread."""
+    """Measures of how widely sampling is spread."""
 
     entropy: float
     """In nats."""
     effective_lessons: float
-    """1 / Σp²: as many lessons of equal probability are as concentrated as these."""
+    """1 / Σp²: the number of lessons of equal probability with the same concentration."""
 
 
 def initial_progress(lessons: Lessons) -> dict[str, Progress]:
-    """Return where lessons begin: active if they require nothing, else locked."""
+    """Return the initial status of the lessons: active if they require nothing, else locked."""
     return {
         name: Progress(status=LessonStatus.LOCKED if lesson.requires else LessonStatus.ACTIVE)
         for name, lesson in lessons.items()
@@ -83,7 +82,7 @@ def active(standing: Standing) -> list[str]:
 
 
 def probabilities(strategy: Strategy, lessons: Lessons, standing: Standing) -> dict[str, float]:
-    """Return the probability of each lesson that is drawn, from nothing but progress.
+    """Return the probability of each drawn lesson, computed from progress alone.
 
     Empty if no lesson is active.
     """
@@ -95,16 +94,16 @@ def probabilities(strategy: Strategy, lessons: Lessons, standing: Standing) -> d
 def drawn(
     strategy: Strategy, weights: Mapping[str, float], *, graduated: Collection[str]
 ) -> dict[str, float]:
-    """Return the probability of each lesson that is drawn; they sum to 1.
+    """Return the probability of each drawn lesson; they sum to 1.
 
-    Where none is active, graduated lessons are drawn alike: a trainer that goes on gets its
-    groups, and evaluations notice if a lesson is forgotten.
+    If none is active, graduated lessons are drawn uniformly: a trainer that continues gets its
+    groups, and evaluations detect forgetting.
 
     Args:
-        strategy: Who decides; its `rehearsal`, if it has one, is the share of the draws that
-            graduated lessons have, each as much as the others.
-        weights: Of the active lessons.
-        graduated: The others that may be drawn; at least one lesson in all.
+        strategy: Strategy; its `rehearsal`, if it has one, is the share of the draws that graduated
+            lessons get, in equal parts.
+        weights: Weights of the active lessons.
+        graduated: The other lessons that may be drawn; at least one lesson in all.
     """
     rehearsal: float = getattr(strategy, "rehearsal", 0.0) if weights else 1.0
     if not graduated or not rehearsal:
@@ -121,12 +120,12 @@ def changes(
     *,
     touched: Collection[str] | None = None,
 ) -> list[Change]:
-    """Return the lessons that move now, in the order of `lessons`.
+    """Return the status changes, in the order of `lessons`.
 
     Args:
-        strategy: Who decides.
-        lessons: All.
-        standing: Of all.
+        strategy: Strategy that decides.
+        lessons: All lessons.
+        standing: Progress of all lessons.
         touched: Lessons whose progress has changed since the last call; None for all.
     """
     judged = (
@@ -145,10 +144,10 @@ def is_complete(standing: Standing) -> bool:
 
 
 def draw(probabilities: Mapping[str, float], point: float) -> str:
-    """Return the lesson at `point`, a number drawn evenly from [0, 1).
+    """Return the lesson at `point`, a number drawn uniformly from [0, 1).
 
     Args:
-        probabilities: Of at least one lesson, summing to 1.
+        probabilities: Probabilities of at least one lesson, summing to 1.
         point: The same point and probabilities give the same lesson.
     """
     reached = 0.0
@@ -156,12 +155,12 @@ def draw(probabilities: Mapping[str, float], point: float) -> str:
         reached += probability
         if point < reached:
             return name
-    # Rounding left the sum a little below 1.
+    # Rounding may leave the sum a little below 1.
     return max(probabilities, key=lambda name: probabilities[name])
 
 
 def concentration(probabilities: Mapping[str, float]) -> Concentration:
-    """Return how widely sampling is spread; zeros where nothing is sampled."""
+    """Return how widely sampling is spread; zeros if nothing is sampled."""
     shares = [share for share in probabilities.values() if share > 0]
     if not shares:
         return Concentration(0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Student's t distribution and binomial intervals, where no statistics library is at hand."""
+"""Student's t distribution and binomial intervals without a statistics library."""
 
 import math
 from statistics import NormalDist
@@ -29,7 +29,7 @@ def two_sided_p(t: float, *, freedom: int) -> float:
 
 
 def wilson(successes: int, samples: int, *, z: float = Z_95) -> tuple[float, float]:
-    """Return the bounds of a success rate; 0 and 1 where nothing was sampled.
+    """Return the Wilson bounds of a success rate; 0 and 1 without samples.
 
     Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927), 209–212.
     """
@@ -43,5 +43,5 @@ def wilson(successes: int, samples: int, *, z: float = Z_95) -> tuple[float, flo
 
 
 def samples_to_show(rate: float, *, z: float = Z_95) -> int:
-    """Return how many samples, all successes, put the lower bound at `rate` (below 1)."""
+    """Return the number of samples, all successes, with a lower bound of `rate` (below 1)."""
     return math.ceil(z * z * rate / (1 - rate))

@@ -1,4 +1,4 @@
-"""Have lessons evaluated because a person asks."""
+"""Evaluations of lessons on an operator's request."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -28,22 +28,21 @@ class NothingToEvaluate(Exception):
 def request_evaluations(
     *, run_id: int, lessons: Collection[str], actor: str, reason: str, now: datetime
 ) -> int:
-    """Have lessons evaluated at the run's version as soon as a worker is free; return the round.
+    """Queue evaluations of lessons at the run's present version, and return the round.
 
-    What is waiting or under way already stays as it is. The next evaluation of the schedule
-    comes when it would have come.
+    Queued or running evaluations stay unchanged, and so does the evaluation schedule.
 
     Args:
-        run_id: Of a language run.
-        lessons: Names; none for all that are unlocked.
-        actor: Who asks.
-        reason: Why, for the run's history.
-        now: The time.
+        run_id: Id of a language run.
+        lessons: Names; empty for all unlocked lessons.
+        actor: User who requests them.
+        reason: Reason for the run's history.
+        now: Present time.
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If it has none of a name.
-        NothingToEvaluate: If there is no version, or the run evaluates nothing any more.
+        LessonNotFound: If a name is unknown.
+        NothingToEvaluate: If no version is published, or the run has ended.
     """
     curriculum = curriculum_of(run_id)
     for name in lessons:
@@ -53,7 +52,7 @@ def request_evaluations(
     if run.policy_step == NO_POLICY_STEP:
         raise NothingToEvaluate("no weights are published yet")
     if run.status not in _EVALUATES:
-        raise NothingToEvaluate(f"the run is {run.status}: no worker would take it")
+        raise NothingToEvaluate(f"the run is {run.status}: it has no workers to evaluate")
     row = begin(run_id, curriculum)
     row.round += 1
     row.save(update_fields=["round"])
@@ -66,7 +65,7 @@ def request_evaluations(
     record_event(
         run_id=run_id,
         kind="evaluation_requested",
-        message=f"{', '.join(names)} to be evaluated at version {run.policy_step}",
+        message=f"requested an evaluation of {', '.join(names)} at version {run.policy_step}",
         reason=reason,
         actor=actor,
         details={"lessons": sorted(lessons), "round": row.round},

@@ -1,4 +1,4 @@
-"""Have lessons evaluated: rounds of them, leased to whichever worker asks first."""
+"""Evaluation rounds of lessons, leased to workers on request."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -33,14 +33,14 @@ class EvaluationNotFound(LookupError):
 
 
 class EvaluationLeaseLost(Exception):
-    """The evaluation was leased again, or settled, since this worker got it."""
+    """The evaluation was leased again, or finished, since this worker leased it."""
 
 
 def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: datetime) -> None:
-    """Ask for evaluations of the lessons if they are due at the current version.
+    """Queue evaluations of the lessons if they are due at the present version.
 
-    A lesson whose last evaluation is still open is left out: results come in order. `row` is
-    locked, and saved by the caller.
+    A lesson whose last evaluation is still open is skipped, so that results arrive in order. `row`
+    is locked, and saved by the caller.
     """
     last = (row.round_epoch, row.round_step) if row.round else None
     every = curriculum.language.evaluation.every_train_steps
@@ -68,10 +68,10 @@ def open_evaluations(
     """Queue an evaluation of each lesson at the run's version, in the round of `row`.
 
     Args:
-        row: Locked, its round already counted.
-        run: Whose version is evaluated.
-        lessons: Names and positions; those whose last evaluation is still open are left out.
-        now: The time.
+        row: Locked, with its round already incremented.
+        run: Run whose version is evaluated.
+        lessons: Names and positions; lessons whose last evaluation is still open are skipped.
+        now: Present time.
     """
     Evaluation.objects.bulk_create(
         [
@@ -93,11 +93,11 @@ def open_evaluations(
 def lease_evaluation(
     run_id: int, request: TaskRequest, curriculum: RunCurriculum, *, now: datetime
 ) -> RolloutTask | None:
-    """Lease the oldest evaluation that the worker's version is new enough for, if there is one."""
+    """Lease the oldest evaluation that the worker's version is new enough for, if any."""
     while (found := _next_due(run_id, request)) is not None:
         if found.attempts < MOST_ATTEMPTS:
             return _leased(found, request, curriculum)
-        _give_up(found, reason=f"{MOST_ATTEMPTS} workers were lost with it", now=now)
+        _give_up(found, reason=f"{MOST_ATTEMPTS} workers were lost while evaluating it", now=now)
     return None
 
 
@@ -106,21 +106,22 @@ def _next_due(run_id: int, request: TaskRequest) -> Evaluation | None:
     is_new_enough = Q(epoch__lt=request.epoch) | Q(
         epoch=request.epoch, due_step__lte=request.policy_step
     )
-    # Whoever holds one of these rows is about to settle it.
+    # The holder of a locked row is about to finish it.
     free = Evaluation.objects.select_for_update(skip_locked=True)
     return free.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position").first()
 
 
 def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) -> RolloutTask:
     wanted = curriculum.language.evaluation
-    # Each attempt gets twice the time of the last one: a slow evaluation ends at last.
+    # Each attempt gets twice the time of the previous one, so a slow evaluation finishes
+    # eventually.
     seconds = timedelta(seconds=wanted.lease_seconds * 2**found.attempts)
     Evaluation.objects.filter(pk=found.pk).update(
         state="leased",
         worker=request.worker,
         fence=F("fence") + 1,
         attempts=F("attempts") + 1,
-        # The database's clock: workers and platforms may disagree about the time.
+        # The database's clock, because the clocks of workers and servers may differ.
         expires_at=Now() + min(seconds, LONGEST_LEASE),
     )
     return RolloutTask(
@@ -136,18 +137,18 @@ def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) 
 
 
 def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
-    """Let a worker that is still evaluating keep its lease; return for how many seconds more.
+    """Renew a worker's lease and return the seconds until it expires.
 
-    A lease that has run out but was given to nobody else is renewed too.
+    An expired lease that was not given to another worker is renewed too.
 
     Raises:
         NoCurriculum: If the run has no lessons.
         EvaluationNotFound: If it has no such evaluation.
-        EvaluationLeaseLost: If the evaluation was leased again, or settled.
+        EvaluationLeaseLost: If the evaluation was leased again, or finished.
     """
     seconds = curriculum_of(run_id).language.evaluation.lease_seconds
     mine = Evaluation.objects.filter(pk=evaluation, run_id=run_id)
-    # Later attempts began with a longer lease, which is not cut.
+    # Later attempts began with a longer lease, which must not be shortened.
     until = Greatest(F("expires_at"), Now() + timedelta(seconds=seconds))
     if mine.filter(state="leased", fence=fence).update(expires_at=until):
         return seconds
@@ -160,13 +161,13 @@ def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
 def settle_evaluation(
     row: Lesson, outcome: LessonOutcome, evaluation: UUID, *, now: datetime
 ) -> Evaluation | None:
-    """Store the result of a leased evaluation; return it, or None if there was no result.
+    """Store and return the result of a leased evaluation; return None if there was no result.
 
-    An evaluation whose environment gave nothing goes to the next worker.
+    An evaluation without valid rollouts is leased to the next worker.
 
     Raises:
         EvaluationNotFound: If the lesson has no such evaluation.
-        EvaluationLeaseLost: If it was leased again, or settled.
+        EvaluationLeaseLost: If it was leased again, or finished.
     """
     mine = Evaluation.objects.filter(pk=evaluation, run_id=row.run_id, lesson=row.name)
     found = mine.select_for_update().first()
@@ -213,7 +214,7 @@ def _try_again(found: Evaluation, error: str, *, now: datetime) -> None:
 
 
 def _give_up(found: Evaluation, *, reason: str, now: datetime) -> None:
-    """Let an evaluation go after too many attempts; the next round asks again."""
+    """Mark an evaluation as lost after too many attempts; the next round repeats it."""
     found.state, found.expires_at, found.finished_at, found.reason = "lost", None, now, reason
     found.save(update_fields=["state", "expires_at", "finished_at", "reason"])
     record_event(

@@ -1,4 +1,4 @@
-"""Move lessons: lock those that may move together, let the strategy judge, write down why."""
+"""Status changes of lessons: locking, evaluation by the strategy, and history."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -24,10 +24,11 @@ _EVENTS: Final = {
 
 
 def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str, Lesson]:
-    """Return the lesson and those locked ones that may unlock because of it, all locked.
+    """Lock and return the lesson and the locked ones that it may unlock.
 
-    Two lessons that unlock a third one meet at its lock: the later one sees what the earlier one
-    did. Locks are taken in the order of positions, along which all requirements point.
+    If two lessons unlock a third one, both wait for its row lock, and the later transaction sees
+    the earlier one's changes. Rows are locked in the order of positions, which all requirements
+    follow.
     """
     names = [lesson, *curriculum.dependents.get(lesson, [])]
     wanted = Lesson.objects.filter(
@@ -44,7 +45,7 @@ def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str
 def standing_of(
     rows: dict[str, Lesson], lesson: str, curriculum: RunCurriculum
 ) -> dict[str, Progress]:
-    """Return the progress of the locked rows and of all that they require."""
+    """Return the progress of the locked rows and of their requirements."""
     standing = {name: progress_of(row) for name, row in rows.items()}
     required = {one.lesson for name in rows for one in curriculum.lessons[name].requires}
     missing = required - rows.keys()
@@ -60,9 +61,9 @@ def standing_of(
 def move(
     rows: dict[str, Lesson], standing: dict[str, Progress], curriculum: RunCurriculum
 ) -> list[Change]:
-    """Move lessons until none moves any more, each at most once; return how they moved.
+    """Change the status of lessons until none changes, each at most once; return the changes.
 
-    What a person holds stays where it is.
+    Held lessons keep their status.
     """
     made: dict[str, Change] = {}
     held = {name for name, row in rows.items() if row.hold}
@@ -84,7 +85,7 @@ def move(
 def store_changes(
     rows: dict[str, Lesson], made: Iterable[Change], run: Run, *, actor: str, now: datetime
 ) -> None:
-    """Write down how lessons moved and why, in their history and in the run's."""
+    """Record the status changes with their reasons, in the lessons' and the run's history."""
     for change in made:
         rows[change.lesson].changed_at = now
         LessonChange.objects.create(

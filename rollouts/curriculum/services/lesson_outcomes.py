@@ -1,4 +1,4 @@
-"""Learn from how rollouts of a lesson ended: which lessons unlock, graduate or come back."""
+"""Processing of rollout outcomes: progress, unlocking, graduation and reactivation of lessons."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,15 +23,15 @@ from runs.models import Run
 from runs.services.events import record_event
 
 TELL_AGAIN_AFTER: Final = timedelta(minutes=1)
-"""Between two events about one lesson that fails again and again."""
-# Not the performance in the other mode, which is long, nor what tasks count.
+"""Interval between two events about a lesson that fails repeatedly."""
+# Excludes the performance in the other mode, which is long, and the counters of tasks.
 _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
     *("id", "run_id", "name", "position", "examples", "training", "evaluation"),
 }
 
 
 class InvalidOutcome(ValueError):
-    """An outcome contradicts itself; `field` says where."""
+    """An outcome is inconsistent; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -43,17 +43,17 @@ class InvalidOutcome(ValueError):
 def take_outcome(
     *, run_id: int, lesson: str, outcome: LessonOutcome, now: datetime
 ) -> OutcomeReceipt:
-    """Count an outcome once, however often it is told, and move the lessons that it moves.
+    """Count an outcome exactly once, and apply the status changes that follow.
 
-    Outcomes of one lesson are taken one after the other; those of different lessons beside each
-    other. Of another epoch than the run's, and of micro-evaluations, only the log remains.
+    Outcomes of one lesson are serialized; those of different lessons run concurrently. Outcomes of
+    another epoch than the run's, and of micro-evaluations, are only logged.
 
     Raises:
         NoCurriculum: If the run has no lessons.
         LessonNotFound: If it has none of this name.
-        InvalidOutcome: If the outcome contradicts itself.
+        InvalidOutcome: If the outcome is inconsistent.
         EvaluationNotFound: If the lesson has no such evaluation.
-        EvaluationLeaseLost: If the evaluation was leased again, or settled.
+        EvaluationLeaseLost: If the evaluation was leased again, or finished.
     """
     curriculum = curriculum_of(run_id)
     if lesson not in curriculum.lessons:
@@ -87,17 +87,19 @@ def take_outcome(
 
 
 def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
-    """Return the evaluation that an outcome is of, if it is of one."""
+    """Return the id of the outcome's evaluation, if it belongs to one."""
     count = len(outcome.rewards)
     if len(outcome.successes) != count:
-        raise InvalidOutcome("successes", f"{len(outcome.successes)}, and {count} rewards")
+        raise InvalidOutcome("successes", f"{len(outcome.successes)} successes for {count} rewards")
     if count % outcome.generations:
-        raise InvalidOutcome("rewards", f"{count} are no multiple of {outcome.generations} answers")
+        raise InvalidOutcome(
+            "rewards", f"{count} is not a multiple of {outcome.generations} answers"
+        )
     if outcome.mode != "eval":
         return None
     wanted = curriculum.language.evaluation.generations
     if count and outcome.generations != wanted:
-        raise InvalidOutcome("generations", f"evaluations of this run have {wanted}")
+        raise InvalidOutcome("generations", f"evaluations of this run require {wanted}")
     try:
         return UUID(outcome.evaluation)
     except ValueError:
@@ -111,7 +113,7 @@ def _written(mode: str) -> set[str]:
 def _write_down(
     run_id: int, lesson: str, outcome: LessonOutcome, *, is_counted: bool, now: datetime
 ) -> bool:
-    """Store the outcome under its key; return False if the key is known."""
+    """Store the outcome under its key; return False if the key exists."""
     count = len(outcome.rewards)
     _, is_new = OutcomeRow.objects.get_or_create(
         run_id=run_id,
@@ -135,7 +137,7 @@ def _write_down(
 
 
 def _note_error(row: Lesson, error: str, *, now: datetime) -> None:
-    """Count an error, and tell about it now and then."""
+    """Count an error, and emit an event at limited intervals."""
     row.errors += 1
     row.last_error = error
     if row.told_of_error_at is not None and now - row.told_of_error_at < TELL_AGAIN_AFTER:
@@ -144,7 +146,7 @@ def _note_error(row: Lesson, error: str, *, now: datetime) -> None:
     record_event(
         run_id=row.run_id,
         kind="lesson_failed",
-        message=f"{row.name} gave no rollouts; the others go on",
+        message=f"lesson {row.name} produced no rollouts; other lessons continue",
         reason=error,
         actor=ACTOR,
         level="warning",
@@ -164,7 +166,7 @@ def _learn(
     """Add an outcome to the progress of its lesson."""
     progress = standing[row.name]
     if outcome.mode == "eval":
-        # Counted by rounds: steps begin anew with each epoch.
+        # Counted by rounds, because steps restart with each epoch.
         seen = evaluation_rules.as_outcome(
             outcome.rewards,
             outcome.successes,
@@ -190,7 +192,7 @@ def _learn(
 
 
 def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None:
-    """Tell once when a graduated lesson is surely worse than when it graduated."""
+    """Emit one event when a graduated lesson is significantly worse than at graduation."""
     if row.status != LessonStatus.GRADUATED:
         return
     then = Counts(-1, row.graduated_successes, row.graduated_samples)
@@ -200,9 +202,9 @@ def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None
         record_event(
             run_id=row.run_id,
             kind="lesson_regressed",
-            message=f"{row.name} is worse than when it graduated",
-            reason=f"{seen.successes} of {seen.samples} problems succeed now; "
-            f"{then.successes} of {then.samples} did",
+            message=f"lesson {row.name} is worse than at graduation",
+            reason=f"{seen.successes} of {seen.samples} problems succeed now, "
+            f"{then.successes} of {then.samples} at graduation",
             actor=ACTOR,
             level="warning",
             details={"lesson": row.name},

@@ -1,4 +1,4 @@
-"""Make the rows of a run's lessons, and turn them into what strategies look at."""
+"""Lesson rows of a run, and their conversion to strategy inputs."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ from rollouts.curriculum.rules.strategy import Change
 
 
 def begin(run_id: int, curriculum: RunCurriculum) -> Curriculum:
-    """Return the run's curriculum, locked; its lessons are made at the first use.
+    """Return the run's curriculum, locked; its lessons are created on first use.
 
-    Whoever holds this lock may lock lessons after it; nobody locks it after a lesson.
+    Lock order: the curriculum before any lesson.
     """
     locked = Curriculum.objects.select_for_update(no_key=True).filter(run_id=run_id)
     found = locked.first()
@@ -21,14 +21,14 @@ def begin(run_id: int, curriculum: RunCurriculum) -> Curriculum:
         return found
     Curriculum.objects.bulk_create([Curriculum(run_id=run_id)], ignore_conflicts=True)
     made = locked.get()
-    # The faster of two holds the lock until its lessons are there.
+    # The first of two concurrent calls holds the lock until its lessons exist.
     if not Lesson.objects.filter(run_id=run_id).exists():
         Lesson.objects.bulk_create(first_rows(run_id, curriculum))
     return made
 
 
 def progress_of(row: Lesson) -> Progress:
-    """Return where a lesson is and how it got there."""
+    """Return the status and history of a lesson."""
     return Progress(
         status=LessonStatus(row.status),
         training=unpack(row.training),
@@ -37,7 +37,7 @@ def progress_of(row: Lesson) -> Progress:
 
 
 def keep(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: str) -> None:
-    """Write the performance of one mode into a row, and what follows from it."""
+    """Write the performance of one mode and the values derived from it into a row."""
     if mode == "train":
         row.training = pack(progress.training)
     else:
@@ -46,7 +46,7 @@ def keep(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: st
 
 
 def moved(row: Lesson, progress: Progress, change: Change, curriculum: RunCurriculum) -> Progress:
-    """Write a change into a row; return the progress after it."""
+    """Write a status change into a row; return the new progress."""
     after = replace(progress, status=change.target)
     row.reason = change.reason
     if change.target is LessonStatus.GRADUATED:

@@ -1,4 +1,4 @@
-"""Let a person overrule the curriculum of a run, and give it back."""
+"""Manual steering of a run's curriculum."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -28,18 +28,18 @@ _STEERED = (
 
 
 class LastLesson(Exception):
-    """Locking it would leave nothing to sample."""
+    """Locking the lesson would leave nothing to sample."""
 
 
 @transaction.atomic
 def steer_lesson(
     *, run_id: int, lesson: str, wanted: LessonSteering, actor: str, now: datetime
 ) -> bool:
-    """Hold a lesson locked or active, or have it drawn more or less often; or give it back.
+    """Hold a lesson locked or active, change its sampling factor, or end the manual control.
 
-    A hold wins over the strategy until it is given back; then the lesson returns to where the
-    curriculum had it, and is judged at once. What is drawn next follows the new weights; a task
-    that a worker has already is finished. Asking for what is the case changes nothing.
+    A hold overrides the strategy until it ends; then the lesson returns to the status that the
+    curriculum gave it, and the strategy decides at once. The next draws use the new weights; tasks
+    already leased are finished. A request for the present state changes nothing.
 
     Returns:
         Whether anything has changed.
@@ -55,7 +55,7 @@ def steer_lesson(
         raise LessonNotFound(f"the run has no lesson {lesson!r}")
     run = Run.objects.only("name", "status", "epoch", "policy_step").get(pk=run_id)
     if run.status in TERMINAL:
-        raise RunIsOver(f"{run.name} is {run.status}: its lessons are history")
+        raise RunIsOver(f"{run.name} is {run.status}: its lessons are read-only")
     whole = begin(run_id, curriculum)
     rows = locked_rows(run_id, lesson, curriculum)
     row = rows[lesson]
@@ -78,7 +78,7 @@ def steer_lesson(
 
 
 def note_asked(row: Curriculum, worker: str) -> None:
-    """Note that a worker asks under what people last decided; `row` is saved by the caller."""
+    """Record a worker's task request since the last steering; the caller saves `row`."""
     if worker in row.awaited:
         row.awaited = [one for one in row.awaited if one != worker]
         row.steerings += 1
@@ -91,20 +91,19 @@ def _check_others_remain(row: Lesson, wanted: LessonSteering) -> None:
     others = Lesson.objects.filter(run_id=row.run_id).exclude(pk=row.pk)
     if not others.exclude(status=LessonStatus.LOCKED).exists():
         raise LastLesson(
-            f"{row.name} is the only lesson that is not locked: unlock another one first, "
-            "or pause the run"
+            f"{row.name} is the only unlocked lesson: unlock another one first, or pause the run"
         )
 
 
 def _target(row: Lesson, wanted: LessonSteering) -> LessonStatus:
-    """Return where the lesson stands under what is wanted."""
+    """Return the lesson's status under the requested steering."""
     return LessonStatus(wanted.hold or (row.ruled_status if row.hold else row.status))
 
 
 def _steered(
     row: Lesson, wanted: LessonSteering, *, actor: str, curriculum: RunCurriculum, now: datetime
 ) -> Change:
-    """Write what is wanted into a row; return what that changes."""
+    """Write the requested steering into a row and return the status change."""
     source, target = LessonStatus(row.status), _target(row, wanted)
     words = _words(row, wanted, target)
     if wanted.hold and not row.hold:
@@ -132,22 +131,22 @@ def _steered(
 
 
 def _words(row: Lesson, wanted: LessonSteering, target: LessonStatus) -> str:
-    """Return what a person did, as the history tells it."""
+    """Return the steering action as text for the history."""
     said = []
     if wanted.hold != row.hold:
         kept = {"locked": "held locked", "active": "held unlocked"}
-        said.append(kept.get(wanted.hold, f"given back to the curriculum, {target} there"))
+        said.append(kept.get(wanted.hold, f"returned to the curriculum, {target} there"))
     if wanted.weight_factor != row.weight_factor:
         said.append(
             f"drawn {wanted.weight_factor:g} times as often"
             if wanted.weight_factor != 1
-            else "drawn as often as the curriculum says"
+            else "drawn as often as the curriculum sets"
         )
     return " and ".join(said)
 
 
 def _ruled_reason(row: Lesson, status: LessonStatus) -> str:
-    """Return why the curriculum had a lesson where it goes back to."""
+    """Return why the curriculum gave a lesson the status that it returns to."""
     ruled = LessonChange.objects.filter(run_id=row.run_id, lesson=row.name, actor=ACTOR)
     newest = ruled.order_by("-pk").first()
     return newest.reason if newest and newest.target == status else ""

@@ -1,4 +1,4 @@
-"""Say what a worker of a language run is to do next."""
+"""Next task of a worker of a language run."""
 
 from datetime import datetime
 from typing import Final
@@ -30,14 +30,14 @@ _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
 @transaction.atomic
 def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> RolloutTask:
-    """Return a due evaluation, or else rollouts of a lesson that the strategy's shares draw.
+    """Return a due evaluation, otherwise rollouts of a lesson drawn by the strategy's shares.
 
-    Tasks of a run are given one after the other, so no two workers get the same problems; what a
-    worker that is lost had been given is not given again, but for evaluations.
+    Tasks of a run are assigned one after the other, so no two workers get the same problems.
+    Training tasks of lost workers are not assigned again; evaluations are.
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        InvalidCurriculum: If its strategy is not registered any more.
+        InvalidCurriculum: If its strategy is no longer registered.
     """
     curriculum = curriculum_of(run_id)
     run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
@@ -59,7 +59,7 @@ def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> Rol
 
 
 def _why_wait(run: Run, request: TaskRequest) -> str:
-    """Return why a worker must not do anything yet; empty if it may."""
+    """Return why a worker must wait; empty if it may start."""
     if run.status not in _WORKING:
         return str(run.status)
     # Nothing may be generated without weights, or with those of another epoch.
@@ -69,11 +69,11 @@ def _why_wait(run: Run, request: TaskRequest) -> str:
 
 
 def _training(run_id: int, name: str, curriculum: RunCurriculum) -> RolloutTask:
-    """Return rollouts of problems that nobody was given yet."""
+    """Return rollouts of problems that were never assigned."""
     many = curriculum.language.prompts_per_batch
     lesson = Lesson.objects.filter(run_id=run_id, name=name)
     lesson.update(examples=F("examples") + many)
-    # The row is ours until the end of the transaction.
+    # The row is locked until the end of the transaction.
     first = lesson.values_list("examples", flat=True).get() - many
     return RolloutTask(
         kind="train",
@@ -111,7 +111,7 @@ def _shares(
 
 
 def _note_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> None:
-    """Tell once that every lesson has graduated; a lesson that comes back takes it back."""
+    """Emit one event when every lesson has graduated; a reactivation resets it."""
     if not is_complete:
         row.completed_at = None
         return
@@ -122,7 +122,7 @@ def _note_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> No
     record_event(
         run_id=row.run_id,
         kind="curriculum_complete",
-        message="every lesson has graduated; from here on all are sampled alike",
+        message="all lessons have graduated; they are now sampled uniformly",
         actor=ACTOR,
         now=now,
     )
@@ -130,7 +130,7 @@ def _note_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> No
 
 
 def _measure(run: Run, shares: dict[str, float], *, mean_success: float, now: datetime) -> None:
-    """Write the curriculum's figures once for each version of the policy."""
+    """Record the curriculum's metrics once for each version of the policy."""
     spread = concentration(shares)
     figures = {
         "curriculum/entropy": spread.entropy,

@@ -1,4 +1,4 @@
-"""Forget how rollouts ended long ago."""
+"""Retention of rollout outcomes."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -9,13 +9,13 @@ from django.db.models import Max
 from rollouts.curriculum.models import LessonOutcome
 
 TOLD_AGAIN_WITHIN: Final = timedelta(hours=1)
-"""Outcomes are kept so long in any case: one that is told again must not count twice."""
+"""Minimum retention of outcomes, so that a repeated outcome does not count twice."""
 
 
 def forget_outcomes(*, now: datetime) -> int:
-    """Delete outcomes that are too old, or more than are kept of all runs; return how many.
+    """Delete outcomes beyond the retention time or the total limit; return their number.
 
-    What lessons have learnt from them stays.
+    The progress of lessons is kept.
     """
     settled = LessonOutcome.objects.filter(at__lt=now - TOLD_AGAIN_WITHIN)
     forgotten = 0
@@ -24,7 +24,7 @@ def forget_outcomes(*, now: datetime) -> int:
         forgotten += settled.filter(at__lt=oldest).delete()[0]
     newest = LessonOutcome.objects.aggregate(newest=Max("pk"))["newest"]
     if settings.ROLLDECK_OUTCOME_ROWS and newest is not None:
-        # Numbers rise by one for each row, so nothing has to be counted.
+        # Ids rise by one per row, so no count is needed.
         last = newest - settings.ROLLDECK_OUTCOME_ROWS
         forgotten += settled.filter(pk__lte=last).delete()[0]
     return forgotten

@@ -1,4 +1,4 @@
-"""See which fleets are silent or short of workers, and which lessons get no better or worse."""
+"""Alert conditions: silent or understaffed fleets, and stalled or regressed lessons."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -19,13 +19,13 @@ from runs.core.lifecycle import ACTIVE, RunStatus
 
 SILENT_AFTER: Final = timedelta(seconds=30)
 FIRST_REPORT_WITHIN: Final = timedelta(seconds=90)
-"""What a manager may take from its launch to its first report."""
+"""Time from a manager's launch within which it must report."""
 BACK_WITHIN: Final = timedelta(seconds=60)
-"""What a worker that died may take to be there again."""
+"""Time within which a crashed worker must be running again."""
 NAMED_AT_MOST: Final = 3
 EVALUATIONS_TO_STALL: Final = 8
-"""Of a lesson since it became active, the newest: half of them against the other half."""
-# The newest evaluations of each active lesson are read at one end of an index.
+"""Number of newest evaluations since a lesson became active; the halves are compared."""
+# The newest evaluations of each active lesson are read from one end of an index.
 _EVALUATED: Final = """
     SELECT l.run_id, r.name, l.name, e.round, (e.figures ->> 'successes')::bigint,
         (e.figures ->> 'problems')::bigint
@@ -36,12 +36,12 @@ _EVALUATED: Final = """
         ORDER BY round DESC LIMIT %s) e
     WHERE l.status = %s AND r.archived_at IS NULL AND r.status = %s
     ORDER BY l.run_id DESC, l.position, e.round LIMIT %s"""
-_WORDS: Final = {"failed": "has failed", "respawning": "does not come back"}
+_WORDS: Final = {"failed": "has failed", "respawning": "does not restart"}
 _SPEAKING: Final = (RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
 
 
 def silent_fleets(now: datetime) -> list[Condition]:
-    """Return the fleets that should report every second, and have not for long."""
+    """Return the fleets that should report every second but have been silent too long."""
     late = Q(observed_at__lt=now - SILENT_AFTER) | Q(
         observed_at=None, launched_at__lt=now - FIRST_REPORT_WITHIN
     )
@@ -59,7 +59,7 @@ def silent_fleets(now: datetime) -> list[Condition]:
 
 
 def fleets_short_of_workers(now: datetime) -> list[Condition]:
-    """Return the reporting fleets of which workers failed, or do not come back."""
+    """Return the reporting fleets with failed workers, or with workers that do not restart."""
     died_lately = WorkerAttempt.objects.filter(
         fleet=OuterRef("fleet"), worker=OuterRef("index"), ended_at__gt=now - BACK_WITHIN
     )
@@ -97,7 +97,7 @@ def _named(workers: list[str]) -> str:
 
 
 def stalled_lessons(_now: datetime) -> list[Condition]:
-    """Return the active lessons of running runs that evaluations show no better than before."""
+    """Return the active lessons of running runs whose evaluations do not improve."""
     most = EVALUATIONS_TO_STALL
     with connection.cursor() as cursor:
         states = [str(LessonStatus.ACTIVE), str(RunStatus.RUNNING)]
@@ -111,7 +111,7 @@ def stalled_lessons(_now: datetime) -> list[Condition]:
                 kind=AlertKind.LESSON_STALLED,
                 run_id=run_id,
                 subject=lesson,
-                message=f"{lesson} of {run} got no better over its last {most} evaluations",
+                message=f"lesson {lesson} of {run} did not improve in its last {most} evaluations",
                 details={"lesson": lesson},
             )
             found.append(condition)
@@ -119,7 +119,7 @@ def stalled_lessons(_now: datetime) -> list[Condition]:
 
 
 def regressed_lessons(_now: datetime) -> list[Condition]:
-    """Return the graduated lessons of active runs that are surely worse than they were."""
+    """Return the graduated lessons of active runs that are significantly worse than before."""
     worse = Lesson.objects.filter(
         has_regressed=True, run__archived_at=None, run__status__in=ACTIVE
     ).order_by("-run_id", "position")
@@ -128,7 +128,7 @@ def regressed_lessons(_now: datetime) -> list[Condition]:
             kind=AlertKind.LESSON_REGRESSED,
             run_id=run_id,
             subject=lesson,
-            message=f"{lesson} of {name} is worse than when it graduated",
+            message=f"lesson {lesson} of {name} is worse than at graduation",
             details={"lesson": lesson},
         )
         for run_id, name, lesson in worse.values_list("run_id", "run__name", "name")[:SEEN_AT_MOST]

@@ -1,4 +1,4 @@
-"""Say how data flows through a run, and what holds it up."""
+"""Queries for the data flow through a run, and its diagnosis."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,14 +23,14 @@ from runs.services.waiting_environments import RECORDED_EVERY
 
 MINUTE: Final = timedelta(minutes=1)
 ENVIRONMENTS_AT_MOST: Final = 5
-"""Environments that a diagnosis names."""
+"""Maximum number of environments named in a diagnosis."""
 VERSIONS_AT_MOST: Final = 1000
-"""Versions that are counted; who trails by more is as late."""
+"""Maximum number of versions counted; larger differences look the same."""
 _COMING: Final = frozenset({"starting", "respawning"})
 
 
 def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
-    """Return how data flowed through a run within the last minute, from a bounded few rows."""
+    """Return the data flow of the last minute, from a bounded number of rows."""
     rates = rates_of(run, now=now)
     pace = trainer_pace(run.pk, now=now)
     facts = _facts(run, rates=rates, pace=pace, now=now)
@@ -54,19 +54,19 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
 
 
 def verdict_of(run_id: int, *, now: datetime) -> PipelineVerdict:
-    """Return what holds a run up: the same that its pipeline says."""
+    """Return the diagnosis of a run, equal to that of its pipeline."""
     run = Run.objects.get(pk=run_id)
     return _judged(run, facts_of(run, now=now))
 
 
 def verdicts(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineVerdict]:
-    """Return what holds each of a few runs up; one that is gone is left out."""
+    """Return the diagnoses of several runs; deleted runs are omitted."""
     runs = Run.objects.filter(pk__in=run_ids)
     return {run.pk: _judged(run, facts_of(run, now=now)) for run in runs}
 
 
 def facts_of(run: Run, *, now: datetime) -> flow.Facts:
-    """Return what is known of a run's last minute."""
+    """Return the measurements of a run's last minute."""
     return _facts(
         run,
         rates=rates_of(run, now=now),
@@ -113,7 +113,7 @@ def _facts(
 
 
 def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
-    """Return the environments that asked to register and wait for a trainer."""
+    """Return the environments that requested registration and wait for a trainer."""
     if run.has_fleet or run.trainer_started_at is not None:
         return []
     events = RunEvent.objects.filter(run=run, kind=WAITS, at__gte=now - 2 * RECORDED_EVERY)
@@ -122,21 +122,21 @@ def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
 
 
 def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
-    """Return the environments whose pushes are refused.
+    """Return the environments whose pushes are rejected.
 
-    Where other data arrives, only refusals of the last minute count, as all facts do.
+    If other data arrives, only rejections of the last minute count, as in all other facts.
     """
     within = RECENT if arriving is None else MINUTE
     found = refused_environments(now=now, run_id=run.pk, within=within)
     return [
-        f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} refused, "
-        f"the newest because of {one.said}"
+        f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} rejected, "
+        f"most recently because of {one.said}"
         for one in found[:ENVIRONMENTS_AT_MOST]
     ]
 
 
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
-    """Return what a fleet and its workers say of themselves; one that is silent says nothing."""
+    """Return the reports of a fleet and its workers; empty for a silent fleet."""
     fleet = Fleet.objects.filter(run=run).first() or Fleet(run=run)
     heard = heard_of(fleet)
     columns = ("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step")
@@ -158,11 +158,11 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
 
 
 def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:
-    """Return how new the run's weights are, and by how much the slowest worker trails them.
+    """Return the age of the run's weights, and the lag of the slowest worker.
 
     Args:
         run: The run.
-        oldest: Step of the oldest version that a running worker acts with; None: none runs.
+        oldest: Step of the oldest version in use by a running worker; None if none is running.
         now: Present time.
     """
     versions = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
@@ -170,11 +170,11 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
     if newest is None:
         return {}
     known = {"version": newest[0], "version_age_seconds": _seconds_since(newest[1], now=now)}
-    # One that has none at all waits for weights and says so itself.
+    # A worker without any weights reports that it waits for them.
     wanted = acting_step(run, newest_order(run.pk))
     if oldest is None or oldest < -1 or oldest >= wanted:
         return known
-    # A version that is pinned leaves nobody behind.
+    # With a pinned version no worker counts as behind.
     versions = versions.filter(step__lte=wanted)
     lacked = versions.filter(step__gt=oldest).order_by("step").values_list("published_at").first()
     return known | {

@@ -1,4 +1,4 @@
-"""Say of many runs at once how their fleets do, for lists of runs."""
+"""Fleet summaries of many runs for run lists."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -26,14 +26,14 @@ _RETURNS: Final = """
     ) FROM unnest(%s::bigint[]) AS r(id)"""
 
 FRESH: Final = timedelta(minutes=1)
-"""How long a rate is believed when no further one comes."""
+"""Maximum age of a rate without a newer one."""
 
 
 def figure_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
-    """Return how fast data comes into each run, how far what it serves is behind, and as of when.
+    """Return the ingest rate and staleness of each run, with their time of measurement.
 
-    A run at rest is measured no more, and its last rate is 0; one whose last rate is another, and
-    old, is not measured as it should be, so nobody knows.
+    An idle run is not measured, and its last rate is 0. A run whose last rate is positive but old
+    was not measured as scheduled, so its rate is unknown.
     """
     rows = MeasureCursor.objects.filter(run_id__in=run_ids, measured_at__isnull=False)
     columns = ("run_id", "measured_at", "accepted_per_second", "staleness_p50")
@@ -46,7 +46,7 @@ def figure_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[
 
 
 def rate_for_lists(now: datetime) -> Case:
-    """Return what a list of runs sorts by for the rate that it shows."""
+    """Return the sort expression for the rate in run lists."""
     is_known = Q(measure_cursor__accepted_per_second=0) | Q(
         measure_cursor__measured_at__gt=now - FRESH
     )
@@ -55,8 +55,8 @@ def rate_for_lists(now: datetime) -> Case:
     )
 
 
-def staleness_for_lists(now: datetime) -> F:  # noqa: ARG001 does not grow old: it is of what was served last
-    """Return what a list of runs sorts by for the staleness that it shows."""
+def staleness_for_lists(now: datetime) -> F:  # noqa: ARG001 never expires: it describes the last served data
+    """Return the sort expression for the staleness in run lists."""
     return F("measure_cursor__staleness_p50")
 
 

@@ -1,7 +1,7 @@
-"""The bottleneck of a run, with the numbers that prove it and what to do about it.
+"""Bottleneck diagnosis of a run: the cause, the numbers that prove it and a remedy.
 
-The first rule that applies gives the verdict. Rules about both sides of the queue come before rules
-about one side: a waiting trainer proves nothing against workers that a limit holds back.
+The first matching rule gives the diagnosis. Rules about both sides of the queue precede rules about
+one side: a waiting trainer proves nothing if a limit holds the workers back.
 """
 
 import math
@@ -16,22 +16,23 @@ from runs.core.amounts import duration, percent
 MOSTLY: Final = 0.5
 NOTABLY: Final = 0.3
 SELDOM: Final = 0.2
-"""Share up to which waiting does not count: a trainer that waits no more is the bottleneck, and
-workers that are held back no more are not slowed by a limit."""
+"""Share up to which waiting is ignored: at or below it, a waiting trainer is still the bottleneck,
+and a limit does not count as slowing workers.
+"""
 NEVER: Final = 0.05
 """Share up to which a trainer counts as never waiting."""
 SEND_IS_BUSY: Final = 0.9
-"""Sending goes on beside the loop: below this share it slows nothing."""
+"""Share from which sending slows the loop. Below it, sending runs concurrently at no cost."""
 LONG_SECONDS: Final = 60.0
-"""A trainer that holds a batch for longer may hang; weights that come later are overdue."""
+"""A trainer that holds a batch longer may hang; newer weights are overdue after this time."""
 LATE_SECONDS: Final = 30.0
-"""Weights that take longer to a worker do not reach it."""
+"""Weights that take longer than this to reach a worker count as not delivered."""
 FULL_BATCHES: Final = 2.0
-"""So many whole batches wait while a trainer does: no want of data."""
+"""Number of complete queued batches from which a waiting trainer does not lack data."""
 
 
 def judge(facts: Facts) -> Verdict:
-    """Return what holds a run up."""
+    """Return the bottleneck of a run."""
     for rule in _RULES:
         if (found := rule(facts)) is not None:
             return found
@@ -39,10 +40,11 @@ def judge(facts: Facts) -> Verdict:
 
 
 def gain_of_a_worker(facts: Facts) -> float | None:
-    """Return the expected speedup from one more worker, as a part of the present speed.
+    """Return the expected speedup from one more worker, as a fraction of the present speed.
 
-    Workers share only the queue, so n + 1 make (n + 1) / n of what n make, up to where the trainer
-    never waits. None: unknown, or a limit holds the present workers back.
+    Workers share only the queue, so n + 1 workers produce (n + 1) / n times as much, up to the
+    point where the trainer never waits. None if unknown, or if a limit holds the present workers
+    back.
     """
     if not facts.workers or facts.trainer_waits is None or facts.held_back > SELDOM:
         return None
@@ -56,19 +58,19 @@ def _behind(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="infer",
-        sentence="Weights do not reach the workers: "
-        f"what one acts with is {_versions(behind)} old.",
+        sentence=f"The slowest worker is {_versions(behind)} behind the newest published weights.",
         proof=[
             f"the newest version is {facts.version}",
-            f"a newer one has been there for {duration(facts.behind_seconds or 0.0)}",
+            f"a newer version has been available for {duration(facts.behind_seconds or 0.0)}",
+            f"workers should receive a version within {duration(LATE_SECONDS)}",
         ],
-        change="Look at Weights: which worker did not get the version, and why. What it samples "
-        "grows too old to train on.",
+        change="Open Weights to see which worker lacks the version, and why. Its data "
+        "becomes too stale to train on.",
     )
 
 
 def _unpublished(facts: Facts) -> Verdict | None:
-    """Diagnose a deadlock: workers need newer weights to go on, and no trainer trains."""
+    """Diagnose a deadlock: workers need newer weights to continue, and no trainer trains."""
     is_idle = facts.holding_seconds is None and facts.batches_waiting < 1
     is_late = (facts.version_age_seconds or 0.0) >= LONG_SECONDS
     is_held = facts.held_back >= MOSTLY
@@ -76,13 +78,13 @@ def _unpublished(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="train",
-        sentence=f"The weights are stale: none were published for "
-        f"{duration(facts.version_age_seconds or 0.0)}, and {_limit(facts)} holds the workers "
-        "back until then.",
+        sentence=f"No weights were published for "
+        f"{duration(facts.version_age_seconds or 0.0)}, and {_limit(facts)} pauses the workers "
+        "until the next version.",
         proof=[
             _held_back(facts),
             f"the newest version is {facts.version}",
-            f"{facts.queued:,} {facts.unit} wait, a batch takes {facts.batch_size or 0:,}",
+            f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size or 0:,}",
         ],
         change=f"Publish weights after each train step, or raise {_setting(facts)}.",
     )
@@ -99,26 +101,26 @@ def _untaken(facts: Facts) -> Verdict | None:
         return Verdict(
             stage="train",
             sentence="The run has no batch size, so no batch can be formed.",
-            proof=[f"{facts.queued:,} {facts.unit} wait"],
+            proof=[f"{facts.queued:,} {facts.unit} are queued"],
             change="Register a trainer with a batch size, or set `batch_size` on the run.",
         )
     if facts.queued >= facts.batch_size:
         pause = _pause(facts, is_held=facts.is_limited or facts.held_back >= MOSTLY)
         return Verdict(
             stage="train",
-            sentence=f"No trainer takes the batches that wait.{pause}",
+            sentence=f"No trainer leases the queued batches.{pause}",
             proof=[
-                f"{facts.queued:,} {facts.unit} wait, a batch takes {facts.batch_size:,}",
-                "none was handed out in the last minute",
+                f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size:,}",
+                "no batch was leased in the last minute",
             ],
-            change="Start the trainer, or look at what it does: it holds no batch either."
-            + (f" The {_producers(facts)} go on by themselves." if pause else ""),
+            change="Start the trainer, or check its output: it holds no batch."
+            + (f" The {_producers(facts)} then resume automatically." if pause else ""),
         )
     return Verdict(
         stage="queue",
         sentence=f"The next batch is filling: {facts.queued:,} of {facts.batch_size:,} "
         f"{facts.unit}.",
-        proof=[_arriving(facts), "no batch was handed out in the last minute"],
+        proof=[_arriving(facts), "no batch was leased in the last minute"],
     )
 
 
@@ -127,20 +129,21 @@ def _producers(facts: Facts) -> str:
 
 
 def _pause(facts: Facts, *, is_held: bool) -> str:
-    """Return a sentence about the limit that keeps producers from going on, with a space before.
+    """Return a sentence about the limit that pauses producers, with a leading space.
 
-    A full queue and the staleness limit differ: the second holds workers back at an empty queue.
+    A full queue and the staleness limit differ: the latter pauses workers even if the queue is
+    empty.
     """
     if facts.is_full:
         return f" The queue is full, so {_producers(facts)} pause."
     if is_held and facts.kind != "outside":
         limit = _limit(facts)
-        return f" {limit[0].upper()}{limit[1:]} holds workers back."
+        return f" {limit[0].upper()}{limit[1:]} pauses workers."
     return ""
 
 
 def _limit(facts: Facts) -> str:
-    """Name the limit on data that workers make ahead of the trainer."""
+    """Name the limit on data that workers produce ahead of the trainer."""
     if facts.max_staleness is None:
         return "the off-policy tolerance"
     return f"the staleness limit (max_staleness {facts.max_staleness:,})"
@@ -151,7 +154,7 @@ def _setting(facts: Facts) -> str:
 
 
 def _held_back(facts: Facts) -> str:
-    return f"{_limit(facts)} holds workers back {percent(facts.held_back)} of their time"
+    return f"{_limit(facts)} pauses workers {percent(facts.held_back)} of their time"
 
 
 def _taking_turns(facts: Facts) -> Verdict | None:
@@ -160,13 +163,13 @@ def _taking_turns(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="queue",
-        sentence="Trainer and workers take turns: each waits while the other is at work.",
+        sentence="Trainer and workers take turns: each waits while the other is busy.",
         proof=[
             f"the trainer waits {percent(waits)} of its time for data",
             _held_back(facts),
         ],
-        change=f"Raise {_setting(facts)} by one to let workers go further ahead, if your algorithm "
-        "tolerates data that is one version older.",
+        change=f"Raise {_setting(facts)} by 1 to let workers run further ahead, if your algorithm "
+        "tolerates data that is 1 version older.",
     )
 
 
@@ -176,10 +179,11 @@ def _stuck(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="train",
-        sentence=f"The trainer has held one batch for {duration(held)}.",
-        proof=["no batch was handed out in the last minute", *_waiting_batches(facts)],
-        change="If its train steps should take less, look at its own output: it may hang. When "
-        "the lease runs out the batch goes to whoever asks next.",
+        sentence=f"The trainer has held one batch for {duration(held)} "
+        f"(limit {duration(LONG_SECONDS)}).",
+        proof=["no batch was leased in the last minute", *_waiting_batches(facts)],
+        change="If train steps should be shorter, check the trainer's output: it may hang. When "
+        "the lease expires, the next trainer that asks gets the batch.",
     )
 
 
@@ -191,15 +195,15 @@ def _trainer_bound(facts: Facts) -> Verdict | None:
     if facts.train_seconds is not None:
         proof.append(f"it holds a batch for {facts.train_seconds:.3g} s")
     proof += _waiting_batches(facts)
-    change = "Make train steps faster; more data would only wait longer."
+    change = "Make train steps faster; more data would only stay queued longer."
     if facts.held_back >= NOTABLY and facts.workers > 1:
         proof.append(_held_back(facts))
         enough = max(1, math.ceil(facts.workers * (1 - facts.held_back)))
         if enough < facts.workers and waits <= NEVER:
-            change += f" {enough} of the {facts.workers} workers would be enough for this trainer."
+            change += f" {enough} of the {facts.workers} workers would suffice for this trainer."
     return Verdict(
         stage="train",
-        sentence=f"The trainer is the bottleneck: it is at work {percent(1 - waits)} of the time."
+        sentence=f"The trainer is the bottleneck: it is busy {percent(1 - waits)} of the time."
         f"{_pause(facts, is_held=facts.held_back >= NOTABLY)}",
         proof=proof,
         change=change,
@@ -212,13 +216,13 @@ def _delivery_bound(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="batch",
-        sentence=f"Batches are on their way to the trainer {percent(share)} of the time.",
+        sentence=f"Batches are in transit to the trainer {percent(share)} of the time.",
         proof=[
             f"a batch takes {facts.delivery_seconds or 0.0:.3g} s from its lease to its last byte",
             f"the trainer waits {percent(waits)} of its time",
         ],
-        change="Fetch the next batch while training on this one, bring the trainer nearer to "
-        "the deck, or push smaller observations (uint8 instead of float32).",
+        change="Prefetch the next batch while training, move the trainer closer to "
+        "the server, or push smaller observations (uint8 instead of float32).",
     )
 
 
@@ -228,13 +232,13 @@ def _not_formed(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="batch",
-        sentence="Enough waits for whole batches, and still the trainer waits.",
+        sentence="The trainer waits although complete batches are queued.",
         proof=[
-            f"{facts.queued:,} {facts.unit} wait, batches take {facts.batch_size or 0:,}",
+            f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size or 0:,}",
             f"the trainer waits {percent(waits)} of its time",
         ],
-        change="Look at the next batch on the Queue tab: an environment's minimum may be missing, "
-        "or the trainer may ask late.",
+        change="Check the next batch on the Queue tab: an environment's minimum may not be met, "
+        "or the trainer may request batches late.",
     )
 
 
@@ -262,7 +266,7 @@ _RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
 
 
 def _of_producers(facts: Facts) -> Verdict:
-    """Diagnose a run whose trainer waits because too little comes in."""
+    """Diagnose a run whose trainer waits because too little data arrives."""
     waits = facts.trainer_waits or 0.0
     if facts.kind == "outside" or not facts.shares:
         return _of_outsiders(facts, waits)
@@ -274,14 +278,14 @@ def _of_producers(facts: Facts) -> Verdict:
     return Verdict(
         stage=busiest,
         sentence=f"{what} {said}: {percent(share)} of the workers' time, "
-        f"while the trainer waits {percent(waits)} of its.",
+        f"while the trainer waits {percent(waits)} of its time.",
         proof=[_arriving(facts), _wanted(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), help_])),
     )
 
 
 def _load(stage: Stage, shares: Mapping[str, float]) -> float:
-    """Return the part of the workers' time in which a stage keeps their loops busy."""
+    """Return the share of the workers' time in which a stage keeps their loops busy."""
     sending = shares.get("send", 0.0)
     if stage == "push" and sending >= SEND_IS_BUSY:
         return sending
@@ -291,19 +295,19 @@ def _load(stage: Stage, shares: Mapping[str, float]) -> float:
 _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
     "step": (
         "Stepping environments",
-        "Cheaper environments help, or more processes to step them (envs_per_process lower).",
+        "Use cheaper environments, or more processes to step them (a lower envs_per_process).",
     ),
     "exchange": (
         "Exchanging observations and actions with environments",
-        "A larger envs_per_process or inference_batch_size helps, or envs_in_worker.",
+        "Raise envs_per_process or inference_batch_size, or use envs_in_worker.",
     ),
     "infer": (
         "The policy's inference",
-        "A GPU for the workers helps, or a larger inference_batch_size.",
+        "Give the workers a GPU, or raise inference_batch_size.",
     ),
     "push": (
         "Cutting and sending fragments",
-        "A faster way to the deck helps, or smaller observations (uint8 instead of float32).",
+        "Use a faster network to the server, or smaller observations (uint8 instead of float32).",
     ),
 }
 
@@ -315,8 +319,8 @@ def _of_outsiders(facts: Facts, waits: float) -> Verdict:
         stage="push",
         sentence=f"{who} {said}: the trainer waits {percent(waits)} of its time for data.",
         proof=[_arriving(facts), _wanted(facts, waits)],
-        change="Run more environments, or have each sample more at once. What they spend their "
-        "time on lies outside of what the deck sees."
+        change="Run more environments, or let each sample more in parallel. Their internal "
+        "timings are not visible to the server."
         if facts.kind == "outside"
         else "Add workers.",
     )
@@ -324,19 +328,19 @@ def _of_outsiders(facts: Facts, waits: float) -> Verdict:
 
 def _arriving(facts: Facts) -> str:
     if facts.arriving is None:
-        return "nothing came in during the last minute"
-    return f"{facts.arriving:.3g} {facts.unit} come in each second"
+        return "no data arrived in the last minute"
+    return f"{facts.arriving:.3g} {facts.unit} arrive per second"
 
 
 def _wanted(facts: Facts, waits: float) -> str:
     if not facts.handed_out or waits >= 1:
         return f"the trainer waits {percent(waits)} of its time"
-    return f"the trainer could take about {facts.handed_out / (1 - waits):.3g} a second"
+    return f"the trainer could consume about {facts.handed_out / (1 - waits):.3g} per second"
 
 
 def _waiting_batches(facts: Facts) -> list[str]:
     whole = int(facts.batches_waiting)
-    return [f"{whole:,} more {'waits' if whole == 1 else 'wait'}"] if whole else []
+    return [f"{whole:,} more {'is' if whole == 1 else 'are'} queued"] if whole else []
 
 
 def _breakdown(facts: Facts) -> list[str]:
@@ -350,4 +354,4 @@ def _one_more(facts: Facts) -> str:
     if gain is None or gain < 0.005:
         return ""
     workers = f"{facts.workers} worker{'' if facts.workers == 1 else 's'}"
-    return f"Add workers: one more beside the {workers} would give about +{percent(gain)}."
+    return f"Add workers: one more than the present {workers} would give about +{percent(gain)}."

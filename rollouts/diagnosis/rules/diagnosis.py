@@ -1,7 +1,7 @@
-"""Hold what is said of a run's pace.
+"""Diagnosis of a run's throughput.
 
-There is one judgement, :func:`rollouts.diagnosis.rules.bottleneck.judge`; the API, every page and
-the command line show what it returns, so no two of them can say different things of the same facts.
+:func:`rollouts.diagnosis.rules.bottleneck.judge` is the only source. The API, every page and
+the command line show its result, so they never disagree.
 """
 
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from rollouts.diagnosis.rules.flow import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What holds a run up."""
+    """The bottleneck of a run."""
 
     sentence: str
     stage: Stage | None = None
-    """Null: nothing does, or nobody can tell."""
+    """Stage of the bottleneck; None if there is none or it is unknown."""
     proof: list[str] = field(default_factory=list)
-    """The numbers behind the sentence, each in a few words."""
+    """Measurements that support the sentence, each in a few words."""
     change: str = ""
-    """What to do about it; empty where there is nothing to do."""
+    """Action to take; empty if there is none."""

@@ -23,58 +23,60 @@ PARTS: Final[dict[Stage, tuple[str, ...]]] = {
     "infer": ("infer",),
     "push": ("cut", "enqueue", "send"),
 }
-"""Spans that a worker measures (:data:`rollouts.fleet.worker.spans.STAGES`), by stage. The
-page lists the same spans, so a stage is exactly the sum of the spans beside it."""
+"""Pipeline spans that a worker measures (:data:`rollouts.fleet.worker.spans.STAGES`), by stage.
+
+The page lists the same spans, so the time of a stage is exactly the sum of its spans.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a run's last minute. Shares are parts of the time, 0 to 1.
+    """Measurements of a run's last minute. Shares are fractions of the time, 0 to 1.
 
-    None: nobody measured it, or nothing happened.
+    None: not measured, or nothing happened.
     """
 
     kind: Literal["fleet", "language", "outside"]
     status: str
     unit: str
-    """What batches count: ``fragments`` or ``sequences``; all rates are of these a second."""
+    """Unit of batches: ``fragments`` or ``sequences``; all rates are in these per second."""
     reason: str = ""
-    """Why the run is in this status, as somebody said."""
+    """Reason of the run's status, as given by an operator."""
     fleet: str = "running"
-    """State of the fleet, as a page shows it: ``unknown`` when it is silent."""
+    """State of the fleet as shown to users: ``unknown`` if it does not report."""
     fleet_reason: str = ""
-    """Why it is so, in the words of its manager or of the platform."""
+    """Reason of the fleet's state, from its manager or the platform."""
     silent_seconds: float | None = None
-    """Since the fleet's last report."""
+    """Seconds since the fleet's last report."""
     workers: int = 0
-    """That run, and were heard of."""
+    """Running workers that have reported."""
     workers_wanted: int = 0
     workers_coming: int = 0
-    """That start, or start again."""
+    """Workers that are starting or restarting."""
     workers_down: int = 0
     version: int | None = None
-    """Newest version that a trainer published; None: none."""
+    """Newest published version; None if there is none."""
     version_age_seconds: float | None = None
     versions_behind: int = 0
-    """By which the slowest running worker trails the newest version."""
+    """Versions between the slowest running worker and the newest version."""
     behind_seconds: float | None = None
-    """How long there has been a newer version than the slowest running worker acts with."""
+    """Seconds since a newer version than that of the slowest running worker was published."""
     is_full: bool = False
-    """The queue is above `pause_above`, so producers pause until it has drained."""
+    """Whether the queue is above `pause_above`, so producers pause until it drains."""
     is_limited: bool = False
-    """The admission limit of the fleet is used up: no worker may start anything."""
+    """Whether the fleet's admission limit is used up: no worker may start a fragment or group."""
     max_staleness: int | None = None
-    """Versions by which data may trail when it is trained on; None: no limit."""
+    """Most versions by which training data may be behind; None: no limit."""
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Mean of the workers' parts of the time by what they did or waited for."""
+    """Mean share of the workers' time by stage or wait."""
     work_per_second: float | None = None
-    """Env steps of all workers; episodes of a language run."""
+    """Env steps of all workers, or episodes of a language run."""
     to_send: int = 0
-    """Fragments or groups that workers have finished and not delivered."""
+    """Fragments or groups that workers have finished but not delivered."""
     waiting_environments: Sequence[str] = ()
-    """Names of environments that wait for a trainer before they can register."""
+    """Names of environments that wait for a trainer before they register."""
     refused: Sequence[str] = ()
-    """Environments whose pushes are refused, each with its count and the newest problem."""
+    """Environments whose pushes are rejected, each with the count and the newest error."""
     arriving: float | None = None
     handed_out: float | None = None
     batches_per_second: float | None = None
@@ -83,33 +85,33 @@ class Facts:
     """Queued items above which producers pause."""
     batch_size: int | None = None
     trainer_waits: float | None = None
-    """Part of the time in which a trainer had no batch; None: no trainer had one."""
+    """Share of the time in which a trainer held no batch; None if no trainer held one."""
     train_seconds: float | None = None
-    """Mean time that a trainer holds a batch."""
+    """Mean seconds that a trainer holds a batch."""
     holding_seconds: float | None = None
-    """How long the trainer has held the batch that it has longest."""
+    """Seconds that the trainer has held its oldest batch."""
     delivery_seconds: float | None = None
-    """Mean time from a batch's lease to its last byte."""
+    """Mean seconds from a batch's lease to its last byte."""
     age_seconds: float | None = None
-    """Mean time between an item's arrival and its batch."""
+    """Mean seconds between an item's arrival and its batch."""
 
     @property
     def held_back(self) -> float:
-        """Part of the time in which the admission limit kept workers from starting anything.
+        """Share of the time in which the admission limit kept workers from starting a fragment.
 
-        The limit follows from `max_staleness`, or from the off-policy tolerance without one. The
-        queue may be empty meanwhile.
+        The limit follows from `max_staleness`, or from the off-policy tolerance if that is unset.
+        It may apply while the queue is empty.
         """
         return self.shares.get("waiting_room", 0.0)
 
     @property
     def batches_waiting(self) -> float:
-        """Batches that could be made of what is queued."""
+        """Number of batches that the queued items can form."""
         return self.queued / self.batch_size if self.batch_size else 0.0
 
     @property
     def delivery_share(self) -> float | None:
-        """Part of the time in which a batch was on its way to its trainer."""
+        """Share of the time in which a batch was in transit to its trainer."""
         if self.delivery_seconds is None or self.batches_per_second is None:
             return None
         return min(1.0, self.delivery_seconds * self.batches_per_second)
@@ -117,30 +119,30 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFlow:
-    """One stage as a page shows it."""
+    """Measurements of one stage as shown to users."""
 
     name: Stage
     rate: float | None
-    """Of `unit` a second."""
+    """Rate in `unit` per second."""
     unit: str
     share: float | None
-    """Part of the time in which it is at work."""
+    """Share of the time in which the stage is busy."""
     waits: float | None
-    """Part of the time in which it could work and has nothing to, or no leave to."""
+    """Share of the time in which the stage is idle, for lack of input or of permission."""
     waits_for: Literal["", "room", "weights", "data"]
     held: int | None
-    """Items that are in it now."""
+    """Items currently in the stage."""
     seconds: float | None
-    """How long an item, or a batch, stays in it."""
+    """Time that an item, or a batch, spends in the stage."""
 
 
 def stages(facts: Facts) -> list[StageFlow]:
-    """Return the stages that can be seen of a run, in the order in which data passes them."""
+    """Return the visible stages of a run, in the order in which data passes through them."""
     return [*_of_workers(facts), _push(facts), _queue(facts), _batch(facts), _train(facts)]
 
 
 def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
-    """Return what part of the workers' time a stage takes; None if they measured nothing."""
+    """Return the share of the workers' time that a stage takes; None if it was not measured."""
     if not shares:
         return None
     return min(1.0, sum(shares.get(part, 0.0) for part in PARTS.get(stage, ())))
@@ -202,7 +204,7 @@ def _queue(facts: Facts) -> StageFlow:
 
 
 def stay(items: float, *, per_second: float | None) -> float | None:
-    """Return how long an item stays where so many are and so many leave: Little's law."""
+    """Return the time that an item stays, by Little's law."""
     return items / per_second if per_second else None
 
 

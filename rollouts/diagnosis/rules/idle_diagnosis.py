@@ -1,7 +1,7 @@
-"""Judge runs whose pace says nothing yet, or nothing any more.
+"""Diagnosis of runs whose throughput is not meaningful.
 
-One that is over or paused, whose fleet starts or is silent, that has no weights or drains: each of
-these explains numbers that would else look like a bottleneck.
+Covers runs that ended or are paused or draining, fleets that start or do not report, and missing
+weights. Each of these explains numbers that would otherwise look like a bottleneck.
 """
 
 from typing import Final
@@ -13,21 +13,21 @@ from runs.core.amounts import duration, percent
 MOSTLY: Final = 0.5
 
 _BEFORE_AND_AFTER: Final = {
-    "draft": ("The run is a draft: nothing has to move.", "Start it."),
-    "completed": ("The run is completed: nothing has to move.", ""),
+    "draft": ("The run is a draft and processes no data.", "Start it."),
+    "completed": ("The run is completed and processes no data.", ""),
     "stopped": (
-        "The run is stopped: nothing has to move.",
-        "Start it again to go on; its history stays.",
+        "The run is stopped and processes no data.",
+        "Start it again to continue; its history is kept.",
     ),
     "failed": (
-        "The run has failed, so nothing moves.",
-        "Mend what the reason names, then start it again; its history stays.",
+        "The run has failed and processes no data.",
+        "Fix the cause given below, then start it again; its history is kept.",
     ),
 }
 
 
 def over(facts: Facts) -> Verdict | None:
-    """Judge a run that has not begun, or has ended."""
+    """Diagnose a run that has not begun, or has ended."""
     if facts.status not in _BEFORE_AND_AFTER:
         return None
     sentence, change = _BEFORE_AND_AFTER[facts.status]
@@ -35,66 +35,66 @@ def over(facts: Facts) -> Verdict | None:
 
 
 def paused(facts: Facts) -> Verdict | None:
-    """Judge a run that somebody has paused."""
+    """Diagnose a paused run."""
     if facts.status != "paused":
         return None
     return Verdict(
-        sentence="The run is paused: nothing new is generated, and what was made is still served.",
-        proof=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} wait for a trainer"],
-        change="Resume it to go on.",
+        sentence="The run is paused: no data is generated, and queued data is still served.",
+        proof=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
+        change="Resume the run to continue.",
     )
 
 
 def unheard(facts: Facts) -> Verdict | None:
-    """Judge a run whose fleet is silent: what it said last is no proof of what it does now."""
+    """Diagnose a run whose fleet does not report: its last report proves nothing about now."""
     if facts.kind == "outside" or facts.fleet != "unknown":
         return None
     since = "" if facts.silent_seconds is None else f" for {duration(facts.silent_seconds)}"
     return Verdict(
-        sentence=f"The fleet has not been heard of{since}: nobody can tell what it does.",
+        sentence=f"No reports from the fleet{since}: its state is unknown.",
         proof=_given(facts.fleet_reason),
-        change="Nothing at first: the platform asks the cluster for the fleet's manager and "
-        "launches another one where it is gone. The events on Logs say what it found.",
+        change="Wait: the platform checks the fleet's manager on the cluster and "
+        "launches a new one if it is gone. The events on Logs show the result.",
     )
 
 
 def starting(facts: Facts) -> Verdict | None:
-    """Judge a run of which no worker is up yet."""
+    """Diagnose a run of which no worker is up yet."""
     is_coming = facts.status in {"queued", "starting"} or facts.fleet in {"none", "starting"}
     if facts.kind == "outside" or facts.workers or not is_coming or facts.status == "draining":
         return None
     if facts.fleet_reason:
         return Verdict(
-            sentence="The fleet does not come up yet.",
+            sentence="The fleet cannot start yet.",
             proof=[facts.fleet_reason],
-            change="Mend what the reason names; the platform tries again by itself.",
+            change="Fix the cause given below; the platform retries automatically.",
         )
     wanted = facts.workers_wanted
     return Verdict(
-        sentence=f"The fleet is starting: none of its {wanted:,} workers runs yet."
+        sentence=f"The fleet is starting: 0 of {wanted:,} workers run."
         if wanted > 1
         else "The fleet is starting.",
         proof=_coming(facts),
-        change="Nothing: workers appear by themselves. If none does within a few minutes, the "
-        "manager's log on Fleet says why.",
+        change="Wait for the workers to start. If none starts within a few minutes, read the "
+        "manager's log on Fleet.",
     )
 
 
 def without_workers(facts: Facts) -> Verdict | None:
-    """Judge a fleet that speaks, and none of whose workers works."""
+    """Diagnose a fleet that reports, but has no running worker."""
     is_wanted = facts.status == "running" or facts.fleet == "running"
     if facts.kind == "outside" or facts.workers or not is_wanted or facts.status == "draining":
         return None
     return Verdict(
-        sentence="No worker of the fleet runs.",
+        sentence="No worker of the fleet is running.",
         proof=_coming(facts),
-        change="Each row of Fleet says why its worker is down; those that may come back are "
-        "started again by themselves.",
+        change="Fleet shows why each worker is down. Workers that may recover are "
+        "restarted automatically.",
     )
 
 
 def without_weights(facts: Facts) -> Verdict | None:
-    """Judge a fleet that has nothing to act with."""
+    """Diagnose a fleet that has no weights."""
     waiting = facts.shares.get("waiting_weights", 0.0)
     if waiting < MOSTLY or facts.kind == "outside":
         return None
@@ -102,32 +102,32 @@ def without_weights(facts: Facts) -> Verdict | None:
     if facts.version is None:
         return Verdict(
             stage="train",
-            sentence="No trainer has published weights yet, so workers have nothing to act with.",
+            sentence="No trainer has published weights yet, so workers cannot act.",
             proof=proof,
-            change="Start the trainer: it publishes the weights it begins with.",
+            change="Start the trainer: it publishes its initial weights.",
         )
     return Verdict(
         stage="infer",
-        sentence="Weights are published, and workers have none to act with.",
+        sentence="Weights are published, but workers have not received them.",
         proof=[*proof, f"the newest version is {facts.version}"],
-        change="Look at Weights: which worker did not get the version, and why.",
+        change="Open Weights to see which worker lacks the version, and why.",
     )
 
 
 def draining(facts: Facts) -> Verdict | None:
-    """Judge a run that ends: what waits is served, and nothing has to be made faster."""
+    """Diagnose a draining run: queued data is served, and nothing needs to be faster."""
     is_untaken = facts.trainer_waits is None and facts.batches_waiting >= 1
     if facts.status != "draining" or is_untaken:
         return None
     return Verdict(
-        sentence="The run is draining: open episodes finish, and what waits is served.",
-        proof=[f"{facts.queued:,} {facts.unit} wait for a trainer", *_unsent(facts)],
-        change="Nothing: it ends by itself. Stop gives it a deadline.",
+        sentence="The run is draining: open episodes finish, and queued data is served.",
+        proof=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
+        change="Wait: the run ends automatically. Stop sets a deadline.",
     )
 
 
 def refused(facts: Facts) -> Verdict | None:
-    """Return the diagnosis of a run that refuses pushes."""
+    """Diagnose a run that rejects pushes."""
     if not facts.refused:
         return None
     arrives = (
@@ -135,7 +135,7 @@ def refused(facts: Facts) -> Verdict | None:
     )
     return Verdict(
         stage="push",
-        sentence=f"Pushes are refused, and their data is lost.{arrives}",
+        sentence=f"Pushes are rejected, and their data is lost.{arrives}",
         proof=list(facts.refused),
         change="Correct the field that the message names in the environment, or set `lenient` "
         "on the run to accept groups with inconsistent lengths.",
@@ -143,7 +143,7 @@ def refused(facts: Facts) -> Verdict | None:
 
 
 def over_tolerance(facts: Facts) -> Verdict | None:
-    """Return the diagnosis of an outside run whose queue pauses its environments."""
+    """Diagnose an outside run whose queue pauses its environments."""
     if facts.kind != "outside" or not facts.is_full or facts.batches_waiting < 1:
         return None
     limit = (
@@ -151,7 +151,7 @@ def over_tolerance(facts: Facts) -> Verdict | None:
     )
     return Verdict(
         stage="train",
-        sentence="Environments are paused: the trainer takes batches more slowly than they push.",
+        sentence="Environments are paused: they push faster than the trainer consumes.",
         proof=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
         change="Make train steps faster, or run fewer environments. A trainer that acknowledges "
         "a batch before it trains on it appears to wait while it trains.",
@@ -159,12 +159,12 @@ def over_tolerance(facts: Facts) -> Verdict | None:
 
 
 def without_trainer(facts: Facts) -> Verdict | None:
-    """Return the diagnosis of an outside run whose environments wait for a trainer."""
+    """Diagnose an outside run whose environments wait for a trainer."""
     if not facts.waiting_environments:
         return None
     return Verdict(
         stage="train",
-        sentence="Environments wait for a trainer: none has registered and asked for a batch.",
+        sentence="Environments wait for a trainer: none has registered and requested a batch.",
         proof=[f"{name} waits" for name in facts.waiting_environments],
         change="Start the trainer. Environments register within seconds after its first request "
         "for a batch.",
@@ -172,16 +172,16 @@ def without_trainer(facts: Facts) -> Verdict | None:
 
 
 def silent(facts: Facts) -> Verdict | None:
-    """Judge a run in which nothing happened at all."""
+    """Diagnose a run without any activity."""
     is_silent = not facts.shares and facts.arriving is None and facts.trainer_waits is None
     if not is_silent or facts.queued:
         return None
     return Verdict(
-        sentence="Nothing moved in the last minute.",
-        proof=["no data came in", "no trainer had a batch"],
-        change="Start the trainer, then the environments; API & tokens has their commands."
+        sentence="No activity in the last minute.",
+        proof=["no data arrived", "no trainer held a batch"],
+        change="Start the trainer, then the environments; API & tokens lists the commands."
         if facts.kind == "outside"
-        else "Start the trainer, or look at the log of a worker on Fleet.",
+        else "Start the trainer, or check the log of a worker on Fleet.",
     )
 
 
@@ -195,4 +195,4 @@ def _coming(facts: Facts) -> list[str]:
 
 
 def _unsent(facts: Facts) -> list[str]:
-    return [f"workers have {facts.to_send:,} more to send"] if facts.to_send else []
+    return [f"workers still have {facts.to_send:,} to send"] if facts.to_send else []

@@ -1,4 +1,4 @@
-"""Look a run over before it is launched."""
+"""API of run checks before launch."""
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema

@@ -1,4 +1,4 @@
-"""Show every environment that the deck knows, try one, and decide who may ask for it."""
+"""API of the environment registry: lists, probes and denials."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ ROWS_AT_MOST: Final = 100
 
 
 class KnownEnvironmentsView(APIView):
-    """Environments over all runs."""
+    """Environments of all runs."""
 
     permission_classes = [Readers]
 
@@ -36,9 +36,9 @@ class KnownEnvironmentsView(APIView):
         parameters=[
             OpenApiParameter("q", description="Part of the name."),
             OpenApiParameter("kind", enum=list(registry.KINDS)),
-            OpenApiParameter("after", description="`next` of the page before."),
+            OpenApiParameter("after", description="`next` of the previous page."),
             OpenApiParameter(
-                "limit", between(1, ROWS_AT_MOST), description=f"1 to {ROWS_AT_MOST}; 50 if absent."
+                "limit", between(1, ROWS_AT_MOST), description=f"1 to {ROWS_AT_MOST}, default 50."
             ),
         ],
         responses={200: KnownEnvironments},
@@ -61,7 +61,7 @@ class KnownEnvironmentsView(APIView):
 
 
 class KnownEnvironmentView(APIView):
-    """One environment over all runs."""
+    """One environment of all runs."""
 
     permission_classes = [Readers]
 
@@ -69,7 +69,7 @@ class KnownEnvironmentView(APIView):
         operation_id="environments_known_one",
         parameters=[
             OpenApiParameter("kind", required=True, enum=list(registry.KINDS)),
-            OpenApiParameter("name", required=True, description="Its whole name."),
+            OpenApiParameter("name", required=True, description="Exact name."),
         ],
         responses={200: KnownEnvironmentDetail, **problems(404)},
         tags=["environments"],
@@ -81,13 +81,13 @@ class KnownEnvironmentView(APIView):
         """
         name = _text(request, "name")
         if not name:
-            raise InvalidBody("name", "says which environment")
+            raise InvalidBody("name", "is required")
         kind = _kind(request, needed=True)
         return answer(registry.environment_detail(kind=kind, name=name, now=timezone.now()))
 
 
 class TryEnvironmentView(APIView):
-    """One episode of an environment, to see what it does."""
+    """Probe of an environment: one episode of random actions."""
 
     permission_classes = [Operators]
 
@@ -108,7 +108,7 @@ class TryEnvironmentView(APIView):
 
 
 class EnvironmentVerdictView(APIView):
-    """Whether new runs may ask for an environment."""
+    """Availability of an environment to new runs."""
 
     permission_classes = [Admins]
 
@@ -131,7 +131,7 @@ class EnvironmentVerdictView(APIView):
 def _text(request: Request, name: str) -> str:
     text = request.query_params.get(name, "")
     if "\x00" in text or len(text) > LONGEST_NAME:
-        raise InvalidBody(name, f"must have no NUL and at most {LONGEST_NAME} characters")
+        raise InvalidBody(name, f"must not contain NUL or exceed {LONGEST_NAME} characters")
     return text
 
 

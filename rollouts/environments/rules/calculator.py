@@ -1,4 +1,4 @@
-"""A task in several turns: use a calculator for what cannot be done in the head."""
+"""Multi-turn task: compute with a calculator tool."""
 
 import random
 import re
@@ -14,15 +14,15 @@ _ANSWER = re.compile(r"!(\d{1,18})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calculator:
-    """Compute ``3*17+4;`` by asking ``?3*17``, reading ``=51;``, asking on, then saying ``!55``.
+    """Compute ``3*17+4;`` by asking ``?3*17``, reading ``=51;``, asking on, then answering ``!55``.
 
-    A turn that is neither a question nor an answer ends the episode with nothing.
+    A turn that is neither a question nor an answer ends the episode with reward 0.
     """
 
     digits: int = 2
-    """Of each number at most; the difficulty."""
+    """Maximum digits of each number; the difficulty."""
     calls: int = 2
-    """Questions that may be asked."""
+    """Maximum number of questions."""
     alphabet: ClassVar[str] = string.digits + "+*=;?!"
 
     @property
@@ -41,7 +41,7 @@ class Calculator:
         return Example(key=key, prompt=f"{a}*{b}+{c};", answer=str(a * b + c))
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
-        """Compute what was asked, or judge the answer."""
+        """Compute the question, or score the answer."""
         turn = turns[-1]
         said = "" if turn.is_truncated else turn.text.strip()
         answer = _ANSWER.fullmatch(said)
@@ -56,7 +56,7 @@ class Calculator:
         return Reply(f"={result};", is_over=False, reward=0.0)
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return both questions and the answer, or as many questions as may be asked."""
+        """Return both questions and the answer, or as many questions as are allowed."""
         product, _, rest = example.prompt.removesuffix(";").partition("+")
         first, _, second = product.partition("*")
         questions = (f"?{product}", f"?{int(first) * int(second)}+{rest}")

@@ -1,4 +1,4 @@
-"""Sum up how an environment does, from the newest data of the newest runs that use it."""
+"""Statistics of an environment over the newest data of the newest runs that use it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,36 +6,38 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
 SHORTEST: Final = timedelta(minutes=1)
-"""No rate is told from less time: three groups in one second are not ten thousand an hour."""
+"""Shortest observation time for a rate: three groups in one second are not ten thousand an hour."""
 
 Member = tuple[int, Sequence[int | None], Sequence[str | None]]
-"""A run that uses an environment, as which of its environments, and as which of its lessons."""
+"""A run that uses an environment, with the indices of its environments and the names of its lessons
+that do.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The newest data of one environment, or one lesson, of one run; counts groups or episodes."""
+    """Newest data of one environment, or one lesson, of one run. Counts are groups or episodes."""
 
     run_id: int
     env_id: int | None
     lesson: str | None
     recent: int
-    """That came in within :attr:`Figures.WINDOW`."""
+    """Number that arrived within :attr:`Figures.WINDOW`."""
     oldest_at: datetime
     reward_sum: float
     rewarded: int
-    """With a reward that is a number."""
+    """Number with a finite reward."""
     compared: int
     """Groups of two or more sequences."""
     equal: int
-    """Of these, those whose scores are all equal."""
+    """Of these, the groups whose scores are all equal."""
     is_cut: bool
-    """Of this run no more was looked at than a bound allows."""
+    """Whether the data of this run was truncated at a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How an environment does; None where no data says so."""
+    """Statistics of an environment; None where no data exists."""
 
     WINDOW: ClassVar[timedelta] = timedelta(hours=1)
 
@@ -46,10 +48,10 @@ class Figures:
 
 
 def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: datetime) -> Figures:
-    """Return the figures of the environment that is `members` of these runs.
+    """Return the statistics of the environment that is `members` of these runs.
 
-    Means and shares weigh each group (or episode) alike, whatever run it is of; rates of runs add
-    up.
+    Means and shares weight each group (or episode) equally, regardless of its run; rates of runs
+    are summed.
     """
     all_samples = list(samples)
     began = _beginnings(all_samples)
@@ -67,7 +69,7 @@ def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: dat
 
 
 def _beginnings(samples: Sequence[Sample]) -> dict[int, datetime]:
-    """Return since when the data of each run was looked at."""
+    """Return the beginning of the observed data of each run."""
     began: dict[int, datetime] = {}
     for sample in samples:
         before = began.get(sample.run_id, sample.oldest_at)
@@ -76,7 +78,7 @@ def _beginnings(samples: Sequence[Sample]) -> dict[int, datetime]:
 
 
 def _is_of(sample: Sample, member: Member) -> bool:
-    """Return whether a sample is of a member; where it names no parts of the run, all are meant."""
+    """Return whether a sample belongs to a member; a member without parts covers the entire run."""
     run_id, env_ids, lessons = member
     return (
         sample.run_id == run_id
@@ -90,6 +92,6 @@ def _covers(names: Sequence[int | None] | Sequence[str | None], name: int | str 
 
 
 def _per_hour(sample: Sample, began: datetime, *, now: datetime) -> float:
-    """Return a rate over the window, or over the shorter time that was looked at."""
+    """Return a rate over the window, or over the observed time if that is shorter."""
     seen = max(min(now - began, Figures.WINDOW), SHORTEST) if sample.is_cut else Figures.WINDOW
     return sample.recent * (timedelta(hours=1) / seen)

@@ -1,7 +1,7 @@
-"""Look a run's configuration over before it is launched, and say what would go wrong.
+"""Checks of a run's configuration before launch.
 
-Every rule returns findings in words; what had to be measured (an environment's spaces, the room
-on the cluster, free bytes) is handed in.
+Each rule returns findings as text. Measured inputs (an environment's spaces, the room on the
+cluster, free bytes) are arguments.
 """
 
 from collections.abc import Sequence
@@ -15,48 +15,49 @@ from runs.core.run_config import RunConfig
 Level = Literal["ok", "info", "warning", "error"]
 
 BYTES_PER_STEP: Final = 27
-"""Of a fragment beside observation and action: reward, three flags, log-probability, value,
-version and episode."""
+"""Bytes per fragment step besides observation and action: reward, three flags, log-probability,
+value, version and episode.
+"""
 BYTES_PER_TOKEN: Final = 14
-"""Of a group, about: token, mask, log-probability and what msgpack adds."""
+"""Approximate bytes per token of a group: token, mask, log-probability and msgpack overhead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at."""
+    """One result of a check."""
 
     level: Level
     subject: str
-    """What was looked at, in a word or two."""
+    """Subject of the check, in one or two words."""
     field: str
-    """Dotted path in the configuration that it is about; empty for the run as a whole."""
+    """Dotted path of the setting in the configuration; empty for the run as a whole."""
     message: str
     remedy: str = ""
-    """What to do about it; empty where nothing needs doing."""
+    """Action to take; empty if none is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRoom:
-    """Bytes that there are, and that may be kept."""
+    """Free disk bytes, and the limits on them."""
 
     free_bytes: int
     kept_free_bytes: int
-    """Below this nothing is taken in."""
+    """Free bytes below which the server accepts no data."""
     retention_bytes: int
-    """Of payloads that are kept; 0 for no limit."""
+    """Limit on retained payloads; 0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What answers where the fleet is to run."""
+    """State of the cluster on which the fleet is to run."""
 
     nodes: Sequence[NodeRoom] = ()
     trouble: str = ""
-    """Why nothing is known of it."""
+    """Reason why the cluster's state is unknown."""
 
 
 def batches(config: RunConfig) -> list[Finding]:
-    """Say what a train step is made of, and whether a batch can be filled exactly."""
+    """Check the size of a train step, and whether batches can be filled exactly."""
     size = config.buffer.batch_size
     if config.language is not None:
         return [_whole_groups(size, config.language.group_size)]
@@ -88,14 +89,14 @@ def _whole_groups(size: int, group_size: int) -> Finding:
         level="error",
         subject="Batch",
         field="buffer.batch_size",
-        message=f"{size:,} sequences are no whole number of groups of {group_size}: "
-        "no batch could ever be filled exactly.",
-        remedy="Take " + " or ".join(f"{n:,}" for n in fitting) + ", or another group size.",
+        message=f"{size:,} sequences are not a multiple of the group size {group_size}: "
+        "no batch can be filled exactly.",
+        remedy="Use " + " or ".join(f"{n:,}" for n in fitting) + ", or another group size.",
     )
 
 
 def tokens(config: RunConfig) -> list[Finding]:
-    """Say how many tokens a language run takes, and which lessons do not fit its context."""
+    """Check the number of tokens of a language run, and that its lessons fit its context."""
     language = config.language
     if language is None:
         return []
@@ -109,8 +110,8 @@ def tokens(config: RunConfig) -> list[Finding]:
             level="info",
             subject="Tokens",
             field="language.model.max_position_embeddings",
-            message=f"At most {most:,} tokens a train step ({config.buffer.batch_size:,} × "
-            f"{context:,}), {most * config.num_steps:,} in {config.num_steps:,}.",
+            message=f"At most {most:,} tokens per train step ({config.buffer.batch_size:,} × "
+            f"{context:,}), {most * config.num_steps:,} in {config.num_steps:,} train steps.",
         ),
     ]
 
@@ -123,19 +124,19 @@ def _tight(name: str, language: LanguageConfig, context: int) -> Finding | None:
         level="error",
         subject="Tokens",
         field=f"language.lessons.{name}.sampling.max_tokens",
-        message=f"Answers of {longest:,} tokens leave a context of {context:,} no room for the "
-        "prompt.",
-        remedy="Take shorter answers, or a longer context.",
+        message=f"Answers of {longest:,} tokens leave no room for the prompt in a context of "
+        f"{context:,} tokens.",
+        remedy="Use shorter answers, or a longer context.",
     )
 
 
 def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> list[Finding]:
-    """Say what the run's payloads take, and whether the disk has room for them.
+    """Check that the disk has room for the run's payloads.
 
     Args:
-        config: Of the run.
-        room: Bytes that there are.
-        bytes_per_step: Of observation and action; None where no environment could say.
+        config: Configuration of the run.
+        room: Free bytes and limits.
+        bytes_per_step: Bytes of observation and action; None if no environment reported them.
     """
     item = _item_bytes(config, bytes_per_step)
     if item is None:
@@ -145,12 +146,12 @@ def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> li
     usable = max(0, room.free_bytes - room.kept_free_bytes)
     unit = "sequence" if config.language else "fragment"
     message = (
-        f"About {_bytes(item)} a {unit}, {_bytes(total)} in {config.num_steps:,} train steps; "
-        f"retention keeps {_bytes(kept)} of it, and {_bytes(usable)} of disk may be used."
+        f"About {_bytes(item)} per {unit}, {_bytes(total)} in {config.num_steps:,} train steps; "
+        f"retention keeps {_bytes(kept)} of it, and {_bytes(usable)} of disk are usable."
     )
     if kept <= usable:
         return [Finding(level="ok", subject="Disk", field="num_steps", message=message)]
-    remedy = "Free some disk, or keep less: ROLLDECK_RETENTION_BYTES."
+    remedy = "Free disk space, or lower ROLLDECK_RETENTION_BYTES."
     return [
         Finding(level="warning", subject="Disk", field="num_steps", message=message, remedy=remedy)
     ]
@@ -173,7 +174,7 @@ def _bytes(count: float) -> str:
 
 
 def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
-    """Say whether the cluster has seats for the fleet's workers, now and at all."""
+    """Check that the cluster has room for the fleet's workers, now and when idle."""
     fleet = config.fleet
     if cluster.trouble:
         return [
@@ -181,8 +182,8 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
                 level="warning",
                 subject="Cluster",
                 field="fleet.num_workers",
-                message=f"The cluster was not asked: {cluster.trouble}.",
-                remedy="A run that is launched now waits until one answers.",
+                message=f"The cluster could not be checked: {cluster.trouble}.",
+                remedy="A run launched now waits until a cluster responds.",
             )
         ]
     wanted, workers = fleet.worker_resources, fleet.num_workers
@@ -192,20 +193,20 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
         return [_no_seat("warning" if some_run else "error", never, config)]
     busy = group_obstacle(wanted, cluster.nodes, workers=workers)
     if busy:
-        return [_no_seat("warning", f"{busy}; others have to end first", config)]
+        return [_no_seat("warning", f"{busy}; other work must end first", config)]
     has = f"{len(cluster.nodes)} {'node' if len(cluster.nodes) == 1 else 'nodes'}"
     return [
         Finding(
             level="ok",
             subject="Cluster",
             field="fleet.num_workers",
-            message=f"There is room for all {workers:,} workers on {has} now.",
+            message=f"{workers:,} of {workers:,} workers fit on {has} now.",
         )
     ]
 
 
 def _emptied(nodes: Sequence[NodeRoom]) -> list[NodeRoom]:
-    """Return the nodes as they are when nothing else runs."""
+    """Return the nodes with all their resources free."""
     return [NodeRoom(total=node.total, free=node.total) for node in nodes]
 
 
@@ -220,5 +221,5 @@ def _no_seat(level: Level, why: str, config: RunConfig) -> Finding:
         subject="Cluster",
         field="fleet.num_gpus_per_worker" if gpus and "GPU" in why else "fleet.num_workers",
         message=f"{why[:1].upper()}{why[1:]}.",
-        remedy="Have fewer workers, let each reserve less, or add nodes to the cluster.",
+        remedy="Use fewer workers, reserve less for each, or add nodes to the cluster.",
     )

@@ -1,4 +1,4 @@
-"""Tasks that are answered in one turn: reverse, sort, add."""
+"""Single-turn tasks: reverse, sort, add."""
 
 import random
 import string
@@ -11,12 +11,12 @@ from rollouts.environments.rules.task import Example, Reply, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reverse:
-    """Write a word backwards: ``abc>`` is answered by ``cba``."""
+    """Write a word backwards: the answer to ``abc>`` is ``cba``."""
 
     length: int = 3
-    """Letters; the difficulty."""
+    """Number of letters; the difficulty."""
     letters: int = 26
-    """How many different ones there are."""
+    """Number of different letters."""
     most_turns: ClassVar[int] = 1
 
     @property
@@ -35,7 +35,7 @@ class Reverse:
         return Example(key=key, prompt=f"{word}>", answer=word[::-1])
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
-        """Judge the answer; letters in the right order count in part."""
+        """Score the answer; letters in the right order earn partial credit."""
         return judged(example.answer, turns[-1])
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
@@ -45,10 +45,10 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort:
-    """Write digits in order: ``3142:`` is answered by ``1234``."""
+    """Write digits in order: the answer to ``3142:`` is ``1234``."""
 
     length: int = 4
-    """Digits; the difficulty."""
+    """Number of digits; the difficulty."""
     most_turns: ClassVar[int] = 1
 
     @property
@@ -67,7 +67,7 @@ class Sort:
         return Example(key=key, prompt=f"{''.join(drawn)}:", answer="".join(sorted(drawn)))
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
-        """Judge the answer; digits in the right order count in part."""
+        """Score the answer; digits in the right order earn partial credit."""
         return judged(example.answer, turns[-1])
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
@@ -77,10 +77,10 @@ class Sort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """Add two numbers: ``12+34=`` is answered by ``46``."""
+    """Add two numbers: the answer to ``12+34=`` is ``46``."""
 
     digits: int = 2
-    """Of each number at most; the difficulty."""
+    """Maximum digits of each number; the difficulty."""
     most_turns: ClassVar[int] = 1
 
     @property
@@ -99,7 +99,7 @@ class Addition:
         return Example(key=key, prompt=f"{first}+{second}=", answer=str(first + second))
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
-        """Judge the answer: right or wrong."""
+        """Score the answer: right or wrong."""
         is_correct = _said(turns[-1]) == example.answer
         return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
 
@@ -109,10 +109,10 @@ class Addition:
 
 
 def judged(answer: str, turn: Turn) -> Reply:
-    """Return 1 for the answer itself, else up to 0.5 for what it has in common with it.
+    """Return 1 for the exact answer, otherwise partial credit up to 0.5 for its similarity.
 
-    The part is twice the characters in matching blocks over all characters of both (Ratcliff and
-    Obershelp, Dr. Dobb's Journal 1988): a policy that is near gets to know it.
+    The similarity is twice the characters in matching blocks over all characters of both (Ratcliff
+    and Obershelp, Dr. Dobb's Journal 1988): near misses get a learning signal.
     """
     said = _said(turn)
     is_correct = said == answer
@@ -121,5 +121,5 @@ def judged(answer: str, turn: Turn) -> Reply:
 
 
 def _said(turn: Turn) -> str:
-    """Return a turn without the space around it; one that was cut short answers nothing."""
+    """Return a turn without surrounding whitespace; a truncated turn counts as no answer."""
     return "" if turn.is_truncated else turn.text.strip()

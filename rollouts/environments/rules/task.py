@@ -1,4 +1,4 @@
-"""What a task in text is: examples by number, and a judgement of what is answered."""
+"""Protocol of text tasks: examples by number, and scoring of answers."""
 
 import hashlib
 import random
@@ -14,28 +14,28 @@ class Example:
     """One problem of a task."""
 
     key: str
-    """Names task, mode and number; the same one is the same problem for ever."""
+    """Task, mode and number; the same key always means the same problem."""
     prompt: str
     answer: str
-    """Expected; a multi-turn task's own note of what to check."""
+    """Expected answer; a multi-turn task may store other data to check."""
 
 
 class Turn(NamedTuple):
-    """What the policy wrote in one turn."""
+    """Output of the policy in one turn."""
 
     text: str
     is_truncated: bool = False
-    """It ran into its length and may have had more to say."""
+    """Whether the turn was cut off at its maximum length."""
 
 
 class Reply(NamedTuple):
-    """What the task says to the policy's turns so far."""
+    """Response of the task to the policy's turns so far."""
 
     text: str
-    """What the policy reads next; empty when it is over."""
+    """Next input of the policy; empty when the episode is over."""
     is_over: bool
     reward: float
-    """Of the whole episode, in [0, 1]; 0 while it goes on."""
+    """Reward of the whole episode, in [0, 1]; 0 while it continues."""
     is_correct: bool = False
 
 
@@ -55,26 +55,26 @@ class Task(Protocol):
 
     @property
     def alphabet(self) -> str:
-        """Every character that prompts, answers and replies are made of."""
+        """Every character of prompts, answers and replies."""
 
     def example(self, random: random.Random, *, key: str) -> Example:
-        """Return a problem made of nothing but the draws."""
+        """Return a problem determined only by the random draws."""
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
-        """Judge the last of one or more turns."""
+        """Score the last of one or more turns."""
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return the turns of somebody who can do it, for a policy to imitate."""
+        """Return the turns of a correct solution, for behavior cloning."""
 
 
 def examples(task: Task, numbers: Iterable[int], *, mode: Mode, seed: int) -> list[Example]:
-    """Return the problems with these numbers; training and evaluation share none but by chance.
+    """Return the problems with these numbers; training and evaluation overlap only by chance.
 
     Args:
-        task: Makes them.
-        numbers: Of the examples, 0 or more.
-        mode: Part of what the draws derive from.
-        seed: Of the run; evaluation uses the same for ever.
+        task: Task that creates them.
+        numbers: Numbers of the examples, 0 or more.
+        mode: Part of the random seed.
+        seed: Seed of the run; evaluation always uses the same.
     """
     found = []
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Shape what is asked and answered about a run that is not launched yet."""
+"""Schemas of the run checks API."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,9 +6,9 @@ from msgspec import Meta, Struct
 
 
 class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/run-checks``: what would be launched; `config` is laid over the preset.
+    """Body of ``POST /api/run-checks``: the run to check; `config` is merged over the preset.
 
-    Without a name the name is not looked at.
+    The name is checked only if given.
     """
 
     name: Annotated[str, Meta(max_length=200)] = ""
@@ -17,7 +17,7 @@ class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FindingRow(Struct, frozen=True, kw_only=True):
-    """One thing that was looked at; `field` is its dotted path, empty for the run as a whole."""
+    """One result of a check; `field` is its dotted path, empty for the run as a whole."""
 
     level: Literal["ok", "info", "warning", "error"]
     subject: str
@@ -27,9 +27,9 @@ class FindingRow(Struct, frozen=True, kw_only=True):
 
 
 class RunCheck(Struct, frozen=True, kw_only=True):
-    """What a check found; nothing was stored.
+    """Results of a check; nothing was stored.
 
-    `config` is the resolved configuration with every default, null if it is none.
+    `config` is the resolved configuration with all defaults, null if it is invalid.
     """
 
     verdict: Literal["ready", "risky", "refused"]

@@ -1,4 +1,4 @@
-"""Shape what the registry of environments says."""
+"""Schemas of the environment registry API."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ EnvironmentKind = Literal["steps", "tokens", "outside"]
 
 
 class EnvironmentDenial(Struct, frozen=True, kw_only=True):
-    """That an administrator keeps new runs from an environment."""
+    """An administrator's denial of an environment to new runs."""
 
     reason: str
     denied_at: datetime
@@ -24,7 +24,7 @@ class EnvironmentVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_field
     spec: Annotated[str, Meta(min_length=1, max_length=220)]
     is_allowed: bool
     reason: Reason = ""
-    """Needed where it is denied: whoever asks for it is told."""
+    """Required for a denial; shown to users who request the environment."""
 
 
 class TryEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,33 +32,33 @@ class TryEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     spec: Annotated[str, Meta(min_length=1, max_length=220)]
     kwargs: dict[str, Any] = {}
-    """Of its constructor."""
+    """Arguments of the constructor."""
     steps: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    """To play at most."""
+    """Maximum number of steps."""
 
 
 class TriedEpisode(Struct, frozen=True, kw_only=True):
-    """One episode of actions drawn at random."""
+    """One episode of random actions."""
 
     steps: int
     ended: Literal["terminated", "truncated", "cut"]
-    """`cut`: it was still going on when the steps were used up."""
+    """`cut`: the step limit was reached before the end of the episode."""
     total_return: float | None
-    """Null where a reward was not finite."""
+    """Sum of rewards; null if a reward was not finite."""
     rewards: list[float | None]
-    """Of the first hundred steps."""
+    """Rewards of the first 100 steps."""
     steps_per_second: float
     outside: str
-    """What of an observation was not of the form that the environment says; empty: nothing."""
+    """Mismatch between an observation and the declared space; empty if there is none."""
 
 
 class TriedEnvironment(Struct, frozen=True, kw_only=True):
-    """What came of trying an environment; `trouble` is empty where all went well."""
+    """Result of a probe of an environment; `trouble` is empty on success."""
 
     spec: str
     trouble: str
     is_missing: bool
-    """The web side's machine lacks it; others may have it."""
+    """Whether the web server's machine lacks the environment; others may have it."""
     seconds: float
     observation: str
     action: str
@@ -66,10 +66,10 @@ class TriedEnvironment(Struct, frozen=True, kw_only=True):
 
 
 class KnownEnvironment(Struct, frozen=True, kw_only=True):
-    """An environment that runs name or may name.
+    """An environment that runs use or may use.
 
-    Rates, rewards and shares are of the newest runs that use it, and of the newest data of each:
-    see :class:`KnownEnvironments`.
+    Rates, rewards and shares cover the newest data of the newest runs that use it: see
+    :class:`KnownEnvironments`.
     """
 
     name: str
@@ -79,21 +79,21 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     runs: int
     active_runs: int
     last_seen_at: datetime | None
-    """When it, or the fleet that uses it, last said anything."""
+    """Time of the last report of the environment, or of a fleet that uses it."""
     newest_run: str | None
     registered: bool
-    """Whether a run of this platform may name it; those from outside register themselves."""
+    """Whether a run may name it; environments from outside register themselves."""
     presets: list[str]
     per_hour: float | None = None
-    """Groups in the last hour; training episodes where it is stepped. Null: there was no data."""
+    """Groups in the last hour, or training episodes if a fleet steps it. Null: no data."""
     reward_mean: float | None = None
     """Mean score of groups, or return of training episodes."""
     zero_variance_share: float | None = None
-    """Part of the groups of two or more sequences whose scores are all equal."""
+    """Share of the groups of two or more sequences with equal scores."""
     looked_at: int = 0
-    """Groups or episodes that these figures are of."""
+    """Number of groups or episodes in these statistics."""
     denied: EnvironmentDenial | None = None
-    """Null: new runs may ask for it, where it is registered."""
+    """Null: available to new runs, if it is registered."""
 
 
 class KnownEnvironments(Struct, frozen=True, kw_only=True):
@@ -102,14 +102,14 @@ class KnownEnvironments(Struct, frozen=True, kw_only=True):
     results: list[KnownEnvironment]
     next: str | None
     looked_at_runs: int
-    """Runs that were searched for environments: the newest ones."""
+    """Number of runs searched for environments, the newest."""
     has_older_runs: bool
     runs_each: int
-    """Newest runs of an environment that its figures are of."""
+    """Number of runs per environment in its statistics, the newest."""
     groups_each: int
-    """Newest groups of each of them that were looked at."""
+    """Number of groups per run in the statistics, the newest."""
     windows_each: int
-    """Newest reports of episodes, where a fleet steps it."""
+    """Number of episode reports per run in the statistics, for stepped environments."""
 
 
 class EnvironmentRun(Struct, frozen=True, kw_only=True):
@@ -121,15 +121,15 @@ class EnvironmentRun(Struct, frozen=True, kw_only=True):
     created_at: datetime
     last_seen_at: datetime | None
     lessons: list[str]
-    """Those of its lessons that use it."""
+    """The run's lessons that use it."""
     instances: int
-    """Environments of this name that registered."""
+    """Number of registered environments with this name."""
 
 
 class KnownEnvironmentDetail(Struct, frozen=True, kw_only=True):
-    """An environment, the newest runs that use it, and what to launch it with."""
+    """An environment, the newest runs that use it, and its launch configuration."""
 
     environment: KnownEnvironment
     runs: list[EnvironmentRun]
     config: dict[str, Any]
-    """Least configuration of a run that uses it; empty where nothing of ours launches it."""
+    """Minimal configuration of a run that uses it; empty if it cannot be launched."""

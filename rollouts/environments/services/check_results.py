@@ -1,4 +1,4 @@
-"""Try an environment, deny it to new runs, or allow it again."""
+"""Probes of environments, and denials of environments to new runs."""
 
 from datetime import datetime
 
@@ -23,7 +23,7 @@ from runs.services.events import ACTOR_LENGTH
 
 
 class InvalidVerdict(ValueError):
-    """It cannot be decided so; `field` says which part."""
+    """A denial is invalid; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -32,14 +32,14 @@ class InvalidVerdict(ValueError):
 
 
 def try_environment(wanted: TryEnvironment) -> TriedEnvironment:
-    """Make an environment and play one episode of random actions in it.
+    """Construct an environment and play one episode of random actions in it.
 
     Raises:
-        EnvironmentUnknown: If no fleet of this deck could step it.
-        TooManyTrials: If too many are being tried.
+        EnvironmentUnknown: If fleets of this deployment cannot step it.
+        TooManyTrials: If too many probes are in progress.
     """
     if not may_be_named(wanted.spec) or wanted.spec.startswith(TASK):
-        raise EnvironmentUnknown(f"this deck offers no {wanted.spec!r} that a fleet steps")
+        raise EnvironmentUnknown(f"{wanted.spec!r} is not registered for fleets on this server")
     outcome = trials.attempt(
         Wanted(
             kind="environment",
@@ -63,21 +63,23 @@ def try_environment(wanted: TryEnvironment) -> TriedEnvironment:
 
 @transaction.atomic
 def judge_environment(*, verdict: EnvironmentVerdict, actor: str, now: datetime) -> None:
-    """Deny a spec to new runs, or allow it again; runs that have it go on.
+    """Deny a spec to new runs, or allow it again; existing runs continue.
 
     Raises:
-        EnvironmentUnknown: If this deck offers no such spec: only its settings can register one.
+        EnvironmentUnknown: If the spec is not registered on this server.
         InvalidVerdict: If it is denied without a reason.
     """
     if not may_be_named(verdict.spec):
         raise EnvironmentUnknown(
-            f"this deck offers no {verdict.spec!r}: ROLLDECK_ENVIRONMENTS registers specs"
+            f"{verdict.spec!r} is not registered on this server (see ROLLDECK_ENVIRONMENTS)"
         )
     if verdict.is_allowed:
         changed = bool(DeniedEnvironment.objects.filter(spec=verdict.spec).delete()[0])
     else:
         if not verdict.reason.strip():
-            raise InvalidVerdict("reason", "must say why: whoever asks for it is told")
+            raise InvalidVerdict(
+                "reason", "must not be empty: it is shown to users who request the environment"
+            )
         _, changed = DeniedEnvironment.objects.get_or_create(
             spec=verdict.spec,
             defaults={
@@ -104,7 +106,7 @@ def _audit(verdict: EnvironmentVerdict, *, actor: str, now: datetime) -> None:
 
 
 def refuse_denied(config: RunConfig) -> None:
-    """Refuse a configuration that names an environment which an administrator has denied.
+    """Check that a configuration uses no denied environment.
 
     Raises:
         InvalidRunConfig: If it does; `field` is its dotted path.

@@ -1,7 +1,7 @@
-"""Start processes that try what a configuration names, and end them in time.
+"""Subprocesses that probe the objects named in a configuration, with a time limit.
 
-The web side imports no environment and no Ray: a child without secrets does, in a folder of its
-own, and its whole process group is ended when its time is over.
+The web server imports no environment and no Ray. A child without secrets does, in a temporary
+folder, and its whole process group is killed at the time limit.
 """
 
 import contextlib
@@ -26,19 +26,19 @@ _room = BoundedSemaphore(TRIALS_AT_ONCE)
 
 
 class TooManyTrials(Exception):
-    """As many processes are trying configurations as may at once."""
+    """The limit on concurrent probes is reached."""
 
     retry_after_seconds = 5
 
 
 def attempt(wanted: Wanted, *, seconds: float = TRIAL_SECONDS) -> Outcome:
-    """Try something in a process of its own; how it failed is part of the outcome.
+    """Probe an object in a subprocess; a failure is part of the outcome.
 
     Raises:
-        TooManyTrials: If others are at it.
+        TooManyTrials: If too many probes are in progress.
     """
     if not _room.acquire(blocking=False):
-        raise TooManyTrials("other configurations are being checked: try again in a moment")
+        raise TooManyTrials("too many configurations are being checked: retry in a few seconds")
     try:
         with tempfile.TemporaryDirectory(prefix="rolldeck-trial-") as folder:
             return _within(Path(folder), wanted, seconds)
@@ -64,9 +64,9 @@ def _within(folder: Path, wanted: Wanted, seconds: float) -> Outcome:
     try:
         code = child.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return Outcome(trouble=f"it was not done within {seconds:.0f} s")
+        return Outcome(trouble=f"it did not finish within {seconds:.0f} s")
     finally:
-        # Also what it has started itself and left behind.
+        # Also kills processes that it started and left behind.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -74,8 +74,8 @@ def _within(folder: Path, wanted: Wanted, seconds: float) -> Outcome:
 
 
 def _surroundings(home: Path, wanted: Wanted) -> dict[str, str]:
-    """Return the child's environment: no secret of the platform is in it."""
-    # Ray's own, such as the token of its cluster, are for Ray alone.
+    """Return the child's environment variables, without the platform's secrets."""
+    # Ray's own variables, such as its cluster token, are only for probes of Ray.
     kept = child_environment.for_environments(os.environ)
     if wanted.kind == "cluster":
         kept |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}

@@ -1,4 +1,4 @@
-"""Look a run over before it is launched; store nothing."""
+"""Check of a run before launch, without storing anything."""
 
 import time
 from collections.abc import Iterable
@@ -23,16 +23,16 @@ from runs.models import Run
 from runs.services.lifecycle import InvalidRunName, UnknownPreset
 
 _REGISTER: Final = (
-    "It was tried on the web side's machine. If the fleet's machines have it, launch; else "
+    "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
     "install or register it there."
 )
 
 
 def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
-    """Return what launching `wanted` would meet, presets being those that `asked_by` may see.
+    """Return the findings for a launch of `wanted`, with the presets visible to `asked_by`.
 
     Raises:
-        TooManyTrials: If too many checks are under way.
+        TooManyTrials: If too many checks are in progress.
     """
     began = time.monotonic()
     found = _name(wanted.name)
@@ -62,12 +62,16 @@ def _name(name: str) -> list[Finding]:
     except InvalidRunName as error:
         message = str(error)
     if not message and Run.objects.current().filter(name=name).exists():
-        message = f"there is a run {name!r} already"
+        message = f"a run named {name!r} exists already"
     if not message:
         return []
     return [
         Finding(
-            level="error", subject="Name", field="name", message=message, remedy="Take another one."
+            level="error",
+            subject="Name",
+            field="name",
+            message=message,
+            remedy="Choose another name.",
         )
     ]
 
@@ -78,13 +82,13 @@ def _refusal(error: Exception) -> Finding:
         subject="Configuration",
         field=str(getattr(error, "field", "")),
         message=str(getattr(error, "message", error)),
-        remedy="Change the field; the server would refuse the run.",
+        remedy="Change the field; the server rejects this configuration.",
     )
 
 
 def _looked_over(config: RunConfig) -> list[Finding]:
     asked = [*_environments(config), *_cluster(config)]
-    # Each waits for a process of its own: side by side they take as long as the slowest.
+    # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(asked))) as threads:
         outcomes = list(threads.map(lambda pair: trials.attempt(pair[1]), asked))
     tried = [(field, one, outcome) for (field, one), outcome in zip(asked, outcomes, strict=True)]
@@ -106,14 +110,14 @@ def _looked_over(config: RunConfig) -> list[Finding]:
 
 
 def _environments(config: RunConfig) -> list[tuple[str, Wanted]]:
-    """Return what is to be made, by the field that names it; every different thing once."""
+    """Return the environments to construct, without duplicates, by the field that names them."""
     if config.language is None:
         one = config.environment
         if one.spec in simulated_fleet.PROFILES:
             return []
         asked = Wanted(kind="environment", spec=one.spec, kwargs=one.kwargs)
         return [("environment.spec", asked)]
-    # The deck's own tasks were made when the configuration was checked.
+    # The built-in tasks were constructed when the configuration was checked.
     foreign = {
         (lesson.spec, repr(sorted(lesson.kwargs.items()))): (
             f"language.lessons.{name}.spec",
@@ -135,7 +139,7 @@ def _answered(outcomes: Iterable[Outcome]) -> Cluster:
     for outcome in outcomes:
         nodes = [NodeRoom(total=node.total, free=node.free) for node in outcome.nodes]
         return Cluster(nodes=nodes, trouble=outcome.trouble)
-    return Cluster(trouble="this deck names none (RAY_ADDRESS)")
+    return Cluster(trouble="no cluster is configured (RAY_ADDRESS)")
 
 
 def _of_environments(
@@ -150,9 +154,9 @@ def _of_environments(
                     level="warning",
                     subject="Policy",
                     field="policy.kind",
-                    message=f"{wanted.spec} shows images ({outcome.observation}), and an mlp sees "
-                    "them as a row of numbers.",
-                    remedy="Take a cnn, or a gru, which has convolutions for images.",
+                    message=f"{wanted.spec} has image observations ({outcome.observation}), which "
+                    "an mlp treats as a flat vector.",
+                    remedy="Use a cnn, or a gru, which has convolutions for images.",
                 )
             )
     return found
@@ -160,20 +164,20 @@ def _of_environments(
 
 def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
     if not outcome.trouble:
-        spaces = f": shows {outcome.observation}; takes {outcome.action}"
+        spaces = f": observations {outcome.observation}; actions {outcome.action}"
         return Finding(
             level="ok",
             subject="Environment",
             field=field,
-            message=f"{spec} was made and reset in {outcome.seconds:g} s"
+            message=f"{spec} was constructed and reset in {outcome.seconds:g} s"
             f"{spaces if outcome.observation else ''}.",
         )
     return Finding(
         level="warning" if outcome.is_missing else "error",
         subject="Environment",
         field=field,
-        message=f"{spec} could not be made: {outcome.trouble}.",
-        remedy=_REGISTER if outcome.is_missing else "Look at its name and arguments.",
+        message=f"{spec} could not be constructed: {outcome.trouble}.",
+        remedy=_REGISTER if outcome.is_missing else "Check its name and arguments.",
     )
 
 

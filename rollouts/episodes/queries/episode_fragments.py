@@ -1,4 +1,4 @@
-"""Find the stored fragments of an episode that a worker reported."""
+"""Lookup of the stored fragments of a reported episode."""
 
 from datetime import timedelta
 from typing import Final, Literal
@@ -10,17 +10,17 @@ from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.episodes.schemas import EpisodeFragments, EpisodePlace
 
 EARLIER: Final = timedelta(seconds=5)
-"""A fragment may be received so long before the report of an episode that ended in it."""
+"""Maximum time between a fragment's arrival and the report of an episode that ended in it."""
 
 
 class ReportNotFound(LookupError):
-    """The run has no such report of episodes."""
+    """The run has no such episode report."""
 
 
 def fragments_of_episode(
     run_id: int, report: int, *, of: Literal["return", "length"], value: float
 ) -> EpisodeFragments:
-    """Return the fragments that hold the episode of a report with this return or length.
+    """Return the fragments of a report's episode with this return or length.
 
     Raises:
         ReportNotFound: If the run has no such report.
@@ -52,7 +52,7 @@ def _wanted(
 ) -> list[tuple[float | None, int | None]]:
     """Return the return and length of each episode of the report with this value.
 
-    A report lists its last 100 episodes; of an earlier one only the value is known.
+    A report lists its last 100 episodes; of earlier ones only the value is known.
     """
     listed: list[tuple[float | None, int | None]] = [
         (total, length)

@@ -1,4 +1,4 @@
-"""Read how episodes are spread, which workers' are unlike the others', and which stand out."""
+"""Queries for the distribution of episodes, and for outlying workers and episodes."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ from runs.models import Run
 
 WINDOWS_EACH: Final = 8
 LOOKED_AT: Final = 20_000
-"""Newest reports that are looked through for workers and for what stands out."""
+"""Number of newest reports searched for workers and outliers."""
 FOUND: Final = 20
 EXTREMES: Final = 3
 Measure = Literal["return", "length"]
@@ -45,7 +45,7 @@ _NEWEST: Final = """
         FROM rollouts_episodewindow
         WHERE run_id = %(run)s AND at > %(since)s ORDER BY id DESC LIMIT %(rows)s
     )"""
-# A mean is of episodes that were not aborted, unless all were.
+# Means cover episodes that were not aborted, unless all were.
 _WORKERS: Final = f"""{_NEWEST}
     SELECT worker, SUM(count)::bigint,
         SUM(return_mean * described) / SUM(described),
@@ -56,14 +56,14 @@ _WORKERS: Final = f"""{_NEWEST}
 _FIND: Final = "id, at, worker, environment, mode, policy_step"
 _EXTREMES: Final = _NEWEST + " UNION ALL ".join(
     f"""(SELECT '{kind}', {column}, {_FIND} FROM newest
-        ORDER BY {column} {order}, id DESC LIMIT %(most)s)"""  # noqa: S608 made of constants
+        ORDER BY {column} {order}, id DESC LIMIT %(most)s)"""  # noqa: S608 constants only
     for kind, column, order in (
         ("highest", "return_max", "DESC"),
         ("lowest", "return_min", "ASC"),
         ("longest", "length_max", "DESC"),
     )
 )
-# Least and greatest are in the row; the numbers themselves are only looked into where they fit.
+# Minimum and maximum are in the row; the individual values are read only if these match.
 _MAY_MATCH: Final[dict[Measure, str]] = {
     "return": "return_max >= %(least)s AND return_min <= %(most)s",
     "length": "length_max >= %(least)s",
@@ -79,10 +79,10 @@ _MATCHES: Final = """
 
 
 def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> EpisodeSpread:
-    """Return how returns or lengths are spread over the life of a run, from a bounded sample.
+    """Return the distribution of returns or lengths over the life of a run, from a bounded sample.
 
-    Of a run that takes groups: the mean scores of groups, or the tokens of their longest sequence,
-    by which lists of groups are filtered too.
+    For runs of groups: the mean scores of groups, or the tokens of their longest sequence, which
+    are also the filters of group lists.
     """
     samples, is_whole = _groups(run, of) if run.takes_groups else _windows(run.pk, of)
     found = rules.spread_of(samples, task=task, mode=mode)
@@ -122,7 +122,7 @@ def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
 
 
 def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutliers:
-    """Return what each worker's episodes came to lately, who is unlike the others, and extremes."""
+    """Return recent statistics by worker, outlying workers, and extreme episodes."""
     asked: dict[str, Any] = {
         "run": run_id,
         "since": now - timedelta(seconds=seconds),
@@ -161,7 +161,7 @@ def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutl
 
 
 def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> list[EpisodeFind]:
-    """Return the newest reports that have an episode in a range, of the newest looked through."""
+    """Return the newest reports with an episode in a range, among those searched."""
     asked: dict[str, Any] = {
         "run": run_id,
         "least": least,

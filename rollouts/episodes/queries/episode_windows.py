@@ -1,4 +1,4 @@
-"""Read the windows of ended episodes that workers report, one by one and summed up."""
+"""Queries for reported episode windows, individually and aggregated."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,7 +14,7 @@ WINDOWS_AT_MOST: Final = 20_000
 def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:
     """Return windows of ended episodes, oldest first.
 
-    The first ones after row `after`, or the newest ones when `after` is None.
+    The first ones after row `after`, or the newest ones if `after` is None.
     """
     found = EpisodeWindow.objects.filter(run_id=run_id)
     return [_row(EpisodeRow, window) for window in _page(found, after=after, limit=limit)]
@@ -25,7 +25,7 @@ def episode_summary(
 ) -> EpisodeSummary:
     """Return the episodes of the last seconds by environment and mode, and over environments.
 
-    Of more than `at_most` windows the newest count.
+    If there are more than `at_most` windows, only the newest count.
     """
     names = episode_rules.Window.__match_args__
     since = now - timedelta(seconds=seconds)
@@ -58,7 +58,7 @@ def _means(means: episode_rules.Means | None) -> EpisodeMeans | None:
 
 
 def episode_series(run_id: int, after: int | None, limit: int) -> list[EpisodeRow]:
-    """Return windows of ended episodes as the live page shows them."""
+    """Return windows of ended episodes in the format of the live pages."""
     return episodes(run_id, after=after, limit=limit)
 
 

@@ -1,4 +1,4 @@
-"""Say how a number of episodes is spread, and how that changed over the life of a run."""
+"""Distribution of a value of episodes, and its change over the life of a run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ class Sample(NamedTuple):
 
     at: datetime
     task: str
-    """Their environment or lesson."""
+    """Environment or lesson of the episodes."""
     mode: str
     values: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A stretch of time."""
+    """Counts of one time interval."""
 
     at: datetime
-    """When it begins."""
+    """Beginning of the interval."""
     counts: list[int]
-    """By bin, lowest first."""
+    """Counts by bin, lowest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpread:
-    """How a number is spread in one environment or lesson, over all of the time."""
+    """Distribution of a value in one environment or lesson, over all of the time."""
 
     task: str
     mode: str
@@ -49,25 +49,25 @@ class TaskSpread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How a number is spread over time, in bins of equal width from `least` to `most`."""
+    """Distribution of a value over time, in bins of equal width from `least` to `most`."""
 
     least: float | None
-    """Of what was counted, as `most`; None where nothing was."""
+    """Least counted value, as `most` is the greatest; None without values."""
     most: float | None
     columns: list[Column]
-    """Equally long; nothing ended in those without counts."""
+    """Intervals of equal length; those without counts had no ended episodes."""
     tasks: list[TaskSpread]
     counted: int
 
 
 def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> Spread:
-    """Return how the values of samples are spread; those that are not finite are left out.
+    """Return the distribution of the samples' values; values that are not finite are ignored.
 
     Args:
         samples: In any order.
-        task: The only environment or lesson whose columns are wanted; empty for all. Tasks are
-            summed up whatever is wanted.
-        mode: The same for `train` and `eval`.
+        task: Environment or lesson of the returned columns; empty for all. The distributions by
+            task always cover all of them.
+        mode: Mode of the returned columns, `train` or `eval`; empty for both.
     """
     tasks = _tasks(samples)
     wanted = [one for one in samples if task in ("", one.task) and mode in ("", one.mode)]
@@ -75,7 +75,8 @@ def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> S
     if not values.size:
         return Spread(least=None, most=None, columns=[], tasks=tasks, counted=0)
     first = min(one.at for one in wanted)
-    # The last sample belongs to the last column, and a run of one moment has a length too.
+    # The last sample belongs to the last column. The time span is positive even for a single
+    # instant.
     seconds = max(1.0, (max(one.at for one in wanted) - first).total_seconds() * (1 + 1e-9))
     since = np.array([(one.at - first).total_seconds() for one in wanted])[owners]
     least, most = float(values.min()), float(values.max())
@@ -98,7 +99,7 @@ def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> S
 
 
 def _flat(samples: Sequence[Sample]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return all finite values, and the sample that each is of."""
+    """Return all finite values, and the index of each one's sample."""
     sizes = [len(one.values) for one in samples]
     values = np.array([value for one in samples for value in one.values], dtype=np.float64)
     owners = np.repeat(np.arange(len(samples)), sizes)

@@ -1,7 +1,7 @@
-"""Sum up windows of ended episodes over environments, each counted once or by its episodes.
+"""Summaries of episode windows over environments, weighted by episodes or by environment.
 
-An environment whose episodes are short ends many of them: the *weighted* mean is what an episode
-drawn at random earned, the *unweighted* one what an environment drawn at random earns.
+An environment with short episodes ends many of them. The *weighted* mean is the expected value of
+an episode drawn at random; the *unweighted* mean is that of an environment drawn at random.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Window:
     environment: str
     mode: str
     count: int
-    """Episodes, `aborted` ones included."""
+    """Number of episodes, including `aborted` ones."""
     return_mean: float
     discounted_return_mean: float
     length_mean: float
@@ -28,13 +28,13 @@ class Window:
     truncated: int
     aborted: int
     returns: Sequence[float]
-    """Of its last episodes that came to an end of their own."""
+    """Returns of its last episodes that were not aborted."""
     lengths: Sequence[int] = ()
     """Env steps of the same episodes; empty in windows of older fleets."""
 
     @property
     def described(self) -> int:
-        """Episodes that its means are of: those not aborted, unless all were."""
+        """Number of episodes in the means: those not aborted, unless all were."""
         return self.count - self.aborted or self.count
 
 
@@ -55,16 +55,16 @@ class Task:
     count: int
     means: Means
     percentiles: Mapping[int, float]
-    """Of the returns that windows kept; empty when every episode was aborted."""
+    """Percentiles of the returns kept in windows; empty if every episode was aborted."""
     length_percentiles: Mapping[int, float]
-    """Of the lengths of the same episodes, in env steps."""
+    """Percentiles of the lengths of the same episodes, in env steps."""
     terminated: int
     truncated: int
     aborted: int
 
     @property
     def described(self) -> int:
-        """Episodes that the means are of: those not aborted, unless all were."""
+        """Number of episodes in the means: those not aborted, unless all were."""
         return self.count - self.aborted or self.count
 
 
@@ -88,7 +88,7 @@ def unweighted(of: Sequence[Task]) -> Means | None:
 
 def _task(windows: Sequence[Window]) -> Task:
     means = [Means(w.return_mean, w.discounted_return_mean, w.length_mean) for w in windows]
-    # A window of aborted episodes only says nothing beside others.
+    # A window with only aborted episodes is ignored if there are others.
     whole = [w.count - w.aborted for w in windows]
     weights = whole if any(whole) else [w.described for w in windows]
     mean = _mean(means, weights)

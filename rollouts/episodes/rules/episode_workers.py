@@ -1,8 +1,8 @@
-"""Tell workers whose episodes are unlike those of the others.
+"""Detection of workers whose episodes differ from those of the other workers.
 
-A worker's mean is far from the others' if its modified z-score (Iglewicz and Hoaglin, 1993: the
-distance from the median over the median absolute deviation) is above 3.5. Where more than half of
-the workers agree exactly, the mean absolute deviation takes the median's place.
+A worker's mean is an outlier if its modified z-score (Iglewicz and Hoaglin, 1993: the distance from
+the median over the median absolute deviation) is above 3.5. If more than half of the workers agree
+exactly, the mean absolute deviation replaces the median absolute deviation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ import numpy as np
 
 FAR: Final = 3.5
 LEAST_WORKERS: Final = 4
-"""Fewer have no middle to be far from."""
+"""Fewest workers for which a median is meaningful."""
 LEAST_EPISODES: Final = 5
-"""Of a worker whose mean says anything."""
+"""Fewest episodes of a worker whose mean counts."""
 Mean = Literal["return_mean", "length_mean", "aborted_share"]
 _OF_MEDIAN: Final = 0.6745
 _OF_MEAN: Final = 1 / 1.253314
@@ -23,7 +23,7 @@ _OF_MEAN: Final = 1 / 1.253314
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEpisodes:
-    """What the episodes of one worker came to."""
+    """Statistics of one worker's episodes."""
 
     worker: int
     episodes: int
@@ -34,20 +34,20 @@ class WorkerEpisodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """A mean of one worker that is far from those of the others."""
+    """A worker's mean that is an outlier."""
 
     measure: Mean
     median: float
-    """Over the workers."""
+    """Median over the workers."""
     score: float
-    """How far, in modified z-scores; negative below the median."""
+    """Distance in modified z-scores; negative below the median."""
 
 
 MEASURES: Final[tuple[Mean, ...]] = ("return_mean", "length_mean", "aborted_share")
 
 
 def deviations(workers: Sequence[WorkerEpisodes]) -> Mapping[int, list[Deviation]]:
-    """Return what is unlike the others, by worker; those that are like them are left out."""
+    """Return the outliers by worker; workers without outliers are omitted."""
     judged = [one for one in workers if one.episodes >= LEAST_EPISODES]
     found: dict[int, list[Deviation]] = {}
     if len(judged) < LEAST_WORKERS:

@@ -1,10 +1,10 @@
-"""Split the room in a run's buffer among the workers that may start fragments.
+"""Distribution of the free space in a run's buffer among the workers that may start fragments.
 
 A credit is the right to start one fragment. It is spent when a slot acts on a fragment's first
-step and given back when the platform has answered for the fragment.
+step, and returned when the platform has accepted or rejected the fragment.
 
-Invariant: credits that are out never exceed what the platform said it would still take in, as
-far as the manager can know; where it cannot, it errs towards fewer.
+Invariant: outstanding credits never exceed the space that the platform reported, as far as the
+manager knows. If it is uncertain, it grants fewer.
 """
 
 from collections.abc import Sequence
@@ -12,22 +12,23 @@ from math import ceil
 from typing import Final
 
 AHEAD_SECONDS: Final = 0.5
-"""For how long a worker's credits should last; it is asked ten times a second, sometimes late."""
+"""Time that a worker's credits should last. Workers are polled ten times a second, sometimes late.
+"""
 
 
 class Pace:
-    """How many items a second a worker has finished lately."""
+    """Recent throughput of a worker, in items per second."""
 
     WINDOW_SECONDS: Final = 1.0
-    """Environments in step finish theirs together: a shorter look sees none, or all."""
+    """Concurrent environments finish items together: a shorter window would see none, or all."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without measurements."""
         self.per_second = 0.0
         self._since: tuple[float, int] | None = None
 
     def note(self, finished: int, now: float) -> None:
-        """Hear how many it has `finished` in all; fewer than before begin anew."""
+        """Record the total number of items `finished`; a smaller number than before starts over."""
         if self._since is None or finished < self._since[1]:
             self.per_second, self._since = 0.0, (now, finished)
             return
@@ -38,26 +39,26 @@ class Pace:
 
 
 def wanted(*, at_once: int, unspent: int, per_second: float) -> int:
-    """Return how many further credits a worker could use now.
+    """Return the number of further credits that a worker can use now.
 
-    Two for each item that it fills at a time, so that none waits for the next answer; more for
-    one that finishes many in between.
+    Two for each item in progress, so that none waits for the next grant; more for workers that
+    finish many items between two grants.
 
     Args:
-        at_once: Items that it fills at a time.
-        unspent: Credits that it has.
-        per_second: Items that it finishes a second.
+        at_once: Number of items in progress.
+        unspent: Credits that the worker holds.
+        per_second: Items that it finishes per second.
     """
     return max(0, max(2 * at_once, ceil(per_second * AHEAD_SECONDS)) - unspent)
 
 
 def room(*, admission_remaining: int, accepted_since: int, outstanding: int) -> int:
-    """Return how many credits may be granted now.
+    """Return the number of credits that may be granted now.
 
     Args:
-        admission_remaining: Fragments the buffer would still take, as last heard.
-        accepted_since: Fragments the platform has accepted from this fleet since then.
-        outstanding: Credits that are out: unspent, being filled, or waiting to be sent.
+        admission_remaining: Free space of the buffer in fragments, as last reported.
+        accepted_since: Fragments of this fleet that the platform has accepted since then.
+        outstanding: Granted credits that are unspent, in progress, or waiting to be sent.
     """
     return max(0, admission_remaining - accepted_since - outstanding)
 
@@ -65,12 +66,12 @@ def room(*, admission_remaining: int, accepted_since: int, outstanding: int) -> 
 def share_out(free: int, wanted: Sequence[int]) -> list[int]:
     """Return how many of `free` credits each worker gets, never more than it wants.
 
-    Shares differ by at most one unless a worker wants less; what is left over by the
-    modest goes to the others, the earliest first.
+    Shares differ by at most one unless a worker wants less; its remainder goes to the others,
+    earliest first.
 
     Args:
-        free: Credits to give away, 0 or more.
-        wanted: Credits each worker could use, ``[workers]``.
+        free: Credits to distribute, 0 or more.
+        wanted: Credits that each worker can use, ``[workers]``.
     """
     shares = [0] * len(wanted)
     hungry = [index for index, want in enumerate(wanted) if want > 0]

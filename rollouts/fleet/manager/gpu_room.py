@@ -1,19 +1,21 @@
-"""Decide whether a GPU has the memory that a worker may count on."""
+"""Check that a GPU has enough free memory for a worker."""
 
 from typing import Final
 
 EXPECTED: Final = 0.8
-"""Of its share: drivers and neighbours take some, and a policy seldom takes all."""
+"""Fraction of a worker's share that must be free: drivers and other processes use some memory, and
+a policy seldom needs all of it.
+"""
 _GB: Final = 1e9
 
 
 def shortage(*, share: float, total_bytes: int, used_bytes: int) -> str:
-    """Return why a worker should not start on a GPU yet; empty if it may.
+    """Return why a worker must not start on a GPU yet; empty if it may.
 
     Args:
-        share: Of the GPU, that the worker reserves; 1 and more: all of it.
+        share: Share of the GPU that the worker reserves; 1 and more: the whole GPU.
         total_bytes: Memory of the GPU.
-        used_bytes: Taken by whomever, processes included that are just ending.
+        used_bytes: Memory used by any process, including processes that are exiting.
     """
     wanted = min(share, 1.0) * EXPECTED * total_bytes
     free = total_bytes - used_bytes

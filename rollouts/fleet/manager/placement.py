@@ -1,7 +1,7 @@
-"""Say in words why a cluster has no seat for a fleet's workers.
+"""Explanations of why a cluster cannot place a fleet's workers.
 
-A worker sits on one node as a whole, so what counts is each node, never the sum alone.
-All workers of a fleet want the same, which makes it exact how many of them fit.
+A worker runs on one node, so capacity is checked per node, never as a sum. All workers of a fleet
+request the same resources, so the number that fits is exact.
 """
 
 import math
@@ -10,28 +10,28 @@ from dataclasses import dataclass
 from typing import Final
 
 Resources = Mapping[str, float]
-"""Amounts by Ray's names: `CPU`, `GPU`, custom ones."""
+"""Amounts by Ray's resource names: `CPU`, `GPU`, custom ones."""
 
 _GRAIN: Final = 1e-4
-"""The smallest amount that Ray knows; sums of fractions differ by less."""
+"""Smallest amount that Ray distinguishes; sums of fractions differ by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRoom:
-    """What a living node has, and what of it is free."""
+    """Total and free resources of a living node."""
 
     total: Resources
     free: Resources
     node: str = ""
-    """As Ray calls it."""
+    """Ray's id of the node."""
 
 
 def obstacle(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
-    """Return why no node takes one more worker; empty if one does.
+    """Return why no node fits one more worker; empty if one does.
 
     Args:
-        wanted: Of one worker.
-        nodes: Every living node.
+        wanted: Resources of one worker.
+        nodes: All living nodes.
     """
     able = [node for node in nodes if _fits(wanted, node.total)]
     if not able:
@@ -45,9 +45,9 @@ def group_obstacle(wanted: Resources, nodes: Sequence[NodeRoom], *, workers: int
     """Return why the cluster cannot reserve room for `workers` together; empty if it can.
 
     Args:
-        wanted: Of one worker.
-        nodes: Every living node.
-        workers: How many there are.
+        wanted: Resources of one worker.
+        nodes: All living nodes.
+        workers: Number of workers.
     """
     if not any(_fits(wanted, node.total) for node in nodes):
         return _never(wanted, nodes)
@@ -61,22 +61,22 @@ def group_obstacle(wanted: Resources, nodes: Sequence[NodeRoom], *, workers: int
     if fit_now < workers:
         return (
             f"{workers} workers reserve {_words(wanted)} each, together; "
-            f"{fit_now} of {fit} such seats are free"
+            f"{fit_now} of {fit} such places are free"
         )
     return ""
 
 
 def cordoned_words(count: int) -> str:
-    """Return what is said behind a lack while so many machines are cordoned."""
+    """Return the suffix of a message about missing resources while machines are cordoned."""
     if not count:
         return ""
     return "; 1 machine is cordoned" if count == 1 else f"; {count} machines are cordoned"
 
 
 def _never(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
-    """Return why no node takes a worker even when nothing else runs."""
+    """Return why no node fits a worker even if the cluster is idle."""
     if not wanted:
-        return "no machine takes workers"
+        return "no machine accepts workers"
     for name, amount in wanted.items():
         has = sum(_amounts(name, (node.total for node in nodes)))
         if amount > has + _GRAIN:
@@ -87,18 +87,18 @@ def _never(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
                 f"a worker needs {amount:g} {name} on one node, "
                 f"the largest of {len(nodes)} has {_number(most)}"
             )
-    return f"a worker needs {_words(wanted)} on one node, none has them together"
+    return f"a worker needs {_words(wanted)} on one node, no node has all of it"
 
 
 def _scarce(wanted: Resources, able: Sequence[NodeRoom]) -> str:
-    """Return which amount is free on no node that could take a worker."""
+    """Return which resource is not free on any node that could host a worker."""
     for name, amount in wanted.items():
         free = list(_amounts(name, (node.free for node in able)))
         if amount > max(free) + _GRAIN:
             total = sum(_amounts(name, (node.total for node in able)))
             spread = f" on {len(able)} nodes" if len(able) > 1 else ""
             return f"{amount:g} {name}, {_number(sum(free))} of {_number(total)} are free{spread}"
-    return f"{_words(wanted)} on one node, none has them free together"
+    return f"{_words(wanted)} on one node, no node has all of it free"
 
 
 def _amounts(name: str, nodes: Iterable[Resources]) -> Iterable[float]:
@@ -110,11 +110,11 @@ def _fits(wanted: Resources, room: Resources) -> bool:
 
 
 def _times(wanted: Resources, room: Resources) -> int:
-    """Return how many workers a node with `room` takes."""
+    """Return how many workers fit on a node with `room`."""
     counts = [
         math.floor((room.get(name, 0.0) + _GRAIN / 2) / amount) for name, amount in wanted.items()
     ]
-    # A worker that reserves nothing fits anywhere.
+    # A worker that reserves nothing fits on any node.
     return max(0, min(counts, default=1 << 30))
 
 

@@ -1,4 +1,4 @@
-"""Check what a single field of a fleet's report cannot say about itself."""
+"""Consistency checks across the fields of a fleet's report."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from rolldeck.wire import FleetReport
 
 NEVER_SPAWNED: Final = "none"
-"""Incarnation that a manager reports for a worker of which there was none yet."""
+"""Incarnation that a manager reports for a worker that has not started yet."""
 
 
 class InvalidReport(ValueError):
-    """A report contradicts itself; `field` names where."""
+    """A report contradicts itself; `field` is the path of the error."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -19,14 +19,14 @@ class InvalidReport(ValueError):
 
 
 class StaleIncarnation(Exception):
-    """The report comes from a manager that was replaced."""
+    """The report comes from a replaced manager."""
 
 
 def check(report: FleetReport) -> None:
-    """Refuse a report that names a worker or a slot twice.
+    """Check that a report contains each worker and slot only once.
 
     Raises:
-        InvalidReport: If it does.
+        InvalidReport: If one is repeated.
     """
     _refuse_repeats("workers", "index", (worker.index for worker in report.workers))
     for position, worker in enumerate(report.workers):
@@ -34,12 +34,12 @@ def check(report: FleetReport) -> None:
 
 
 def env_steps_since(*, before: tuple[str, int] | None, incarnation: str, env_steps: int) -> int:
-    """Return how many env steps a worker has made since its last report.
+    """Return the number of env steps of a worker since its last report.
 
     Args:
         before: Incarnation and env steps of that report; None if there was none.
-        incarnation: Of the worker now; a new one counts from zero.
-        env_steps: Since this incarnation began.
+        incarnation: Present incarnation of the worker; a new one counts from zero.
+        env_steps: Env steps since this incarnation began.
     """
     if before is None or before[0] != incarnation:
         return env_steps
@@ -50,5 +50,5 @@ def _refuse_repeats(where: str, field: str, numbers: Iterable[int]) -> None:
     seen: set[int] = set()
     for position, number in enumerate(numbers):
         if number in seen:
-            raise InvalidReport(f"{where}[{position}].{field}", f"{number} was named before")
+            raise InvalidReport(f"{where}[{position}].{field}", f"{number} is repeated")
         seen.add(number)

@@ -1,4 +1,4 @@
-"""Count what the episode that each env slot is in has come to."""
+"""Running totals of the current episode of each env slot."""
 
 from typing import Any, Literal
 
@@ -14,17 +14,17 @@ class EpisodeTallies:
     """Return, length and last version of the running episode of S slots."""
 
     def __init__(self, *, slots: int, environment: str, discount: float) -> None:
-        """Begin before the first episode of every slot.
+        """Start before the first episode of every slot.
 
         Args:
             slots: S.
-            environment: Spec that they run.
-            discount: Of the discounted return, for each env step.
+            environment: Spec of the slots' environment.
+            discount: Factor of the discounted return, per env step.
         """
         self._environment = environment
         self._gamma = discount
         self.numbers = [0] * slots
-        """Episodes begun by each slot, ``[S]``."""
+        """Number of episodes started by each slot, ``[S]``."""
         self._return = np.zeros(slots)
         self._discounted = np.zeros(slots)
         self._discount = np.ones(slots)
@@ -32,13 +32,13 @@ class EpisodeTallies:
         self._policy_step = np.full(slots, NO_STEP, dtype=np.int64)
 
     def begin(self, slot: int) -> int:
-        """Open the slot's next episode; return its number, from 1."""
+        """Start the slot's next episode and return its number, from 1."""
         self._clear(slot)
         self.numbers[slot] += 1
         return self.numbers[slot]
 
     def acted(self, slots: NDArray[np.intp], policy_step: int) -> None:
-        """Note which version acted last in ``slots [N]``."""
+        """Record the version that acted last in ``slots [N]``."""
         self._policy_step[slots] = policy_step
 
     def add(self, slots: NDArray[np.intp], reward: NDArray[Any]) -> None:
@@ -54,7 +54,7 @@ class EpisodeTallies:
         return bool(self._policy_step[slot] > NO_STEP)
 
     def end(self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]) -> Episode:
-        """Return the slot's episode, which is over."""
+        """Return the slot's finished episode."""
         over = Episode(
             environment=self._environment,
             total_return=float(self._return[slot]),

@@ -1,17 +1,17 @@
-"""Cut the steps of a worker's env slots into fragments.
+"""Assembly of the steps of a worker's env slots into fragments.
 
-Steps are written down for many slots at once, by slot index, into columns ``[slots, steps]``; a
-fragment is a slice of them. Nothing here is done for each step in Python.
+Steps of many slots are recorded at once, by slot index, into columns ``[slots, steps]``; a fragment
+is a slice of them. No Python code runs per step.
 
 Invariants, for each slot:
-    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that goes no
-      further sends what it has: padded to a whole fragment, with a mask.
-    - Fragments are numbered from 0 without gaps; what was dropped between two of them shows in
-      the later one's `contiguous`.
-    - A fragment is cut when the observation of its boundary step is in: that observation is the
-      fragment's `next_obs` and step 0 of the next one, and nobody has to act on it before.
-    - A reward and an ending belong to the step whose action they followed; they arrive with the
-      next observation.
+    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that stops
+      sends its remaining steps: padded to a whole fragment, with a mask.
+    - Fragments are numbered from 0 without gaps; steps dropped between two of them clear the later
+      one's `contiguous`.
+    - A fragment is cut when the observation of its boundary step has arrived: that observation is
+      the fragment's `next_obs` and step 0 of the next one. No action on it is needed first.
+    - A reward and an episode end belong to the step whose action they followed; they arrive with
+      the next observation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,16 @@ __all__ = ["FragmentCutter", "NotObserved", "Outcomes", "Slots"]
 
 
 class NotObserved(RuntimeError):
-    """A step needs an observation to act upon; the slot has none."""
+    """A slot has no observation to act on."""
 
 
 class FragmentCutter:
-    """Collects the steps of S env slots; see the module for what it keeps true."""
+    """Builds fragments from the steps of S env slots; the module lists its invariants."""
 
     def __init__(
         self, *, slots: Sequence[str], environment: str, worker: str, fragment_length: int
     ) -> None:
-        """Begin with fragment 0 of every slot.
+        """Start with fragment 0 of every slot.
 
         Args:
             slots: Name of each slot's incarnation, unique in the run, ``[S]``.
@@ -47,12 +47,12 @@ class FragmentCutter:
         """
         self.slots = tuple(slots)
         self.acted = np.zeros(len(slots), dtype=np.intp)
-        """Acted steps of each slot since its last cut, ``[S]``; only to be read."""
+        """Acted steps of each slot since its last cut, ``[S]``; read-only for callers."""
         self.epoch = 0
         self._environment = environment
         self._worker = worker
         self._length = fragment_length
-        # Outcomes trail actions by at most one.
+        # Outcomes are at most one step behind actions.
         self._ended = np.zeros(len(slots), dtype=np.intp)
         self._is_observed = np.zeros(len(slots), dtype=np.bool_)
         self._columns = StepColumns(slots=len(slots), length=fragment_length)
@@ -61,14 +61,14 @@ class FragmentCutter:
 
     @property
     def is_acting(self) -> NDArray[np.bool_]:
-        """Whether what followed each slot's last action is still to come, ``[S]``."""
+        """Whether the outcome of each slot's last action is still outstanding, ``[S]``."""
         return self._ended < self.acted
 
     def begin(self, slot: int, obs: NDArray[Any], *, episode: str) -> Fragment | None:
-        """Take the first observation of a slot that was just started.
+        """Record the first observation of a slot that was just started.
 
         Returns:
-            The fragment that it completes, if any: what was aborted may have been full.
+            The fragment that this completes, if any: the steps of an aborted episode may fill it.
         """
         self._pend(np.array([slot]), np.asarray(obs)[None], {0: episode})
         return self._cut(slot, self._length) if self._ended[slot] == self._length else None
@@ -81,12 +81,12 @@ class FragmentCutter:
         *,
         new_episodes: Mapping[int, str],
     ) -> list[tuple[int, Fragment]]:
-        """Take the next observations; return the fragments that they complete, by slot.
+        """Record the next observations and return the fragments that they complete, by slot.
 
         Args:
             slots: ``[N]``.
             obs: ``[N, …]``.
-            outcomes: What followed the last actions, ``[N]`` each.
+            outcomes: Outcomes of the last actions, ``[N]`` each.
             new_episodes: Row → id of the episode that its observation begins.
         """
         ended = self._ended[slots]
@@ -95,7 +95,7 @@ class FragmentCutter:
             self._columns.end(slots, ended, outcomes)
             self._ended[slots] = ended = ended + 1
         else:
-            # Without an open step, an outcome belongs to one that was dropped.
+            # Without an open step, an outcome belongs to a dropped one.
             self._end_some(np.flatnonzero(is_open), slots, outcomes)
             ended = self._ended[slots]
         self._pend(slots, obs, new_episodes)
@@ -112,11 +112,11 @@ class FragmentCutter:
         policy_step: int,
         state: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Write down the actions chosen for the last observations of ``slots [N]``.
+        """Record the actions chosen for the last observations of ``slots [N]``.
 
         Args:
             slots: ``[N]``.
-            actions: ``[N, …]``, as the policy chose them.
+            actions: ``[N, …]``, as chosen by the policy.
             logprobs: ``[N]``, natural log of their probability under that policy.
             values: ``[N]``, the policy's estimates for the observations.
             policy_step: Step of that policy's version.
@@ -127,7 +127,7 @@ class FragmentCutter:
         """
         if np.count_nonzero(self._is_observed[slots]) < len(slots):
             blind = [self.slots[slot] for slot in slots if not self._is_observed[slot]]
-            raise NotObserved(f"no observation to act upon: {', '.join(blind)}")
+            raise NotObserved(f"no observation to act on: {', '.join(blind)}")
         at = self.acted[slots]
         self._columns.act(slots, at, actions, logprobs, values, policy_step=policy_step)
         if state:
@@ -138,10 +138,10 @@ class FragmentCutter:
         self._is_observed[slots] = False
 
     def abort(self, slot: int) -> None:
-        """End the episode here: its environment is gone, the next observation begins another.
+        """End the episode because its environment is gone; the next observation begins another.
 
-        The last step counts as truncated. If it never came back, its reward is 0 and there is
-        no final observation.
+        The last step counts as truncated. If its outcome never arrived, its reward is 0 and there
+        is no final observation.
         """
         acted, ended = int(self.acted[slot]), int(self._ended[slot])
         if ended < acted:
@@ -156,9 +156,9 @@ class FragmentCutter:
         self._is_observed[slot] = False
 
     def flush(self, slot: int) -> Fragment | None:
-        """End the episode here and return the buffered steps; None if there are none.
+        """End the episode and return the buffered steps; None if there are none.
 
-        The fragment is padded to its length, as :class:`rolldeck.wire.Fragment` says.
+        The fragment is padded to its length as described in :class:`rolldeck.wire.Fragment`.
         """
         is_observed = bool(self._is_observed[slot])
         self.abort(slot)
@@ -172,7 +172,7 @@ class FragmentCutter:
         return fragment
 
     def drop(self, slot: int) -> int:
-        """Throw the slot's steps away; return how many. The episode goes on."""
+        """Discard the slot's steps and return their number. The episode continues."""
         dropped = int(self.acted[slot])
         if dropped:
             self._columns.restart(slot, dropped)
@@ -181,18 +181,18 @@ class FragmentCutter:
         return dropped
 
     def enter_epoch(self, epoch: int) -> int:
-        """Begin `epoch`; return how many steps of an earlier one were dropped."""
+        """Begin `epoch` and return the number of dropped steps of an earlier one."""
         if epoch == self.epoch:
             return 0
         self.epoch = epoch
         return sum(self.drop(slot) for slot in range(len(self.slots)))
 
     def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
-        """Drop the steps of each slot whose first is too old; return how many.
+        """Drop the steps of each slot whose first is too stale, and return their number.
 
         Args:
             policy_step: Step of the run's newest version.
-            max_staleness: Versions by which the first step may trail it.
+            max_staleness: Largest allowed difference between it and the version of the first step.
         """
         buffered = np.flatnonzero(self.acted)
         if not len(buffered):
@@ -201,7 +201,7 @@ class FragmentCutter:
         return sum(self.drop(int(slot)) for slot in buffered[too_old])
 
     def _end_some(self, rows: NDArray[np.intp], slots: Slots, outcomes: Outcomes) -> None:
-        """Write down the outcomes of `rows` only."""
+        """Record the outcomes of `rows` only."""
         row_of = {int(row): index for index, row in enumerate(rows)}
         finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
         chosen = slots[rows]
@@ -212,7 +212,7 @@ class FragmentCutter:
         self._ended[chosen] += 1
 
     def _pend(self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]) -> None:
-        """Let observations wait for their actions."""
+        """Store observations until their actions arrive."""
         self._columns.observe(slots, self.acted[slots], obs)
         for row, episode in new_episodes.items():
             slot = int(slots[row])
@@ -220,7 +220,7 @@ class FragmentCutter:
         self._is_observed[slots] = True
 
     def _cut(self, slot: int, steps: int) -> Fragment:
-        """Take the first `steps`, which are all there are; fewer than a fragment's are padded."""
+        """Remove and return all `steps` steps of a slot; shorter fragments are padded."""
         columns = self._columns
         oldest, newest = columns.labels(slot, steps)
         fragment = Fragment(

@@ -1,4 +1,4 @@
-"""Keep env slots in the order in which they came, many at a time."""
+"""FIFO queue of env slots with operations on many slots at once."""
 
 from collections import deque
 from typing import TypeAlias
@@ -11,13 +11,13 @@ Slots: TypeAlias = NDArray[np.intp]
 
 
 class SlotQueue:
-    """First in, first out. Slots that come together stay one array: they cost what one costs.
+    """FIFO queue of slots. Slots added together stay one array and cost as much as a single slot.
 
-    A slot is in it once at most; its caller sees to that.
+    Callers must not add a slot that is already in the queue.
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self._parts: deque[tuple[float, Slots]] = deque()
         self._count = 0
 
@@ -26,21 +26,21 @@ class SlotQueue:
 
     @property
     def oldest_at(self) -> float:
-        """When the first of them came.
+        """Time at which the oldest slots were added.
 
         Raises:
-            IndexError: If it is empty.
+            IndexError: If the queue is empty.
         """
         return self._parts[0][0]
 
     def add(self, slots: Slots, now: float) -> None:
-        """Put ``slots [N]`` behind the others."""
+        """Append ``slots [N]``."""
         if len(slots):
             self._parts.append((now, slots))
             self._count += len(slots)
 
     def take(self, most: int) -> Slots:
-        """Return the oldest, up to `most`, in their order; they are no longer in it."""
+        """Remove and return the oldest slots, up to `most`, in order."""
         taken: list[Slots] = []
         room = min(most, self._count)
         self._count -= room
@@ -54,7 +54,7 @@ class SlotQueue:
         return taken[0] if len(taken) == 1 else np.concatenate([np.empty(0, np.intp), *taken])
 
     def discard(self, slot: int) -> None:
-        """Forget one slot; it may not be there."""
+        """Remove one slot if it is in the queue."""
         kept = [(since, slots[slots != slot]) for since, slots in self._parts]
         self._parts = deque((since, slots) for since, slots in kept if len(slots))
         self._count = sum(len(slots) for _, slots in self._parts)

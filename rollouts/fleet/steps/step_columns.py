@@ -1,6 +1,6 @@
-"""Hold the steps of many env slots in columns, and cut slices out of them.
+"""Column storage for the steps of many env slots, with slices by fragment.
 
-S is the number of slots, T the steps of a fragment. A slot's observations take one place more
+S is the number of slots, T the steps of a fragment. A slot's observations need one more position
 than its steps: the last one waits for its action.
 """
 
@@ -16,7 +16,7 @@ Places = NDArray[np.intp]
 """One number for each of N slots, ``[N]``."""
 
 _MARKS: Final = ("reward", "first", "terminated", "truncated")
-"""What padding does not repeat."""
+"""Columns that padding does not repeat."""
 _PER_STEP: Final = (
     *_MARKS,
     *("obs", "action", "behavior_logprob", "value", "policy_step", "episode_index"),
@@ -24,21 +24,21 @@ _PER_STEP: Final = (
 
 
 class Outcomes(NamedTuple):
-    """What followed the last actions of N slots."""
+    """Outcomes of the last actions of N slots."""
 
     reward: NDArray[Any]
     """``[N]``."""
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     finals: Mapping[int, NDArray[Any]]
-    """Row among the N → last observation of the episode that ended there."""
+    """Row of the N → last observation of the episode that ended there."""
 
 
 class StepColumns:
-    """Columns ``[S · T, …]``, written by slot and place; the caller keeps the places."""
+    """Columns ``[S · T, …]``, written by slot and position; the caller tracks the positions."""
 
     def __init__(self, *, slots: int, length: int) -> None:
-        """Allocate what does not depend on the environment; the rest comes with the first step."""
+        """Allocate the columns independent of the environment; the first step adds the others."""
         self._slots = slots
         self._length = length
         # One flat axis: numpy writes to it several times faster than to two.
@@ -53,13 +53,13 @@ class StepColumns:
         self._value = np.zeros(count, dtype=np.float32)
         self._policy_step = np.zeros(count, dtype=np.int32)
         self._episodes: list[list[tuple[int, str]]] = [[(0, "")] for _ in range(slots)]
-        """Of each slot: episodes since the last cut, each with its first place."""
+        """Episodes of each slot since the last cut, each with its first position."""
         self._finals: list[list[tuple[int, NDArray[Any]]]] = [[] for _ in range(slots)]
         self.in_state: list[Mapping[str, NDArray[Any]]] = [{} for _ in range(slots)]
         """Recurrent state before step 0, by name."""
 
     def observe(self, slots: Places, at: Places, obs: NDArray[Any]) -> None:
-        """Write ``obs [N, …]`` down, each the next of its slot, inside an episode."""
+        """Record ``obs [N, …]``, each the next of its slot, inside an episode."""
         if self._obs is None:
             shape = (self._slots * (self._length + 1), *obs.shape[1:])
             self._obs = np.zeros(shape, dtype=obs.dtype)
@@ -68,7 +68,7 @@ class StepColumns:
         self._first[places] = False
 
     def begin_episode(self, slot: int, at: int, episode: str) -> None:
-        """Let the observation at that place be the first of `episode`."""
+        """Mark the observation at that position as the first of `episode`."""
         self._first[slot * (self._length + 1) + at] = True
         begun = self._episodes[slot]
         if begun[-1][0] == at:
@@ -85,7 +85,7 @@ class StepColumns:
         *,
         policy_step: int,
     ) -> None:
-        """Write down ``actions [N, …]`` of a version, and what it thought of them, ``[N]`` each."""
+        """Record ``actions [N, …]`` of a version; log-probabilities and values are ``[N]``."""
         if self._action is None:
             shape = (self._slots * self._length, *actions.shape[1:])
             self._action = np.zeros(shape, dtype=actions.dtype)
@@ -96,7 +96,7 @@ class StepColumns:
         self._policy_step[places] = policy_step
 
     def end(self, slots: Places, at: Places, outcomes: Outcomes) -> None:
-        """Write down what followed the steps at those places."""
+        """Record the outcomes of the steps at those positions."""
         places = slots * self._length + at
         self._reward[places] = outcomes.reward
         self._terminated[places] = outcomes.terminated
@@ -105,7 +105,7 @@ class StepColumns:
             self._finals[slots[row]].append((int(at[row]), obs))
 
     def truncate(self, slot: int, acted: int, *, is_observed: bool) -> None:
-        """Let the last of `acted` steps, which came back, be the end of its episode."""
+        """Mark the last of `acted` steps, whose outcome has arrived, as the end of its episode."""
         place = slot * self._length + acted - 1
         if self._terminated[place] or self._truncated[place]:
             return
@@ -114,14 +114,14 @@ class StepColumns:
             self._finals[slot].append((acted - 1, self._observed(slot, acted).copy()))
 
     def observe_last(self, slot: int, acted: int) -> None:
-        """Where nothing was observed behind `acted` steps, take the last that anybody saw."""
+        """Use the last observation as the one after `acted` steps if none has arrived."""
         finals = self._finals[slot]
         is_final = bool(finals) and finals[-1][0] == acted - 1
         last = finals[-1][1] if is_final else self._observed(slot, acted - 1)
         self._observed(slot, acted)[...] = last
 
     def restart(self, slot: int, acted: int) -> None:
-        """Forget the first `acted` steps; an observation behind them becomes that of step 0."""
+        """Remove the first `acted` steps; an observation after them becomes that of step 0."""
         if self._obs is not None:
             begin = slot * (self._length + 1)
             self._obs[begin] = self._obs[begin + acted]
@@ -145,10 +145,10 @@ class StepColumns:
         return [episode for at, episode in self._episodes[slot] if at < steps]
 
     def arrays(self, slot: int, steps: int) -> dict[str, Array]:
-        """Return the first `steps` steps as a fragment carries them, padded to its length.
+        """Return the first `steps` steps in the fragment format, padded to its length.
 
         Raises:
-            ValueError: Before the first step, when no shape is known yet.
+            ValueError: Before the first step, because no shape is known yet.
         """
         if self._obs is None or self._action is None:
             raise ValueError("there are no steps yet")
@@ -179,7 +179,7 @@ class StepColumns:
         return {name: pack_array(array) for name, array in _by_part(arrays)}
 
     def _observed(self, slot: int, at: int) -> NDArray[Any]:
-        assert self._obs is not None  # noqa: S101 whoever asks has observed
+        assert self._obs is not None  # noqa: S101 callers have observed
         found: NDArray[Any] = self._obs[slot * (self._length + 1) + at, ...]
         return found
 
@@ -193,7 +193,7 @@ class StepColumns:
 
 
 def _by_part(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Give each part of composed observations an array of its own: ``obs.<part>``."""
+    """Yield each part of composed observations as a separate array: ``obs.<part>``."""
     for name, array in arrays.items():
         if array.dtype.names is None:
             yield name, array
@@ -202,7 +202,7 @@ def _by_part(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[
 
 
 def _pad(arrays: dict[str, NDArray[Any]], real: int, length: int) -> None:
-    """Repeat the last of `real` steps up to `length`, and add the mask that tells."""
+    """Repeat the last of `real` steps up to `length`, and add the mask of real steps."""
     rows = np.minimum(np.arange(length), real - 1)
     for name in _PER_STEP:
         arrays[name] = arrays[name][rows]

@@ -1,4 +1,4 @@
-"""Decide when something that crashed may start again, and when it must be left alone."""
+"""Restart backoff: when a crashed component may start again, and when it must stay down."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,30 +6,30 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRule:
-    """How often something may crash, and how long it waits before the next try."""
+    """Limit on crashes, and the delay before each restart."""
 
     most_crashes: int
-    """Crashes within the window that break the loop."""
+    """Number of crashes within the window after which there are no more restarts."""
     window_seconds: float
     first_seconds: float
-    """Wait after the first crash; each further one in the window doubles it."""
+    """Delay after the first crash; each further crash in the window doubles it."""
     most_seconds: float
 
 
 @dataclass(slots=True)
 class RestartBudget:
-    """The crashes of one thing, judged by one rule."""
+    """Crash history of one component under one rule."""
 
     rule: RestartRule
     total: int = 0
-    """Crashes ever."""
+    """Total number of crashes."""
     _recent: deque[float] = field(default_factory=deque)
 
     def crashed(self, now: float) -> float | None:
-        """Return the seconds to wait before the next try; None if there shall be none.
+        """Return the seconds to wait before the next restart; None if there must be none.
 
         Args:
-            now: Seconds of a clock that never goes back.
+            now: Seconds of a monotonic clock.
         """
         rule = self.rule
         self.total += 1

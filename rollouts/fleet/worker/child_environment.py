@@ -1,8 +1,7 @@
 """Environment variables that processes running environment code inherit.
 
-Environment code is not trusted with the platform's secrets, so its processes get the variables of
-an allow-list instead of everything that the server knows. Administrators add variables by name in
-``ROLLDECK_ENVIRONMENT_VARIABLES``.
+Environment code must not see the platform's secrets, so its processes inherit only an allow-list of
+variables. Administrators add variables by name in ``ROLLDECK_ENVIRONMENT_VARIABLES``.
 """
 
 import re
@@ -23,33 +22,33 @@ _PREFIXES: Final = (
     *("PYTORCH_", "SDL_", "PYGAME_", "MUJOCO_", "PYOPENGL_", "EGL_", "MESA_", "LIBGL_"),
 )
 _OURS: Final = {"ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", MORE}
-# What managers and workers read, beside what their environments read.
+# Variables that managers and workers read in addition to those of environments.
 _FLEET: Final = {"ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS"}
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)")
 
 
 def for_environments(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what processes with environment code inherit of `variables`."""
+    """Return the part of `variables` that processes with environment code inherit."""
     return _allowed(variables, _SYSTEM | _OURS)
 
 
 def for_fleets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what the processes of a Ray node inherit of `variables`, without Ray's own."""
+    """Return the part of `variables` that processes of a Ray node inherit, without Ray's own."""
     return _allowed(variables, _SYSTEM | _OURS | _FLEET)
 
 
 def more_names(variables: Mapping[str, str]) -> list[str]:
-    """Return the names that the administrator added."""
+    """Return the variable names that the administrator added."""
     named = (name.strip() for name in variables.get(MORE, "").split(","))
     return [name for name in named if name]
 
 
 def with_names(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return Ray's `runtime_env` such that environment processes inherit all of its variables.
+    """Return Ray's `runtime_env`, extended so that environment processes inherit all its variables.
 
     Args:
-        runtime_env: The administrator's.
-        variables: Of this process; the names that it adds hold as well.
+        runtime_env: The administrator's runtime environment.
+        variables: Environment variables of this process; the names that it adds apply as well.
     """
     given = runtime_env.get("env_vars")
     if not isinstance(given, Mapping) or not given:

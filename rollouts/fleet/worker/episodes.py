@@ -1,8 +1,8 @@
-"""Sum up the episodes that ended in a window of time, per environment and mode.
+"""Aggregation of the episodes that ended in a time window, by environment and mode.
 
-Returns and lengths describe episodes that came to an end of their own. An aborted episode is
-counted, but its unfinished return would be mistaken for a bad one; only a window in which
-every episode was aborted is described by what those had reached.
+Returns and lengths describe episodes that were not aborted. Aborted episodes are counted, but their
+incomplete returns would look like bad ones. If every episode of a window was aborted, the window
+describes those.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from rolldeck.wire import EpisodeWindow
 
 Mode = Literal["train", "eval"]
 EPISODES_KEPT: Final = 100
-"""Of a window, one by one: their returns and lengths."""
+"""Episodes per window whose returns and lengths are kept individually."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One episode that is over."""
+    """A finished episode."""
 
     environment: str
     total_return: float
-    """Sum of its rewards."""
+    """Sum of the rewards."""
     discounted_return: float
     length: int
-    """Env steps."""
+    """Number of env steps."""
     outcome: Literal["terminated", "truncated", "aborted"]
     mode: Mode = "train"
     policy_step: int = -2
@@ -35,26 +35,26 @@ class Episode:
 
 
 class EpisodeStatistics:
-    """Gathers the episodes of one worker until somebody takes the window."""
+    """Collects the episodes of one worker until the window is taken."""
 
     def __init__(self, *, worker: int, now: float) -> None:
-        """Open the first window.
+        """Start the first window.
 
         Args:
             worker: Index of the worker in its fleet.
-            now: Seconds of a clock that never goes back.
+            now: Seconds of a monotonic clock.
         """
         self._worker = worker
         self._since = now
         self._episodes: dict[tuple[str, Mode], list[Episode]] = {}
 
     def add(self, episode: Episode) -> None:
-        """Count an episode that has just ended."""
+        """Add a finished episode."""
         key = (episode.environment, episode.mode)
         self._episodes.setdefault(key, []).append(episode)
 
     def take(self, now: float) -> list[EpisodeWindow]:
-        """Return a row for each environment and mode that had episodes; open a new window."""
+        """Return a row for each environment and mode with episodes, and start a new window."""
         seconds = max(0.0, now - self._since)
         ended, self._episodes, self._since = self._episodes, {}, now
         return [_window(rows, self._worker, seconds) for rows in ended.values()]

@@ -1,7 +1,7 @@
-"""Recognise processes that a worker left behind, by the mark that all of its processes carry.
+"""Detection of orphaned processes of a worker by an inherited mark.
 
-The mark is an environment variable, so whatever an environment starts inherits it: a simulator's
-own children too, which neither a parent-death signal nor a process group need reach.
+The mark is an environment variable, so every process that an environment starts inherits it,
+including a simulator's own children, which parent-death signals and process groups may miss.
 """
 
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from typing import Final
 
 VARIABLE: Final = "ROLLDECK_PROCESS_OF"
 _SAME_START_SECONDS: Final = 2.0
-"""By how much two readings of when a process began may differ."""
+"""Tolerance between two readings of a process's start time, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Who started a process."""
+    """Owner of a process."""
 
     fleet: str
-    """Short name of a run of one deck, without spaces."""
+    """Short name of a run of one deployment, without spaces."""
     worker: int
     """Index in the fleet."""
     incarnation: str
-    """Of the worker, without spaces."""
+    """Incarnation of the worker, without spaces."""
     owner_pid: int
-    """Process of the worker."""
+    """Process id of the worker."""
     owner_started: float
-    """When that process began, in seconds of Unix time: process ids come again."""
+    """Start time of that process in seconds of Unix time, because process ids are reused."""
 
     def __str__(self) -> str:
         return (
@@ -35,7 +35,7 @@ class Mark:
 
 
 def read_mark(text: str) -> Mark | None:
-    """Return the mark that `text` is; None if it is none."""
+    """Return the mark in `text`; None if it is not a valid mark."""
     try:
         fleet, worker, incarnation, pid, started = text.split(" ")
         return Mark(
@@ -50,11 +50,11 @@ def read_mark(text: str) -> Mark | None:
 
 
 def lives(found: Mark, owner_started: float | None) -> bool:
-    """Return whether the process that put the mark on lives.
+    """Return whether the process that set the mark is alive.
 
     Args:
         found: The mark.
-        owner_started: When the process began that has the owner's id now; None if none has.
+        owner_started: Start time of the process that has the owner's id now; None without one.
     """
     return (
         owner_started is not None
@@ -66,15 +66,15 @@ def why_ended(found: Mark, *, mine: Mark, owner_lives: bool) -> str:
     """Return why a process with the mark `found` must end; empty if it must not.
 
     Args:
-        found: Of the process.
-        mine: Of the worker that starts now.
-        owner_lives: Whether the process does that put the mark on.
+        found: Mark of the process.
+        mine: Mark of the starting worker.
+        owner_lives: Whether the process that set the mark is alive.
     """
     if not owner_lives:
         return "its worker is gone"
     if found.owner_pid == mine.owner_pid:
         return ""
     if (found.fleet, found.worker) == (mine.fleet, mine.worker):
-        # A manager starts another incarnation only after it has given the last one up.
+        # A manager starts another incarnation only after it has given up the previous one.
         return f"it belongs to an earlier worker {found.worker}"
     return ""

@@ -1,7 +1,7 @@
-"""Make text of any bytes that a process wrote, bounded and harmless to show.
+"""Sanitized, bounded text from arbitrary bytes that a process wrote.
 
-Whatever an environment prints ends up in front of a person, in a browser or a terminal: escape
-sequences are left out, and every other control character is shown as one replacement character.
+Environment output is shown to users in a browser or a terminal: escape sequences are removed, and
+every other control character is shown as one replacement character.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Final
 LINES_AT_MOST: Final = 1000
 LINE_CHARACTERS: Final = 2000
 NEWEST_CHARACTERS: Final = 240
-"""Of the one line that goes with every report."""
+"""Maximum length of the one line included in every report."""
 TAIL_BYTES: Final = 1 << 18
-"""Bytes of a log's end that are looked at, however long its lines are."""
+"""Bytes read from the end of a log, regardless of line lengths."""
 
 # ECMA-48: CSI with its parameters, OSC and other strings up to their end, and two-byte escapes.
 _ESCAPES: Final = re.compile(
@@ -26,9 +26,9 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\
 
 
 def clean(line: str) -> str:
-    """Return a line without escape sequences and control characters, at most so long.
+    """Return a line without escape sequences and control characters, at most LINE_CHARACTERS long.
 
-    Of a line that was drawn over and over with carriage returns, the last drawing is kept.
+    Of a line overwritten with carriage returns, the last state is kept.
     """
     drawn = line.rstrip("\r\n").rpartition("\r")[2]
     shown = _CONTROLS.sub("\ufffd", _ESCAPES.sub("", drawn[: 4 * LINE_CHARACTERS]))
@@ -45,7 +45,7 @@ def clean_all(lines: Iterable[str], *, most: int = LINES_AT_MOST) -> list[str]:
 
 
 def newest(raw: bytes) -> str:
-    """Return the last line of a log's end that says anything, at most NEWEST_CHARACTERS of it."""
+    """Return the last non-empty line of a log's end, at most NEWEST_CHARACTERS of it."""
     for line in reversed(raw.decode("utf-8", errors="replace").split("\n")):
         shown = clean(line).strip()
         if shown:
@@ -59,10 +59,10 @@ def last_lines(raw: bytes, *, lines: int, is_whole: bool) -> list[str]:
     """Return the last lines of a log's end.
 
     Args:
-        raw: The end of the log; bytes that are no UTF-8 become replacement characters.
-        lines: How many at most.
-        is_whole: Whether `raw` is all of the log; else it may begin inside a line, which is
-            left out, or shown from where it begins if there is no other.
+        raw: The end of the log; bytes that are not UTF-8 become replacement characters.
+        lines: Maximum number of lines.
+        is_whole: Whether `raw` is the entire log. Otherwise it may begin inside a line, which is
+            omitted unless it is the only one.
     """
     found = raw.decode("utf-8", errors="replace").split("\n")
     if found[-1] == "":

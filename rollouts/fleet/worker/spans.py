@@ -1,7 +1,7 @@
-"""Measure where a rollout worker's time goes, from observation to sent fragment.
+"""Timing of a rollout worker's pipeline, from observation to sent fragment.
 
-Stages are timed each by itself, never as a cycle that must come in order: an environment that
-dies in the middle, a restart or a lost step leaves a sample out and upsets nothing.
+Stages are timed independently of their order: an environment that crashes, a restart or a lost step
+omits a sample and distorts nothing.
 """
 
 from collections import deque
@@ -15,10 +15,9 @@ from runs.core.amounts import percent
 
 STAGES: Final = ("recv", "infer", "act", "env_step", "cut", "enqueue", "send")
 WAITING: Final = ("waiting_room", "waiting_weights")
-"""Time in which no slot was allowed to act: held back by the admission limit, or without
-weights."""
+"""Time in which no slot was allowed to act: paused by the admission limit, or without weights."""
 SAMPLES_KEPT: Final = 512
-# Below this part of the time at work, no stage is worth naming.
+# Share of the busy time below which no stage is worth reporting.
 BUSY_SHARE: Final = 0.05
 SEND_IS_BUSY_SHARE: Final = 0.9
 
@@ -30,13 +29,13 @@ _TAKES: Final = {
     "cut": "Cutting fragments takes {share} of its time",
     "enqueue": "Encoding and queueing fragments takes {share} of its time",
     "send": "Sending fragments takes {share} of its time",
-    "waiting_room": "The staleness or queue limit holds it back {share} of its time",
+    "waiting_room": "The staleness or queue limit pauses it {share} of its time",
     "waiting_weights": "It waits for weights {share} of its time",
 }
 
 
 class PipelineMonitor:
-    """Durations of each stage in a window, and the part of that window that each takes.
+    """Durations of each stage in a window, and the share of the window that each takes.
 
     Several threads may record, each its own stages.
     """
@@ -47,7 +46,8 @@ class PipelineMonitor:
         Args:
             now: Seconds of a monotonic clock.
             window_seconds: Age at which a measurement no longer counts.
-            env_processes: How many step environments side by side: their time counts once.
+            env_processes: Number of processes that step environments in parallel; their time counts
+                once.
         """
         self._window_seconds = window_seconds
         self._env_processes = env_processes
@@ -55,24 +55,29 @@ class PipelineMonitor:
             stage: deque(maxlen=SAMPLES_KEPT) for stage in STAGES
         }
         self._busy = dict.fromkeys((*STAGES, *WAITING), 0.0)
-        # Totals at earlier readings, oldest first: shares are measured since the oldest.
+        # Totals at earlier readings, oldest first. Shares are measured since the oldest.
         self._readings: deque[tuple[float, dict[str, float]]] = deque([(now, dict(self._busy))])
 
     def record(self, stage: str, seconds: float, now: float) -> None:
-        """Add one passage through `stage`, one of STAGES."""
+        """Add the duration of one pass through `stage`, one of STAGES."""
         self._busy[stage] += seconds
         self._samples[stage].append((now, seconds))
 
     def wait(self, seconds: float, *, wants: Literal["room", "weights"]) -> None:
-        """Add time in which no slot was allowed to act, and what it waited for."""
+        """Add time in which no slot was allowed to act.
+
+        Args:
+            seconds: Duration.
+            wants: The resource waited for.
+        """
         self._busy[f"waiting_{wants}"] += seconds
 
     def total(self, *stages: str) -> float:
-        """Return the seconds that some stages took so far."""
+        """Return the seconds that the given stages have taken so far."""
         return sum(self._busy[stage] for stage in stages)
 
     def timings(self, now: float) -> dict[str, StageTiming]:
-        """Return the stages that were passed within the window, in milliseconds."""
+        """Return timings in milliseconds of the stages that ran within the window."""
         since = now - self._window_seconds
         timings = {}
         for stage, samples in self._samples.items():
@@ -82,16 +87,16 @@ class PipelineMonitor:
         return timings
 
     def shares(self, now: float, *, is_changed: bool = False) -> dict[str, float]:
-        """Return the part of the last window that each stage and wait took, 0 to 1.
+        """Return the share of the last window that each stage and wait took, 0 to 1.
 
-        The window is the one of the trainer's waiting share, so that a diagnosis compares the same
+        The window equals that of the trainer's waiting share, so a diagnosis compares the same
         minute on both sides of the queue.
 
         Args:
             now: Seconds of the clock of the constructor.
-            is_changed: Whether the worker is in another situation than at the last call, for
-                instance resumed: what it did before says nothing about it, and the window begins
-                at the last call.
+            is_changed: Whether the worker's situation has changed since the last call, for instance
+                because it resumed. Earlier measurements are then ignored: the window begins at the
+                last call.
         """
         if now <= self._readings[-1][0]:
             return {}
@@ -110,17 +115,17 @@ class PipelineMonitor:
 
 
 def time_use(shares: Mapping[str, float]) -> str:
-    """Return one sentence that names what takes most of a worker's time; empty if nothing does.
+    """Return one sentence that names the largest part of a worker's time; empty if none is large.
 
-    It says nothing of what holds the run up: that takes both sides of the queue, and is judged by
-    :func:`rollouts.diagnosis.rules.bottleneck.judge` alone.
+    The bottleneck of the run depends on both sides of the queue; only
+    :func:`rollouts.diagnosis.rules.bottleneck.judge` diagnoses it.
 
     Args:
-        shares: Parts of the time by stage or wait, as :meth:`PipelineMonitor.shares` gives them;
-            other names count for nothing.
+        shares: Parts of the time by stage or wait, as returned by :meth:`PipelineMonitor.shares`;
+            other names are ignored.
     """
     busy = {name: share for name, share in shares.items() if name in _TAKES}
-    # Sending goes on beside the loop: it holds nothing up before it is busy all the time.
+    # Sending runs concurrently with the loop. It delays nothing until it is busy all the time.
     if busy.get("send", 0.0) < SEND_IS_BUSY_SHARE:
         busy.pop("send", None)
     most = max(busy, key=lambda name: busy[name], default="")
@@ -130,7 +135,7 @@ def time_use(shares: Mapping[str, float]) -> str:
 
 
 def mean_shares(workers: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return each share as the mean over workers; one that did not measure counts for nothing."""
+    """Return each share as the mean over workers; workers without measurements are ignored."""
     measured = [shares for shares in workers if shares]
     names = (name for name in _TAKES if any(name in shares for shares in measured))
     return {
@@ -140,7 +145,7 @@ def mean_shares(workers: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def timing_of(seconds: Sequence[float]) -> StageTiming:
-    """Return measured durations, at least one, summed up in milliseconds."""
+    """Return a summary in milliseconds of one or more measured durations."""
     milliseconds = np.asarray(seconds) * 1000
     p50, p95 = np.percentile(milliseconds, [50, 95])
     return StageTiming(

@@ -1,4 +1,4 @@
-"""Show the platform a fleet of any size, without a cluster."""
+"""Simulation of a fleet of any size, without a cluster."""
 
 import time
 from contextlib import suppress
@@ -25,15 +25,15 @@ LOOK_SECONDS = 0.2
 
 
 class Command(BaseCommand):
-    """Create a run and be its fleet for a while: a real manager over simulated workers."""
+    """Create a run and act as its fleet: a real manager over simulated workers."""
 
     help = "Report a simulated fleet to a running platform; needs ROLLDECK_SIMULATION=1."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the size of the fleet and what its work is like."""
+        """Define the options of the fleet's size and workload."""
         defaults = Simulation()
         parser.add_argument("--run", default="simulated", help="name of the run to create")
-        parser.add_argument("--url", help="of the platform; by default this deck's")
+        parser.add_argument("--url", help="URL of the platform; default: this server")
         parser.add_argument("--workers", type=int, default=2000)
         parser.add_argument("--slots", type=int, default=8, help="env slots of each worker")
         parser.add_argument("--seconds", type=float, default=60.0)
@@ -44,13 +44,13 @@ class Command(BaseCommand):
             "--fragments-per-second",
             type=float,
             default=defaults.fragments_per_second,
-            help="real fragments that the whole fleet sends at most",
+            help="maximum number of real fragments sent by the whole fleet",
         )
 
     def handle(self, *_args: Any, **asked: Any) -> None:
-        """Create the run, keep its manager going, and kill the run in the end."""
+        """Create the run, keep its manager running, and kill the run at the end."""
         if not settings.ROLLDECK_SIMULATION:
-            raise CommandError("an administrator must set ROLLDECK_SIMULATION=1 first")
+            raise CommandError("ROLLDECK_SIMULATION=1 is not set; an administrator must set it")
         url = asked["url"] or settings.ROLLDECK_PUBLIC_URL
         order = self._launch(asked, url)
         fleet = _settings(order)
@@ -89,7 +89,7 @@ class Command(BaseCommand):
     def _kill(self, order: LaunchOrder) -> None:
         run_id = run_named(order.run).pk
         now = timezone.now()
-        with suppress(MoveNotAllowed):  # somebody else has ended it
+        with suppress(MoveNotAllowed):  # it was ended elsewhere
             run_services.ask(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
 
 

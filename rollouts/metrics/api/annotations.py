@@ -1,4 +1,4 @@
-"""Show what stands upon the charts of a run, and let people write upon them."""
+"""API of a run's chart annotations."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -18,15 +18,15 @@ from runs.selectors import readable_run_id, run_id_named
 
 
 def _writers() -> object:
-    """Return the permission to write: operators, and the trainers of the run."""
+    """Return the permission to write, held by operators and trainers of the run."""
     return scoped("trainer", or_rule=OPERATE)()
 
 
 class AnnotationsView(APIView):
-    """What stands upon the charts of a run beside its numbers."""
+    """Annotations and changes of a run's charts."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: operators and trainers write, everybody of the run reads."""
+        """Return the permissions: operators and trainers write, all readers of the run read."""
         return [_writers() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -63,10 +63,10 @@ class AnnotationsView(APIView):
 
 
 class AnnotationView(APIView):
-    """One text upon the charts of a run."""
+    """One annotation of a run's charts."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may ask: whoever may write; of others' texts only operators decide."""
+        """Return the permissions: all writers may delete their own; operators may delete any."""
         return [_writers()]
 
     @extend_schema(

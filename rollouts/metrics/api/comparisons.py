@@ -1,4 +1,4 @@
-"""Let people keep comparisons of runs."""
+"""API of saved comparisons of runs."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -19,12 +19,12 @@ from runs.selectors.watching import token_names
 
 class _ReadOrOperate(APIView):
     def get_permissions(self) -> list[BasePermission]:
-        """Return who may read, and who may change."""
+        """Return the permissions to read and to change."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
 
 class ComparisonsView(_ReadOrOperate):
-    """Comparisons that are kept."""
+    """Saved comparisons."""
 
     @extend_schema(
         operation_id="comparisons_list",

@@ -1,4 +1,4 @@
-"""Let people see what runs cost beside each other."""
+"""API of the costs of runs."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ class CostsView(APIView):
         operation_id="run_costs",
         parameters=[
             OpenApiParameter(
-                "runs", listed(20), required=True, description="Names, comma-separated."
+                "runs", listed(20), required=True, description="Comma-separated run names."
             )
         ],
         responses={200: RunCosts, **problems(404)},
@@ -40,5 +40,5 @@ class CostsView(APIView):
         text = request.query_params.get("runs", "")
         names = list(dict.fromkeys(name for name in text.split(",") if name))
         if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
-            raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+            raise InvalidBody("runs", f"must contain 1 to {RUNS_AT_MOST} run names")
         return answer(RunCosts(results=run_costs([readable_run(name) for name in names])))

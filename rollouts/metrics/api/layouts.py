@@ -1,4 +1,4 @@
-"""Let people keep ways to look at the metrics of runs."""
+"""API of metric layouts."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -19,10 +19,10 @@ from runs.selectors import readable_run, run_named
 
 
 class LayoutsView(APIView):
-    """Ways to look at a run's metrics."""
+    """Layouts of a run's metrics."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers list layouts, people create them."""
+        """Return the permissions: readers list layouts, users create them."""
         return [LayoutKeepers() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -61,7 +61,7 @@ class LayoutsView(APIView):
 
 
 class LayoutView(APIView):
-    """One layout."""
+    """One metric layout."""
 
     permission_classes = [LayoutKeepers]
 

@@ -1,4 +1,4 @@
-"""Take the numbers that trainers write down, and give them back as rows, columns and lines."""
+"""API of metrics: recording, samples, columns and chart lines."""
 
 import math
 from typing import Any, Final
@@ -47,35 +47,35 @@ _LONGEST: Final = 2**31 - 1
 
 _LINE_PARAMETERS: Final = [
     OpenApiParameter(
-        "names", listed(50), required=True, description="Of metrics, comma-separated."
+        "names", listed(50), required=True, description="Comma-separated metric names."
     ),
-    OpenApiParameter("x", str, enum=AXES, description="What to draw over; `step` if absent."),
+    OpenApiParameter("x", str, enum=AXES, description="Axis of the chart. Default: `step`."),
     OpenApiParameter(
         "from",
         float,
-        description="First place of the range: a step, tokens, or seconds since 1970 or, of "
-        "`elapsed`, since the run began, below 0 for what was before.",
+        description="Start of the range: a step, tokens, seconds since 1970 or, for "
+        "`elapsed`, since the run began (negative before that).",
     ),
-    OpenApiParameter("to", float, description="Last place of the range."),
+    OpenApiParameter("to", float, description="End of the range."),
     OpenApiParameter(
         "points",
         between(1, POINTS_AT_MOST),
-        description=f"Buckets of a line at most; 1 to {POINTS_AT_MOST}, 1000.",
+        description=f"Maximum number of buckets per line: 1 to {POINTS_AT_MOST}, default 1000.",
     ),
 ]
 
 
 class MetricsView(APIView):
-    """Numbers that trainers wrote down."""
+    """Metric samples of a run."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: trainers write, everybody of the run reads."""
+        """Return the permissions: trainers write, all readers of the run read."""
         return [scoped("trainer")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="metrics",
         parameters=[
-            OpenApiParameter("names", str, description="Comma-separated; absent for all."),
+            OpenApiParameter("names", str, description="Comma-separated; all if absent."),
             AFTER,
             LIMIT,
         ],
@@ -120,20 +120,20 @@ class MetricsView(APIView):
 
 
 class MetricKeysView(APIView):
-    """Names that a run has samples of."""
+    """Metric names of a run with their last samples."""
 
     permission_classes = [Readers]
 
     @extend_schema(
         operation_id="metric_keys",
         parameters=[
-            OpenApiParameter("search", str, description="Words that the name must hold."),
-            OpenApiParameter("prefix", str, description="What the name begins with."),
-            OpenApiParameter("after", str, description="Only names behind this one."),
+            OpenApiParameter("search", str, description="Words that the name must contain."),
+            OpenApiParameter("prefix", str, description="Prefix of the name."),
+            OpenApiParameter("after", str, description="Only names after this one."),
             OpenApiParameter(
                 "limit",
                 between(1, KEYS_AT_MOST),
-                description=f"1 to {KEYS_AT_MOST}, 200 if absent.",
+                description=f"1 to {KEYS_AT_MOST}, default 200.",
             ),
         ],
         responses={200: MetricKeys},
@@ -148,7 +148,7 @@ class MetricKeysView(APIView):
 
 
 class MetricNamesView(APIView):
-    """All names at once, for trees of them."""
+    """All metric names of a run, for trees of names."""
 
     permission_classes = [Readers]
 
@@ -163,7 +163,7 @@ class MetricNamesView(APIView):
 
 
 class MetricSamplesView(APIView):
-    """Every sample of one name."""
+    """Samples of one metric."""
 
     permission_classes = [Readers]
 
@@ -172,12 +172,12 @@ class MetricSamplesView(APIView):
         parameters=[
             OpenApiParameter("name", str, required=True),
             OpenApiParameter(
-                "after", between(0, _LONGEST), description="Samples to leave out; 0 if absent."
+                "after", between(0, _LONGEST), description="Number of samples to skip. Default: 0."
             ),
             OpenApiParameter(
                 "limit",
                 between(1, SAMPLES_AT_ONCE),
-                description=f"1 to {SAMPLES_AT_ONCE}, which is the default.",
+                description=f"1 to {SAMPLES_AT_ONCE} (default).",
             ),
         ],
         responses={200: MetricSamples},
@@ -226,7 +226,7 @@ class LinesView(APIView):
         operation_id="metric_lines_of_runs",
         parameters=[
             OpenApiParameter(
-                "runs", listed(20), required=True, description="Names, comma-separated."
+                "runs", listed(20), required=True, description="Comma-separated run names."
             ),
             *_LINE_PARAMETERS,
         ],
@@ -240,19 +240,19 @@ class LinesView(APIView):
         """
         runs = _listed(request, "runs")
         if not 1 <= len(runs) <= RUNS_AT_MOST:
-            raise bodies.InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+            raise bodies.InvalidBody("runs", f"must contain 1 to {RUNS_AT_MOST} run names")
         return _lines(request, runs)
 
 
 class MomentView(APIView):
-    """A point of a chart."""
+    """Context of a chart point."""
 
     permission_classes = [Readers]
 
     @extend_schema(
         operation_id="moment",
         parameters=[
-            OpenApiParameter("name", str, required=True, description="Of the metric."),
+            OpenApiParameter("name", str, required=True, description="Name of the metric."),
             *(one for one in _LINE_PARAMETERS if one.name in {"x", "from", "to"}),
         ],
         responses={200: Moment},
@@ -271,7 +271,9 @@ def _lines(request: Request, runs: list[str]) -> HttpResponse:
     names = _listed(request, "names")
     most = min(NAMES_AT_MOST, LINES_AT_MOST // len(runs))
     if not 1 <= len(names) <= most:
-        raise bodies.InvalidBody("names", f"must name 1 to {most} metrics of {len(runs)} runs")
+        raise bodies.InvalidBody(
+            "names", f"must contain 1 to {most} metric names for {len(runs)} runs"
+        )
     asked = _asked(request)
     run_ids = [(run, readable_run_id(run)) for run in runs]
     lines = series.lines(run_ids, names, asked)
@@ -283,12 +285,12 @@ def _asked(request: Request) -> Asked:
     if axis not in AXES:
         raise bodies.InvalidBody("x", f"must be one of {', '.join(AXES)}")
     unit = 1_000_000 if axis in TIMES else 1
-    # A run may measure before its trainer comes.
+    # A run may record metrics before its first trainer registers.
     least = -X_AT_MOST if axis == "elapsed" else 0
     first = _place(request, "from", unit=unit, least=least, default=least)
     last = _place(request, "to", unit=unit, least=least, default=X_AT_MOST)
     if first > last:
-        raise bodies.InvalidBody("to", "must not lie before `from`")
+        raise bodies.InvalidBody("to", "must not be less than `from`")
     points = bodies.whole_number(
         request, "points", default=1000, at_least=1, at_most=POINTS_AT_MOST
     )
@@ -300,7 +302,7 @@ def _place(request: Request, name: str, *, unit: int, least: int, default: int) 
     if raw is None:
         return default
     try:
-        # Whole numbers stay exact beyond 2**53.
+        # Integers stay exact beyond 2**53.
         place = int(raw) * unit if raw.isascii() and raw.isdigit() else float(raw) * unit
     except ValueError:
         place = math.nan
@@ -318,5 +320,5 @@ def _listed(request: Request, name: str) -> list[str]:
 def _text(request: Request, name: str) -> str:
     text = request.query_params.get(name, "")
     if "\x00" in text:
-        raise bodies.InvalidBody(name, "must not contain the NUL character")
+        raise bodies.InvalidBody(name, "must not contain NUL")
     return text

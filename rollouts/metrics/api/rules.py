@@ -1,4 +1,4 @@
-"""Let people see what a rule would have told before they make it."""
+"""API of alert rule backtests."""
 
 import math
 
@@ -20,7 +20,7 @@ HOURS_AT_MOST = 24 * 30
 
 
 class RulePreviewView(APIView):
-    """A rule that is not made yet."""
+    """Backtest of an unsaved rule."""
 
     permission_classes = [Readers]
 
@@ -30,19 +30,19 @@ class RulePreviewView(APIView):
             OpenApiParameter("metric", required=True),
             OpenApiParameter("comparator", required=True, enum=[str(one) for one in Comparator]),
             OpenApiParameter(
-                "threshold", float, description="Absent for `not_finite` and `no_data`."
+                "threshold", float, description="Omit for `not_finite` and `no_data`."
             ),
             OpenApiParameter(
                 "for_seconds",
                 between(0, LONGEST_SECONDS),
-                description="How long it may be so; 0 if absent.",
+                description="Duration of a breach before the alert fires. Default: 0.",
             ),
-            OpenApiParameter("run", description="The one run that it is about."),
-            OpenApiParameter("filter", description="Else: the runs that this filter asks for."),
+            OpenApiParameter("run", description="Name of the only run."),
+            OpenApiParameter("filter", description="Filter of runs, if `run` is absent."),
             OpenApiParameter(
                 "hours",
                 between(1, HOURS_AT_MOST),
-                description=f"1 to {HOURS_AT_MOST}; 24 if absent.",
+                description=f"1 to {HOURS_AT_MOST}, default 24.",
             ),
         ],
         responses={200: RulePreview},
@@ -63,7 +63,7 @@ class RulePreviewView(APIView):
             raise InvalidBody("comparator", f"must be one of {', '.join(Comparator)}")
         metric = _word(request, "metric")
         if not metric:
-            raise InvalidBody("metric", "must be named")
+            raise InvalidBody("metric", "is required")
         draft = Draft(
             metric=metric,
             limit=Limit(
@@ -79,7 +79,7 @@ class RulePreviewView(APIView):
 def _word(request: Request, name: str) -> str:
     word = request.query_params.get(name, "")
     if "\x00" in word:
-        raise InvalidBody(name, "must not contain the NUL character")
+        raise InvalidBody(name, "must not contain NUL")
     return word
 
 

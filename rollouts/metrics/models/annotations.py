@@ -1,4 +1,4 @@
-"""What people wrote upon the charts of a run."""
+"""Chart annotations of a run."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -9,14 +9,14 @@ TEXT_LENGTH = 200
 
 
 class Annotation(models.Model):
-    """A short text at a place of a run's charts. Deleted ones stay, out of sight."""
+    """A short text at a position of a run's charts. Deleted rows are kept, but hidden."""
 
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, db_index=False, related_name="annotations"
     )
     text = models.CharField(max_length=TEXT_LENGTH)
     at = models.DateTimeField(help_text="The moment that it is about.")
-    # Null: it is not known where that was on this axis, and no chart over it shows it.
+    # Null: the position on this axis is unknown, and charts over it do not show the annotation.
     step = models.BigIntegerField(null=True, blank=True, help_text="Train step of that moment.")
     amount = models.BigIntegerField(
         null=True, blank=True, help_text="Tokens served by then; env steps made, of a fleet run."

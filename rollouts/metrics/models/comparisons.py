@@ -1,4 +1,4 @@
-"""Comparisons of runs that people keep."""
+"""Saved comparisons of runs."""
 
 from typing import Final
 
@@ -8,9 +8,9 @@ COMPARISONS_AT_MOST: Final = 500
 
 
 class Comparison(models.Model):
-    """What of which runs stood beside each other, under a name and with somebody's words.
+    """A saved comparison of runs, with a name and remarks.
 
-    It is never changed: who wants another one keeps another one.
+    Rows are immutable: a changed comparison is saved as a new one.
     """
 
     name = models.CharField(max_length=120)

@@ -1,4 +1,4 @@
-"""How somebody likes to look at the metrics of runs."""
+"""Saved layouts of run metrics."""
 
 from typing import Final
 
@@ -8,14 +8,14 @@ from django.db.models import Q
 from runs.models import Run
 
 LAYOUTS_AT_MOST: Final = 50
-"""Of one person, of one run, of one tag."""
+"""Maximum number of layouts per user, run or tag."""
 
 
 class MetricLayout(models.Model):
-    """What the metrics of a run are looked at with, under a name.
+    """A named layout of the metrics page.
 
-    Somebody's own where it has neither run nor tag, and good for every run; else shared: with all
-    who may read that run, or with all who look at a run of that tag.
+    Private to its owner if it has neither run nor tag, and then available in every run. Otherwise
+    shared with all readers of that run, or of runs with that tag.
     """
 
     name = models.CharField(max_length=60)

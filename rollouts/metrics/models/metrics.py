@@ -1,4 +1,4 @@
-"""What trainers and the deck itself measured: the newest samples as rows, older ones packed."""
+"""Metrics of trainers and the platform: the newest samples as rows, older ones packed."""
 
 from django.db import models
 
@@ -13,7 +13,7 @@ class MetricSeries(models.Model):
     )
     name = models.CharField(max_length=120)
     chunks = models.PositiveIntegerField(default=0, help_text="Packed so far.")
-    # Of the newest packed sample; null: none is packed.
+    # Position of the newest packed sample; null: none is packed.
     packed_step = models.BigIntegerField(null=True, blank=True)
     packed_value = models.FloatField(null=True, blank=True)
     packed_at = models.DateTimeField(null=True, blank=True)
@@ -29,7 +29,7 @@ class MetricSeries(models.Model):
 
 
 class MetricSample(models.Model):
-    """One number that somebody wrote down, until it is packed. Ids are in order of arrival."""
+    """One recorded value, until it is packed. Ids are in order of arrival."""
 
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, db_index=False, related_name="metric_samples"
@@ -56,10 +56,10 @@ class MetricSample(models.Model):
 
 
 class MetricChunk(models.Model):
-    """Consecutive samples of one series, packed for good: never changed, never deleted alone.
+    """Consecutive samples of one series, packed: never changed, never deleted alone.
 
-    Columns are big-endian and in order of arrival: int64 for places, float64 for values. Blocks
-    are those of :mod:`rollouts.metrics.rules.series`, one column for each axis of a chart.
+    Columns are big-endian and in order of arrival: int64 for positions, float64 for values. Blocks
+    are those of :mod:`rollouts.metrics.rules.series`, one column for each chart axis.
     """
 
     series = models.ForeignKey(
@@ -76,7 +76,7 @@ class MetricChunk(models.Model):
     steps = models.BinaryField()
     times = models.BinaryField(help_text="µs since 1970.")
     amounts = models.BinaryField()
-    # `values` is a method of every query.
+    # `values` is a method of every queryset.
     numbers = models.BinaryField(help_text="The values.")
     by_step = models.BinaryField()
     by_time = models.BinaryField()
@@ -95,7 +95,7 @@ class MetricChunk(models.Model):
 
 
 class TokenTally(models.Model):
-    """How many tokens a run has handed out, so that nobody adds all its batches up again."""
+    """Number of served tokens of a run, so that its batches are added only once."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="token_tally")
     ordinal = models.PositiveIntegerField(default=0, help_text="Of the last batch that is counted.")
@@ -106,14 +106,14 @@ class TokenTally(models.Model):
 
 
 class MeasureCursor(models.Model):
-    """How far the deck has measured a run by itself: the next measurement begins there."""
+    """Progress of the built-in measurements of a run: the next one continues from here."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="measure_cursor")
     measured_at = models.DateTimeField(null=True, blank=True)
     was_quiet = models.BooleanField(
         default=True, help_text="Nothing had happened; none is taken before something does."
     )
-    # Counts of the run at that time: as long as they stand, there is nothing to measure.
+    # Counters at that time: while they are unchanged, there is nothing to measure.
     accepted = models.BigIntegerField(default=0, help_text="Groups or fragments.")
     queued = models.BigIntegerField(default=0, help_text="Sequences or fragments.")
     without_variance = models.BigIntegerField(
@@ -122,14 +122,14 @@ class MeasureCursor(models.Model):
     served_steps = models.BigIntegerField(default=0)
     env_steps = models.BigIntegerField(default=0)
     amount = models.BigIntegerField(default=0, help_text="Tokens handed out, or env steps made.")
-    # What lists of runs show, and sort by.
+    # Columns of run lists, also used for sorting.
     accepted_per_second = models.FloatField(
         null=True, blank=True, help_text="Groups or fragments; null before the second measurement."
     )
     staleness_p50 = models.FloatField(
         null=True, blank=True, help_text="Of what was served last, in versions behind."
     )
-    # The last of what was looked at.
+    # Last processed batch and groups.
     batch = models.BigIntegerField(default=0, help_text="Its ordinal.")
     episode_window = models.BigIntegerField(default=0)
     group = models.BigIntegerField(default=0)

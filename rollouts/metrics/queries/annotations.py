@@ -1,4 +1,4 @@
-"""Read what stands upon the charts of a run, and where on each axis."""
+"""Queries for the chart annotations of a run, with their positions on each axis."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ SHOWN_EVENTS: Final = (
     "environment_changed",
 )
 _MEASURED_OFTEN: Final = ("rolldeck/accepted_per_second", "rolldeck/queue/depth")
-# The last sample by then: one that is a row yet, or else one of the last chunk that had begun.
+# The last sample at a time: an unpacked row, or else one of the last chunk that had begun.
 _PLACES: Final = """
     SELECT tail.step, tail.amount, c.times, c.steps, c.amounts
     FROM unnest(%(at)s::timestamptz[], %(micros)s::bigint[]) WITH ORDINALITY t(at, micros, place)
@@ -44,14 +44,14 @@ class AnnotationNotFound(LookupError):
 
 
 class Place(NamedTuple):
-    """Where a moment lies on the axes that are no time; None before anything was measured."""
+    """Position of a time on the axes other than time; None before the first measurement."""
 
     step: int | None
     amount: int | None
 
 
 def annotations(run_id: int, *, asker: str) -> Annotations:
-    """Return what people wrote upon a run's charts, and which changes of it they show."""
+    """Return a run's annotations, and the changes of the run that its charts show."""
     rows = list(
         Annotation.objects.filter(run_id=run_id, deleted_at=None).order_by("-at", "-pk")[
             :ANNOTATIONS_AT_MOST
@@ -78,7 +78,7 @@ def annotations(run_id: int, *, asker: str) -> Annotations:
 
 
 def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> AnnotationRow:
-    """Return an annotation as pages show it; `names` are those of tokens, by identity."""
+    """Return an annotation in the API format; `names` are the names of tokens by identity."""
     return AnnotationRow(
         id=row.pk,
         text=row.text,
@@ -92,7 +92,7 @@ def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> Ann
 
 
 def places_of(run_id: int, moments: Sequence[datetime]) -> list[Place]:
-    """Return where moments lie on the charts of a run, by what was measured last until then."""
+    """Return the positions of times on a run's charts, from the last measurement before each."""
     series_id = _reference(run_id)
     if series_id is None or not moments:
         return [Place(None, None) for _ in moments]
@@ -104,7 +104,7 @@ def places_of(run_id: int, moments: Sequence[datetime]) -> list[Place]:
 
 
 def _reference(run_id: int) -> int | None:
-    """Return a series of the run that was measured often: one of the deck's own if there is one."""
+    """Return a frequently measured series of the run: a built-in metric if there is one."""
     series = MetricSeries.objects.filter(run_id=run_id)
     own = series.filter(name__in=_MEASURED_OFTEN).order_by("name")
     found = own.values_list("pk", flat=True).first()

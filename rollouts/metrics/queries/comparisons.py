@@ -1,4 +1,4 @@
-"""Read the comparisons that people keep."""
+"""Queries for saved comparisons."""
 
 import msgspec
 
@@ -8,18 +8,18 @@ from runs.selectors.watching import shown_name, token_names
 
 
 class ComparisonNotFound(LookupError):
-    """There is no such comparison."""
+    """The comparison does not exist."""
 
 
 def comparison(comparison_id: int) -> ComparisonRow:
     """Return a comparison.
 
     Raises:
-        ComparisonNotFound: If there is none of this id.
+        ComparisonNotFound: If there is none with this id.
     """
     row = Comparison.objects.filter(pk=comparison_id).first()
     if row is None:
-        raise ComparisonNotFound(f"there is no comparison {comparison_id}")
+        raise ComparisonNotFound(f"comparison {comparison_id} does not exist")
     return comparison_row(row, names=token_names([row.created_by]))
 
 
@@ -31,7 +31,7 @@ def comparison_list() -> Comparisons:
 
 
 def comparison_row(row: Comparison, *, names: dict[str, str]) -> ComparisonRow:
-    """Return a comparison as pages show it; `names` are those of tokens, by identity."""
+    """Return a comparison in the API format; `names` are the names of tokens by identity."""
     return ComparisonRow(
         id=row.pk,
         name=row.name,

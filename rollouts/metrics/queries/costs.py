@@ -1,4 +1,4 @@
-"""Say what runs cost: what became of their data, and how long their workers lived for it."""
+"""Costs of runs: use of their data, and the lifetime of their workers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +14,7 @@ from buffer.items.schemas.ledgers import KindLedger
 from rollouts.metrics.schemas.costs import RunCost
 from runs.models import Run
 
-# A worker that lives has lived until its last heartbeat; nobody knows of later.
+# The lifetime of a living worker ends at its last heartbeat.
 _WORKER_SECONDS: Final = """
     SELECT f.run_id, sum(extract(epoch FROM greatest(
         coalesce(a.ended_at, w.heartbeat_at, a.started_at) - a.started_at, interval '0')))::float8
@@ -26,7 +26,7 @@ _WORKER_SECONDS: Final = """
 
 
 def run_costs(runs: Sequence[Run]) -> list[RunCost]:
-    """Return what each run cost, in the same order."""
+    """Return the cost of each run, in the same order."""
     ids = [run.pk for run in runs]
     with connection.cursor() as cursor:
         cursor.execute(_WORKER_SECONDS, [ids])
@@ -57,7 +57,7 @@ def _cost(run: Run, served: dict[str, Any], worker_seconds: float | None) -> Run
 
 
 def gpus_per_worker(config: dict[str, Any]) -> float | None:
-    """Return how many GPUs each worker of a run reserves; None where nothing says so."""
+    """Return the number of GPUs that each worker of a run reserves; None if not configured."""
     fleet = config.get("fleet")
     gpus = fleet.get("num_gpus_per_worker") if isinstance(fleet, dict) else None
     return float(gpus) if isinstance(gpus, int | float) else None

@@ -1,4 +1,4 @@
-"""Say what is new in runs since they were measured: episodes, waiting workers, counts."""
+"""Changes of runs since their last measurement: episodes, waiting workers, counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from runs.core.lifecycle import ACTIVE
 from runs.models import Run
 
 WINDOWS_AT_MOST: Final = 2_000
-# Reports of one fleet are stored one after the other, so ids are in order.
+# Reports of one fleet are stored one after the other, so ids are ordered.
 _EPISODES: Final = """
     WITH new AS MATERIALIZED (
         SELECT id, count, return_sum, length_mean, length_max, truncated, returns
@@ -32,22 +32,22 @@ _EPISODES: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeFlow:
-    """What is to be said of training episodes that ended behind a window."""
+    """Statistics of the training episodes that ended after a window."""
 
     last: int
     """Id of the newest window."""
     episodes: int = 0
     return_mean: float | None = None
     return_percentiles: Sequence[float] | None = None
-    """10, 50 and 90, of the episodes that windows tell one by one."""
+    """Percentiles 10, 50 and 90 over the individually reported episodes."""
     mean_length: float | None = None
-    """Env steps; tokens, of a language run."""
+    """Env steps; for a language run, tokens."""
     longest: float | None = None
     truncated_share: float | None = None
 
 
 def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
-    """Return what ended in a run behind window `after`; of very many windows, in the newest."""
+    """Return the episodes of a run after window `after`, of the newest windows if too many."""
     with database.cursor() as cursor:
         row = cursor.execute(_EPISODES, [run_id, after, WINDOWS_AT_MOST]).fetchone()
     if row is None or row[0] is None:
@@ -65,9 +65,9 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
 
 
 def fleet_waited(run_id: int) -> float | None:
-    """Return the part of the last minute in which the admission limit held all env slots back.
+    """Return the share of the last minute in which the admission limit paused all env slots.
 
-    Mean of the last reports of running workers; None if none runs.
+    Mean of the last reports of running workers; None if none is running.
     """
     running = FleetWorker.objects.filter(fleet__run_id=run_id, state="running")
     shares = [one for one in running.values_list("shares", flat=True) if one]
@@ -75,7 +75,7 @@ def fleet_waited(run_id: int) -> float | None:
 
 
 def counts_of(runs: Sequence[Run]) -> dict[int, dict[str, int]]:
-    """Return what each of some runs has come to: the counts that a `MeasureCursor` keeps."""
+    """Return the counts of each run that a `MeasureCursor` stores."""
     found = run_counts([run.pk for run in runs])
     nothing = RunCounts()
     return {run.pk: found.get(run.pk, nothing)._asdict() | _progress_of(run) for run in runs}
@@ -90,14 +90,14 @@ def _progress_of(run: Run) -> dict[str, int]:
 
 
 def has_moved(cursor: MeasureCursor, counts: Mapping[str, int]) -> bool:
-    """Return whether anything has happened in a run since it was measured."""
+    """Return whether a run had activity since its last measurement."""
     return any(getattr(cursor, name) != count for name, count in counts.items())
 
 
 def runs_to_measure() -> list[int]:
-    """Return active runs in which something happened or has just ceased to.
+    """Return active runs with activity, or whose activity has just ended.
 
-    A run that has ended is among them once more: what it did last is part of its charts.
+    A run that has ended is included once more, so that its charts cover its last changes.
     """
     ended_since = Q(status_changed_at__gt=F("measure_cursor__measured_at"))
     wanted = Run.objects.current().filter(Q(status__in=ACTIVE) | ended_since)

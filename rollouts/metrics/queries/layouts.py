@@ -1,4 +1,4 @@
-"""Read the layouts that somebody may look at a run's metrics with."""
+"""Queries for the metric layouts that a user may apply to a run."""
 
 import msgspec
 from django.db.models import Q, QuerySet
@@ -10,11 +10,11 @@ from runs.selectors.watching import shown_name, token_names
 
 
 class LayoutNotFound(LookupError):
-    """There is no such layout for this run, or it is somebody else's own."""
+    """The run has no such layout, or it is private to another user."""
 
 
 def layouts_for(run: Run, *, asker: str) -> QuerySet[MetricLayout]:
-    """Return the layouts that somebody sees in a run: their own, the run's, those of its tags."""
+    """Return the layouts that a user sees in a run: private, of the run, and of its tags."""
     own = Q(owner=asker, run=None, tag="")
     return MetricLayout.objects.filter(
         own | Q(run=run) | Q(tag__in=run.tags, run=None) & ~Q(tag="")
@@ -22,7 +22,7 @@ def layouts_for(run: Run, *, asker: str) -> QuerySet[MetricLayout]:
 
 
 def layout_list(run: Run, *, asker: str, may_operate: bool) -> MetricLayouts:
-    """Return them by name."""
+    """Return the layouts by name."""
     rows = list(layouts_for(run, asker=asker).order_by("name", "pk"))
     names = token_names(row.changed_by for row in rows)
     return MetricLayouts(
@@ -34,7 +34,7 @@ def layout_list(run: Run, *, asker: str, may_operate: bool) -> MetricLayouts:
 
 
 def layout_row(row: MetricLayout, *, names: dict[str, str], may_change: bool) -> MetricLayoutRow:
-    """Return a layout as pages show it; `names` are those of tokens, by identity."""
+    """Return a layout in the API format; `names` are the names of tokens by identity."""
     return MetricLayoutRow(
         id=row.pk,
         name=row.name,

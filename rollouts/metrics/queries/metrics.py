@@ -1,4 +1,4 @@
-"""Read the samples of metrics as they came, and the names that they came under."""
+"""Queries for metric samples in order of arrival, and for metric names."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500
 SAMPLES_AT_ONCE: Final = 10 * CHUNK_SAMPLES
 
-# The tail has the number that its first chunk will have.
+# The unpacked tail has the number that its first chunk will get.
 _SAMPLES: Final = """
     SELECT number, steps, numbers, times, amounts FROM (
         SELECT number, steps, numbers, times, amounts FROM rollouts_metricchunk
@@ -67,10 +67,10 @@ class Sample(NamedTuple):
 def metrics(
     run_id: int, *, names: Iterable[str] = (), after: int | None, limit: int
 ) -> list[MetricRow]:
-    """Return the newest samples of the named metrics (all when there are no names), oldest first.
+    """Return the newest samples of the named metrics (all without names), oldest first.
 
-    The first ones after row `after`, if it is given. Old samples are packed: :func:`samples_of`
-    and the lines of charts have them.
+    If `after` is given, the first ones after that row. Old samples are packed and appear only in
+    :func:`samples_of` and in charts.
     """
     found = MetricSample.objects.filter(run_id=run_id)
     wanted = list(names)
@@ -90,7 +90,7 @@ def metrics(
 
 
 def metric_part(run_id: int) -> MetricNews:
-    """Return how many names a run has, and the newest sample: enough to know of news."""
+    """Return the number of names of a run and the newest sample id, to detect changes."""
     newest = MetricSample.objects.filter(run_id=run_id).aggregate(Max("id"))["id__max"]
     keys = MetricSeries.objects.filter(run_id=run_id).count()
     return MetricNews(keys=keys, newest=newest or 0)
@@ -99,14 +99,14 @@ def metric_part(run_id: int) -> MetricNews:
 def metric_keys(
     run_id: int, *, search: str = "", prefix: str = "", after: str = "", limit: int
 ) -> MetricKeys:
-    """Return a run's names in their order, after name `after`.
+    """Return a run's names in order, after name `after`.
 
     Args:
-        run_id: The run.
-        search: Words; each must occur in the name, in any case.
-        prefix: What the name begins with.
-        after: The last name of the page before.
-        limit: Names at most.
+        run_id: Id of the run.
+        search: Words that must all occur in the name, case-insensitive.
+        prefix: Prefix of the name.
+        after: Last name of the previous page.
+        limit: Maximum number of names.
     """
     found = MetricSeries.objects.filter(run_id=run_id, name__startswith=prefix)
     for word in search.split():
@@ -123,27 +123,27 @@ def metric_keys(
 
 
 def metric_names(run_id: int) -> MetricNames:
-    """Return all names of a run in their order, and nothing else of them."""
+    """Return all names of a run in order, without further data."""
     names = MetricSeries.objects.filter(run_id=run_id).order_by("name")
     return MetricNames(names=list(names.values_list("name", flat=True)))
 
 
 def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:
-    """Return the newest sample by name, names in their order."""
+    """Return the newest sample by name, ordered by name."""
     with database.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
     return {name: Sample(*sample) for _, name, *sample in rows if sample[0] is not None}
 
 
 def newest_samples(series_ids: Sequence[int]) -> dict[int, Sample]:
-    """Return the newest sample of each series that has one, by the series."""
+    """Return the newest sample of each series that has one, by series."""
     with database.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
     return {pk: Sample(*sample) for pk, _, *sample in rows if sample[0] is not None}
 
 
 def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSamples:
-    """Return samples of one name in the order of arrival, but for the first `after`.
+    """Return samples of one name in order of arrival, without the first `after`.
 
     Raises:
         NoSuchMetric: If the run has no samples of that name.
@@ -151,11 +151,11 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
     series = MetricSeries.objects.filter(run_id=run_id, name=name).values_list("pk", flat=True)
     series_id = series.first()
     if series_id is None:
-        raise NoSuchMetric(f"there are no samples of {name!r}")
+        raise NoSuchMetric(f"the run has no samples of {name!r}")
     asked = {"series": series_id, "first": after // CHUNK_SAMPLES}
     asked["last"] = (after + limit) // CHUNK_SAMPLES
     with database.cursor() as cursor:
-        # One statement, one look: what is packed meanwhile is neither missed nor seen twice.
+        # A single statement, so that samples packed concurrently are neither missed nor duplicated.
         rows = cursor.execute(_SAMPLES, asked, binary=True).fetchall()
     parts = [_Columns.read(row) for row in rows]
     begin = rows[0][0] * CHUNK_SAMPLES
@@ -179,7 +179,7 @@ def moment(micros: int) -> datetime:
 
 
 class _Columns(NamedTuple):
-    """Samples in the order of arrival; columns of equal length."""
+    """Samples in order of arrival; columns of equal length."""
 
     steps: NDArray[np.int64]
     values: NDArray[np.float64]

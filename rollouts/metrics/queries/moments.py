@@ -1,4 +1,4 @@
-"""Say what was going on in a run at a point of a chart: which weights, which batches."""
+"""Context of a chart point: policy version and batches at its time."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from rollouts.metrics.schemas.moments import Moment, MomentBatch, MomentVersion
 from runs.models import PolicyVersion, Run
 
 _CHUNKS_LOOKED_AT: Final = 8
-"""At each end of a stretch: a chunk may span it and hold none of its samples."""
+"""Chunks read at each end of a range: a chunk may span the range without a sample in it."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS: Final = {
     "step": ("steps", "m.step"),
@@ -32,19 +32,19 @@ _TAIL: Final = """SELECT m.at, m.step, m.amount FROM rollouts_metricsample m
 
 
 def moment(run: Run, name: str, asked: Asked) -> Moment:
-    """Return what was going on in a run while some samples of a metric came in.
+    """Return the context of a run while some samples of a metric arrived.
 
     Args:
         run: The run.
-        name: Of the metric.
-        asked: The stretch of a chart that the samples lie in; its buckets count for nothing.
+        name: Name of the metric.
+        asked: Range of the chart that contains the samples; its buckets are ignored.
 
     Raises:
-        NoSuchMetric: If there is no sample in it.
+        NoSuchMetric: If the range contains no sample.
     """
     found = _samples(run, name, as_kept(asked, run.pk))
     if not found:
-        raise NoSuchMetric(f"the run has no sample of {name!r} in this stretch")
+        raise NoSuchMetric(f"the run has no sample of {name!r} in this range")
     last = max(found)
     began_at, ended_at = min(found).at, last.at
     around = batches_around(run.pk, began_at=began_at, ended_at=ended_at)
@@ -69,7 +69,7 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
 
 
 class _At(NamedTuple):
-    """Where a sample came in."""
+    """Time and position of a sample's arrival."""
 
     at: datetime
     step: int
@@ -77,7 +77,7 @@ class _At(NamedTuple):
 
 
 def _samples(run: Run, name: str, asked: Asked) -> list[_At]:
-    """Return the first and the last samples of the stretch that came in; or nothing."""
+    """Return the first and the last samples of the range by arrival, or none."""
     series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
     packed, place = _COLUMNS[asked.axis]
     texts = {"packed": packed, "x": asked.axis, "place": place}

@@ -1,4 +1,4 @@
-"""See which rules that people made are broken now, and when one would have been."""
+"""Evaluation of custom alert rules, and backtests of drafts."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -20,16 +20,16 @@ from runs.models import AlertRule
 from runs.selectors.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
 
 RUNS_AT_MOST: Final = 1_000
-"""Runs that one rule is watched in, the newest."""
+"""Maximum number of runs, the newest, in which one rule is evaluated."""
 READ_AT_ONCE: Final = 50
-"""Series of which the past is read together."""
+"""Number of series whose history is read together."""
 FINENESS: Final = 2_000
 RUNS_PREVIEWED: Final = 8
 POINTS_PREVIEWED: Final = 400
 
 
 class _Watched(NamedTuple):
-    """A series that a rule is about."""
+    """A series to which a rule applies."""
 
     series_id: int
     run_id: int
@@ -39,10 +39,10 @@ class _Watched(NamedTuple):
 
 
 def broken_rules(now: datetime) -> list[Condition]:
-    """Return the rules that are broken in runs now, a condition for each run.
+    """Return the present breaches of rules, one condition per rule and run.
 
-    A rule costs two questions; the past of a series is read only while its newest sample is beyond
-    the limit and that has to last for a while.
+    A rule costs two queries; the history of a series is read only if its newest sample is beyond
+    the limit and the rule requires a duration.
     """
     found = (condition for rule in enabled_rules() for condition in _conditions(rule, now=now))
     return list(islice(found, SEEN_AT_MOST))
@@ -63,9 +63,9 @@ def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
 
 
 def _silences(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
-    """Yield where a metric that came before comes no more.
+    """Yield conditions for metrics that stopped arriving.
 
-    Nothing is expected of a run that is paused: the time counts from when it last went on.
+    Paused runs are exempt: the time counts from the last resume.
     """
     wait = timedelta(seconds=rule.for_seconds)
     for one in _watched(rule, now=now):
@@ -91,7 +91,7 @@ def _watched(rule: AlertRule, *, now: datetime) -> list[_Watched]:
 
 
 def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[int, datetime]:
-    """Return since when the series are beyond the limit, of those that are so for long enough."""
+    """Return the beginning of each sufficiently long breach by series."""
     found = {}
     for at in range(0, len(series_ids), READ_AT_ONCE):
         some = series_ids[at : at + READ_AT_ONCE]
@@ -104,7 +104,7 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
 
 
 def _look_back(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> int:
-    """Return from when to read, so that what held at the begin of the time is among it."""
+    """Return the start of the interval to read, so that it includes the value at its beginning."""
     begin = _micros(now - timedelta(seconds=limit.for_seconds))
     chunks = MetricChunk.objects.filter(series_id__in=series_ids, time_min__lte=begin)
     starts = chunks.order_by().values("series_id").annotate(start=Max("time_min"))
@@ -131,7 +131,7 @@ def _condition(rule: AlertRule, one: _Watched, *, since: datetime) -> Condition:
 
 
 class Draft(NamedTuple):
-    """A rule that is not made yet."""
+    """An alert rule that is not saved yet."""
 
     metric: str
     limit: Limit
@@ -140,10 +140,10 @@ class Draft(NamedTuple):
 
 
 def preview(draft: Draft, *, hours: int, now: datetime) -> RulePreview:
-    """Return what a rule would have told of the last hours, had there been it, run by run.
+    """Return the alerts that a rule would have fired in the last hours, by run.
 
-    The newest runs that have the metric are shown, those that are over among them: of these the
-    hours before their last sample.
+    Covers the newest runs that have the metric. For ended runs, the hours before their last sample
+    are used.
     """
     runs = runs_of(run_id=draft.run_id, run_filter=draft.run_filter, now=now)
     series = MetricSeries.objects.filter(name=draft.metric, run_id__in=runs.values("pk"))

@@ -1,4 +1,4 @@
-"""Draw lines from millions of samples: from blocks where they suffice, else from the samples."""
+"""Chart lines over millions of samples, from blocks where possible, else from samples."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -22,11 +22,12 @@ from rollouts.metrics.schemas.metrics import MetricLine
 from runs.models import Run
 
 AXES: Final = ("step", "time", "elapsed", "amount")
-"""`elapsed` is the time since the run began: since its first trainer came, or it was made."""
+"""`elapsed` is the time since the run began: since its first trainer registered, or its creation.
+"""
 TIMES: Final = ("time", "elapsed")
-"""Those kept in µs and given in seconds."""
+"""Axes stored in µs and returned in seconds."""
 SAMPLES_READ: Final = 600_000
-"""Samples, besides blocks, that the lines of one chart are drawn from, about."""
+"""Approximate number of samples, besides blocks, read for the lines of one chart."""
 _MICROS: Final = "(extract(epoch FROM m.at) * 1000000)::bigint"
 _TAIL_PLACE: Final = {"step": "m.step", "time": _MICROS, "amount": "m.amount"}
 _PACKED: Final = {"step": "steps", "time": "times", "amount": "amounts"}
@@ -37,8 +38,8 @@ _COUNT: Final = """
     JOIN rollouts_metricchunk c
         ON c.series_id = s.id AND c.{x}_max >= s.first AND c.{x}_min <= s.last
     GROUP BY s.id"""
-# One statement, one look: a sample that is packed meanwhile is neither missed nor seen twice.
-# Chunks that lie in the range as a whole give their blocks, those at its edges their samples.
+# A single statement, so that samples packed concurrently are neither missed nor duplicated. Chunks
+# inside the range contribute their blocks, those at its edges their samples.
 _READ: Final = """
     SELECT s.id, c.blocks, c.places, c.numbers, t.places, t.numbers
     FROM unnest(%(series)s::bigint[], %(first)s::bigint[], %(last)s::bigint[], %(whole)s::bool[])
@@ -61,26 +62,26 @@ _READ: Final = """
 
 
 class Asked(NamedTuple):
-    """What part of a chart to draw, and how finely."""
+    """Range and resolution of a chart."""
 
     axis: str
     """One of :data:`AXES`."""
     first: int = 0
-    """Least place, in steps, µs since 1970 or since the run began, or tokens (env steps)."""
+    """Least position, in steps, µs since 1970 or since the run began, or tokens (env steps)."""
     last: int = X_AT_MOST
     at_most: int = 1000
-    """Buckets of a line."""
+    """Number of buckets per line."""
 
 
 def lines(
     run_ids: Sequence[tuple[str, int]], names: Sequence[str], asked: Asked
 ) -> list[MetricLine]:
-    """Return a line for each run and each name; an empty one where a run has no such samples.
+    """Return a line for each run and each name; an empty one for a run without such samples.
 
     Args:
         run_ids: Names and ids of runs.
-        names: Of metrics.
-        asked: The part to draw; every sample in it, and none outside, is in exactly one bucket.
+        names: Names of metrics.
+        asked: The range; every sample in it, and none outside, is in exactly one bucket.
     """
     wanted = [run_id for _, run_id in run_ids]
     found = MetricSeries.objects.filter(run_id__in=wanted, name__in=list(names))
@@ -96,32 +97,32 @@ def lines(
 
 
 def blocks_of_series(series_ids: Sequence[int], asked: Asked) -> dict[int, Blocks]:
-    """Return by series what lies in a range of its own axis (not `elapsed`), in order of arrival.
+    """Return blocks by series in a range of a stored axis (not `elapsed`), in order of arrival.
 
-    A series without samples there has no blocks.
+    Series without samples in the range have no blocks.
     """
     return _blocks_of(dict.fromkeys(series_ids, 0), asked)
 
 
 def as_kept(asked: Asked, run_id: int) -> Asked:
-    """Return the same part of a run's chart over what is kept: of `elapsed` the moments."""
+    """Return the same range in stored units: `elapsed` is converted to times."""
     if asked.axis != "elapsed":
         return asked
     return _shifted(asked, _begins([run_id])[run_id])._replace(axis="time")
 
 
 def _begins(run_ids: Sequence[int]) -> dict[int, int]:
-    """Return when each run began, in µs since 1970."""
+    """Return the beginning of each run, in µs since 1970."""
     began = Coalesce("trainer_started_at", "created_at")
     rows = Run.objects.filter(pk__in=run_ids).annotate(began=began).values_list("pk", "began")
     return {pk: (at - EPOCH) // timedelta(microseconds=1) for pk, at in rows}
 
 
 def _blocks_of(origins: dict[int, int], asked: Asked) -> dict[int, Blocks]:
-    """Return by series what lies in the range, in the order of arrival, places from its origin."""
+    """Return the blocks in the range by series, in order of arrival, relative to its origin."""
     if not origins:
         return {}
-    # What is kept are moments; those since the run began are worked out from them.
+    # Stored positions are times; those relative to the run's beginning are computed.
     kept = "time" if asked.axis == "elapsed" else asked.axis
     texts = {"x": kept, "packed": _PACKED[kept], "place": _TAIL_PLACE[kept]}
     ranges = [_shifted(asked, origin) for origin in origins.values()]
@@ -166,7 +167,7 @@ def drawn(run: str, name: str, found: Blocks, asked: Asked) -> MetricLine:
     gaps = blocks["nans"] + blocks["infinities"]
     counts = blocks["count"] + gaps
     is_exact = bool(np.all(counts == 1))
-    # Where runs went back, buckets overlap; what is drawn must rise.
+    # If a run went back to an earlier step, buckets overlap; drawn positions must increase.
     ends = np.minimum(blocks["x_last"], (blocks["x_first"] // width + 1) * width - 1)
     more: dict[str, list[Any]] = {name: [] for name in _MORE}
     if not is_exact:

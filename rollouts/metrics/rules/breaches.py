@@ -1,8 +1,8 @@
-"""Find when a series was beyond a limit, and for how long. numpy only.
+"""Breaches of a limit by a series. numpy only.
 
-A number holds from its sample until the next one. A block of several samples is beyond a limit that
-must hold for a while only if all of them are; where a limit is broken by any sample at once, one
-suffices. So what is told of samples is exact, and of blocks to the width of a block.
+A value holds from its sample until the next one. For a limit with a duration, a block of several
+samples counts as a breach only if all its samples are; for a limit without one, a single sample
+suffices. Results are exact for samples, and accurate to the width of a block for blocks.
 """
 
 from typing import Final, NamedTuple
@@ -17,21 +17,21 @@ MICROS: Final = 1_000_000
 
 
 class Spell(NamedTuple):
-    """A stretch in which a series was beyond a limit, in µs since 1970."""
+    """An interval in which a series was beyond a limit, in µs since 1970."""
 
     began: int
-    """Of the first sample beyond it; of a silence, of the last sample before it."""
+    """Time of the first sample beyond the limit; for a silence, of the last sample before it."""
     ended: int | None
-    """Of the first sample within it again, or at all; None: it lasts."""
+    """Time of the first sample within the limit again, or of any sample; None while it lasts."""
 
 
 def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
-    """Return the stretches that lasted as long as the limit says, oldest first.
+    """Return the breaches that lasted as long as the limit requires, oldest first.
 
     Args:
         blocks: ``[N]`` over µs since 1970, in order.
-        limit: What is broken, and for how long it may be.
-        until: Until when the last sample holds.
+        limit: The limit and the duration for which it must be exceeded.
+        until: Time until which the last sample holds.
     """
     if limit.is_silence:
         return _silences(blocks, limit, until=until)
@@ -48,10 +48,10 @@ def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
 
 
 def _silences(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
-    """Return where nothing came for long enough; what is silent inside a block is not seen."""
+    """Return the long enough gaps without samples; gaps inside a block are not detected."""
     if not len(blocks):
         return []
-    # Blocks are in the order of their first samples; one may end behind the next.
+    # Blocks are ordered by their first samples; a block may end after the next one.
     last = np.maximum.accumulate(blocks["x_last"])
     following = np.append(blocks["x_first"][1:], until)
     found = np.flatnonzero(following - last >= limit.for_seconds * MICROS)
@@ -65,7 +65,7 @@ def _beyond(blocks: Blocks, limit: Limit) -> NDArray[np.bool_]:
     if limit.threshold is None:
         all_odd: NDArray[np.bool_] = odd & (blocks["count"] == 0)
         return all_odd if limit.for_seconds else odd
-    # Comparisons with NaN, the edge of a block without finite values, are false.
+    # Comparisons with NaN (blocks without finite values) are false.
     most, least = blocks["max"], blocks["min"]
     if limit.for_seconds:
         most, least = least, most

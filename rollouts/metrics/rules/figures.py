@@ -1,4 +1,4 @@
-"""Write numbers as JSON can say them, and read them back."""
+"""Conversion of floats to JSON, including values that JSON cannot represent."""
 
 import math
 from typing import Literal
@@ -7,7 +7,7 @@ NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 
 
 def written(value: float) -> float | NonFinite:
-    """Return the number, or its name where JSON has no sign for it."""
+    """Return the number, or its name if JSON cannot represent it."""
     if math.isfinite(value):
         return value
     if math.isnan(value):

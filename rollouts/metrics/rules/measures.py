@@ -1,4 +1,4 @@
-"""Reckon the figures that the deck measures of a run by itself."""
+"""Calculations for the platform's built-in metrics of a run."""
 
 import math
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 
 def at_rank(counts: Mapping[int, int], part: float) -> int | None:
-    """Return the least value that at least `part` of all items do not exceed; None without items.
+    """Return the smallest value that `part` of all items do not exceed; None without items.
 
     Args:
         counts: Items by value.
         part: 0 < part ≤ 1: 0.5 is the median.
     """
     total = sum(counts.values())
-    # What a product of floats has too much, as 0.95 · 20 does, is not one item more.
+    # A floating-point excess, as in 0.95 · 20, does not add an item.
     wanted, seen = math.ceil(part * total - 1e-9), 0
     for value in sorted(counts):
         seen += counts[value]
@@ -30,18 +30,19 @@ def began_at(
     now: datetime,
     usual: timedelta,
 ) -> datetime:
-    """Return since when what is new has come in: rates are over the time from then to now.
+    """Return the beginning of the interval over which rates are computed, up to `now`.
 
     Args:
-        last_at: The measurement before.
-        was_quiet: Nothing had happened at that one, and none was taken since because nothing did.
-        first_at: When the first thing happened that is known to the second.
-        now: The present measurement.
-        usual: Time between two of them.
+        last_at: Time of the previous measurement.
+        was_quiet: Whether there was no activity at the previous measurement. Measurements pause
+            without activity.
+        first_at: Earliest known activity since then, to the second.
+        now: Time of the present measurement.
+        usual: Usual interval between two measurements.
 
     Returns:
-        The measurement before, or, after quiet, the usual time ago: the rest of the time nothing
-        happened, and would make of a burst a trickle.
+        The previous measurement, or one usual interval ago after a pause: averaging over the pause
+        would hide a burst.
     """
     if not was_quiet:
         return last_at

@@ -1,11 +1,11 @@
-"""Condense series of samples without losing a spike. numpy only.
+"""Downsampling of series that keeps spikes. numpy only.
 
-A *sample* is one number at one place x: a train step, a moment in µs, or an amount of data, always
-a whole number from 0. A *block* sums up samples that are neighbours in x; blocks of blocks are
-blocks again. So a line of a million samples is drawn from a few thousand blocks, and every value
-that was ever sent lies between `min` and `max` of the block that it went into.
+A *sample* is one value at a position x: a train step, a time in µs, or an amount of data, always an
+integer from 0. A *block* summarizes samples adjacent in x; blocks of blocks are blocks again. A
+line of a million samples is drawn from a few thousand blocks, and every value is between `min` and
+`max` of its block.
 
-Values that are not finite are counted, never drawn: they are no part of min, max, sum or count.
+Values that are not finite are counted, never drawn: min, max, sum and count exclude them.
 """
 
 from typing import Final, NamedTuple
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK_SAMPLES: Final = 64
-"""Samples of one stored block."""
+"""Samples per stored block."""
 CHUNK_SAMPLES: Final = 1024
-"""Samples of one stored chunk, at most."""
+"""Maximum samples per stored chunk."""
 X_AT_MOST: Final = 2**63 - 1
 
 BLOCK: Final = np.dtype(
@@ -36,16 +36,16 @@ Blocks = NDArray[np.void]
 
 
 class Line(NamedTuple):
-    """A series condensed for one width of a chart."""
+    """A series downsampled for one chart width."""
 
     blocks: Blocks
-    """``[B]``, x_first rising strictly."""
+    """``[B]``, x_first strictly increasing."""
     width: int
-    """Of a bucket in units of x; 1: nothing was condensed but samples at one x."""
+    """Bucket width in units of x; 1: only samples at the same x were combined."""
 
 
 def blocks_of(x: NDArray[np.int64], values: NDArray[np.float64]) -> Blocks:
-    """Return one block for each sample, in the order given.
+    """Return one block for each sample, in the given order.
 
     Args:
         x: ``[N]``, from 0.
@@ -64,7 +64,7 @@ def blocks_of(x: NDArray[np.int64], values: NDArray[np.float64]) -> Blocks:
 
 
 def summarised(x: NDArray[np.int64], values: NDArray[np.float64]) -> Blocks:
-    """Return the blocks that are stored of a chunk: of 64 samples each, in the order of x.
+    """Return the stored blocks of a chunk: 64 samples each, ordered by x.
 
     Args:
         x: ``[N]`` in the order of arrival, N ≥ 1.
@@ -75,7 +75,7 @@ def summarised(x: NDArray[np.int64], values: NDArray[np.float64]) -> Blocks:
 
 
 def in_order(blocks: Blocks) -> Blocks:
-    """Return blocks by where they begin; of those at one x the earlier given stays first."""
+    """Return blocks ordered by their beginning; blocks at the same x keep their order."""
     begins = blocks["x_first"]
     if np.all(begins[1:] >= begins[:-1]):
         return blocks
@@ -83,14 +83,14 @@ def in_order(blocks: Blocks) -> Blocks:
 
 
 def condensed(blocks: Blocks, *, at_most: int) -> Line:
-    """Return a line of at most so many blocks.
+    """Return a line of at most `at_most` blocks.
 
-    Where that is fewer than there are places x, places are put together into buckets whose width
-    is a power of two and whose borders are multiples of it, so that a line which grows keeps its
-    buckets, and a finer look at a part of it halves them.
+    If there are more positions x, they are combined into buckets. The width of a bucket is a power
+    of two and its borders are multiples of the width. So a growing line keeps its buckets, and
+    zooming in halves them.
 
     Args:
-        blocks: ``[N]``; of those at one x the later given came later.
+        blocks: ``[N]``; of blocks at the same x the later one is newer.
         at_most: At least 1.
     """
     if not len(blocks):
@@ -112,7 +112,7 @@ def _changes(ordered: NDArray[np.int64]) -> int:
 
 
 def _folded(ordered: Blocks, starts: NDArray[np.intp]) -> Blocks:
-    """Return one block for each stretch that begins at one of `starts`; the first is 0."""
+    """Return one block for each range that begins at one of `starts`; the first is 0."""
     folded = np.empty(len(starts), BLOCK)
     folded["x_first"] = ordered["x_first"][starts]
     folded["x_last"] = np.maximum.reduceat(ordered["x_last"], starts)
@@ -127,7 +127,7 @@ def _folded(ordered: Blocks, starts: NDArray[np.intp]) -> Blocks:
 
 
 def _newest(ends: NDArray[np.int64], starts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return for each stretch which of its members reaches furthest; of equals the last."""
+    """Return for each range the member that ends last; on a tie, the last one."""
     ends_of_stretches = np.append(starts[1:], len(ends))
     if np.all(ends[1:] >= ends[:-1]):
         return ends_of_stretches - 1

@@ -1,4 +1,4 @@
-"""Shape what stands upon the charts of a run beside its numbers."""
+"""Schemas of the chart annotations API."""
 
 from datetime import datetime
 from typing import Annotated
@@ -11,35 +11,35 @@ _Place = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class NewAnnotation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A short text at a place of a run's charts."""
+    """A short text at a position of a run's charts."""
 
     text: Annotated[str, Meta(min_length=1, max_length=200)]
     at: datetime | None = None
-    """The moment that it is about; null for now."""
+    """Annotated time; null for the present."""
     step: _Place | None = None
-    """Null: as the run's own measurements have it at that moment."""
+    """Train step; null: derived from the run's measurements at that time."""
     amount: _Place | None = None
-    """Tokens served by then; env steps made, of a fleet run. Null: as measured."""
+    """Tokens served by then, or env steps of a fleet run; null: derived from measurements."""
     reason: Reason = ""
 
 
 class AnnotationRow(Struct, frozen=True, kw_only=True):
-    """What somebody wrote upon the charts of a run."""
+    """A chart annotation of a run."""
 
     id: int
     text: str
     at: datetime
     step: int | None
-    """Null: not known, as nothing was measured by then."""
+    """Null: unknown, because nothing was measured by then."""
     amount: int | None
     created_at: datetime
     created_by: str
     is_own: bool
-    """Whether whoever asks wrote it."""
+    """Whether the caller wrote it."""
 
 
 class ChartEvent(Struct, frozen=True, kw_only=True):
-    """A change of a run that its charts show: of its state, its settings, its epoch."""
+    """A change of a run shown in charts: of its state, settings or epoch."""
 
     id: int
     kind: str
@@ -50,9 +50,9 @@ class ChartEvent(Struct, frozen=True, kw_only=True):
 
 
 class Annotations(Struct, frozen=True, kw_only=True):
-    """What stands upon the charts of a run beside its numbers, by the moment."""
+    """Annotations and changes of a run's charts, ordered by time."""
 
     results: list[AnnotationRow]
-    """The newest of them, oldest first."""
+    """The newest annotations, oldest first."""
     events: list[ChartEvent]
-    """The newest of them, oldest first."""
+    """The newest changes, oldest first."""

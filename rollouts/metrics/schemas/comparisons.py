@@ -1,4 +1,4 @@
-"""Shape the comparisons of runs that people keep."""
+"""Schemas of the saved comparisons API."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,26 +12,26 @@ _Metrics = Annotated[list[_Name], Meta(max_length=24)]
 
 
 class ComparisonLook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of which runs stands beside each other."""
+    """Settings of a comparison: runs, metrics and range."""
 
     runs: Annotated[list[_Name], Meta(min_length=1, max_length=20)]
-    """Their order gives them their looks."""
+    """Their order determines their appearance."""
     metrics: _Metrics = []
     x: Literal["step", "elapsed", "time", "amount"] = "step"
     begin: float | None = None
-    """Of the range on the x axis, in its unit; null with `end`: everything."""
+    """Bounds of the x axis in its unit; null with `end`: the entire range."""
     end: float | None = None
     smooth: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     logarithmic: _Metrics = []
     hidden: Annotated[list[_Name], Meta(max_length=20)] = []
-    """Runs that are not drawn."""
+    """Hidden runs."""
     config: Literal["differing", "all"] = "differing"
     prompt: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")] | None = None
-    """Digest of the one whose samples stand beside each other."""
+    """Digest of the problem whose samples are compared."""
 
 
 class KeepComparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A comparison as it is to be kept."""
+    """A comparison to save."""
 
     name: Annotated[str, Meta(min_length=1, max_length=120)]
     remarks: Annotated[str, Meta(max_length=20_000)] = ""
@@ -40,7 +40,7 @@ class KeepComparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ComparisonRow(Struct, frozen=True, kw_only=True):
-    """A kept comparison."""
+    """A saved comparison."""
 
     id: int
     name: str
@@ -51,6 +51,6 @@ class ComparisonRow(Struct, frozen=True, kw_only=True):
 
 
 class Comparisons(Struct, frozen=True, kw_only=True):
-    """Kept comparisons, newest first."""
+    """Saved comparisons, newest first."""
 
     results: list[ComparisonRow]

@@ -1,4 +1,4 @@
-"""Shape what is answered about what runs cost."""
+"""Schemas of the run costs API."""
 
 from typing import Literal
 
@@ -8,21 +8,21 @@ from buffer.items.schemas.ledgers import KindLedger
 
 
 class RunCost(Struct, frozen=True, kw_only=True):
-    """What became of a run's data, and what its workers took for it; null is not known."""
+    """Use of a run's data, and the worker time spent; null if unknown."""
 
     run: str
     unit: Literal["groups", "fragments"]
     ledger: KindLedger
-    """Of this unit."""
+    """Amounts in `unit`."""
     confirmed_batches: int
     served_sequences: int | None
-    """In confirmed batches; null for fragments."""
+    """Sequences in acknowledged batches; null for fragments."""
     served_tokens: int | None
-    """In confirmed batches; null for fragments, whose tokens nobody counts."""
+    """Tokens in acknowledged batches; null for fragments, which have no token count."""
     worker_seconds: float | None
-    """Lifetimes of all workers, by their first and last reports; null where no fleet of ours is."""
+    """Sum of the workers' lifetimes, from first to last report; null without a managed fleet."""
     gpu_seconds: float | None
-    """The same times the GPUs that each reserves."""
+    """Worker time multiplied by the GPUs that each worker reserves."""
 
 
 class RunCosts(Struct, frozen=True, kw_only=True):

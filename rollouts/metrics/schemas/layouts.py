@@ -1,4 +1,4 @@
-"""Shape how somebody likes to look at the metrics of runs."""
+"""Schemas of the metric layouts API."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -13,34 +13,34 @@ _Expression = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class MetricLook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the metrics of a run are looked at with."""
+    """Filters and axes of a run's metrics page."""
 
     words: Annotated[str, Meta(max_length=200)] = ""
-    """That the names hold."""
+    """Text that metric names must contain."""
     under: Annotated[str, Meta(max_length=120)] = ""
-    """What the names begin with."""
+    """Prefix of metric names."""
     x: Literal["step", "elapsed", "time", "amount"] = "step"
     smooth: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     pinned: _Names = []
     logarithmic: _Names = []
-    """Metrics over a log axis."""
+    """Metrics with a logarithmic axis."""
     panels: Annotated[list[_Expression], Meta(max_length=20)] = []
-    """Regular expressions; each is a chart of the metrics whose names it matches."""
+    """Regular expressions; each defines a chart of the metrics with matching names."""
 
 
 class SetMetricLayout(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A layout as it is to be."""
+    """Fields of a layout."""
 
     name: Annotated[str, Meta(min_length=1, max_length=60)]
     share: Literal["mine", "run", "tag"] = "mine"
-    """With nobody, with all who read this run, or with all who look at a run of `tag`."""
+    """Private, shared with all readers of this run, or with all readers of runs with `tag`."""
     tag: Annotated[str, Meta(max_length=40)] = ""
     look: MetricLook
     reason: Reason = ""
 
 
 class MetricLayoutRow(Struct, frozen=True, kw_only=True):
-    """A kept layout."""
+    """A saved layout."""
 
     id: int
     name: str
@@ -50,10 +50,10 @@ class MetricLayoutRow(Struct, frozen=True, kw_only=True):
     changed_at: datetime
     changed_by: str
     may_change: bool
-    """Whether whoever asks may change or delete it."""
+    """Whether the caller may change or delete it."""
 
 
 class MetricLayouts(Struct, frozen=True, kw_only=True):
-    """The layouts for a run: one's own, those of the run, those of its tags."""
+    """The layouts of a run: private ones, those of the run, and those of its tags."""
 
     results: list[MetricLayoutRow]

@@ -1,4 +1,4 @@
-"""Shape what the API takes and gives about the numbers that trainers and the deck write down."""
+"""Schemas of the metrics API."""
 
 from datetime import datetime
 from typing import Annotated, Final, Literal
@@ -6,13 +6,13 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
-"""A number that JSON has no sign for, as text."""
+"""A value that JSON cannot represent, as text."""
 SAMPLES_AT_MOST: Final = 1000
-"""Of one push."""
+"""Maximum number of metrics per push."""
 
 
 class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One number at one of the trainer's steps."""
+    """One value at one train step."""
 
     name: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
     step: Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -32,7 +32,7 @@ class MetricsReceipt(Struct, frozen=True, kw_only=True):
 
 
 class MetricRow(Struct, frozen=True, kw_only=True):
-    """One stored number."""
+    """One stored value."""
 
     id: int
     at: datetime
@@ -42,13 +42,13 @@ class MetricRow(Struct, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """The newest stored numbers, oldest first."""
+    """The newest stored values, oldest first."""
 
     results: list[MetricRow]
 
 
 class MetricNews(Struct, frozen=True, kw_only=True):
-    """How many names a run has samples of, and the id of the newest: enough to know of news."""
+    """Number of metric names of a run and the id of the newest sample, to detect changes."""
 
     keys: int
     newest: int
@@ -56,7 +56,7 @@ class MetricNews(Struct, frozen=True, kw_only=True):
 
 
 class MetricKey(Struct, frozen=True, kw_only=True):
-    """One name that a run has samples of, and the last one to arrive."""
+    """One metric name of a run, with its last sample to arrive."""
 
     name: str
     step: int
@@ -65,23 +65,23 @@ class MetricKey(Struct, frozen=True, kw_only=True):
 
 
 class MetricKeys(Struct, frozen=True, kw_only=True):
-    """Names of a run's metrics, in their order."""
+    """Metric names of a run, in order."""
 
     results: list[MetricKey]
     total: int
-    """Names that match, on all pages."""
+    """Number of matching names on all pages."""
     next: str | None
     """The `after` of the next page; null on the last one."""
 
 
 class MetricNames(Struct, frozen=True, kw_only=True):
-    """All names of a run's metrics, in their order: 20,000 at most."""
+    """All metric names of a run, in order: at most 20,000."""
 
     names: list[str]
 
 
 class MetricSamples(Struct, frozen=True, kw_only=True):
-    """Every sample of one name in the order of arrival, as columns of equal length."""
+    """All samples of one name in order of arrival, as columns of equal length."""
 
     name: str
     step: list[int]
@@ -89,46 +89,49 @@ class MetricSamples(Struct, frozen=True, kw_only=True):
     at: list[float]
     """Seconds since 1970."""
     amount: list[int]
-    """Tokens that the run had served by then; env steps made, of a fleet run."""
+    """Tokens served by then, or env steps of a fleet run."""
     next: int | None
-    """The `after` of the next page; null where there is no more now."""
+    """The `after` of the next page; null if there are no more samples."""
 
 
 class MetricLine(Struct, frozen=True, kw_only=True):
-    """One series condensed into buckets: columns of equal length, one place a bucket, x rising.
+    """One series downsampled into buckets, as columns of equal length with increasing x.
 
-    A value that is not finite is null here and counted in `nans` or `infinities`.
+    Values that are not finite are null here and counted in `nans` or `infinities`.
     """
 
     run: str
     name: str
     samples: int
-    """In the range, those included that are not finite."""
+    """Number of samples in the range, including those that are not finite."""
     nans: int
     infinities: int
     bucket: float
-    """Width of a bucket in units of x; what lies in one was put together."""
+    """Width of a bucket in units of x."""
     is_exact: bool
-    """Every bucket holds one sample, so `last` says all: the columns below it are empty."""
+    """Whether every bucket holds one sample, equal to `last`; the columns below it are then empty.
+    """
     x: list[float]
-    """Where a bucket ends: the place of its last sample."""
+    """End of the bucket: the position of its last sample."""
     last: list[float | None]
-    """Value of the sample that came last at the furthest place; null: not finite."""
+    """Value of the last sample to arrive at the greatest position; null: not finite."""
     x_first: list[float]
     min: list[float | None]
     """Null: no finite value in the bucket."""
     max: list[float | None]
     mean: list[float | None]
     count: list[int]
-    """Samples in the bucket, those included that are not finite."""
+    """Number of samples in the bucket, including those that are not finite."""
     gaps: list[int]
-    """Samples in the bucket that are not finite; empty where no bucket has any."""
+    """Number of samples in the bucket that are not finite; empty if there are none in any bucket.
+    """
 
 
 class MetricLines(Struct, frozen=True, kw_only=True):
-    """Lines of a chart, in the order of the runs and names asked for."""
+    """Lines of a chart, in the order of the requested runs and names."""
 
     x: Literal["step", "time", "elapsed", "amount"]
-    """Unit of every x: train steps, seconds since 1970 or since the run began, or tokens served
-    (env steps of fleets)."""
+    """Unit of x: train steps, seconds since 1970 or since the run began, or tokens served (env
+    steps of fleets).
+    """
     lines: list[MetricLine]

@@ -1,4 +1,4 @@
-"""Shape what was going on in a run at a point of one of its charts."""
+"""Schemas of the context of a chart point."""
 
 from datetime import datetime
 from typing import Literal
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class MomentVersion(Struct, frozen=True, kw_only=True):
-    """The newest weights of then."""
+    """The newest weights at that time."""
 
     id: int
     epoch: int
@@ -16,7 +16,7 @@ class MomentVersion(Struct, frozen=True, kw_only=True):
 
 
 class MomentBatch(Struct, frozen=True, kw_only=True):
-    """A batch that was handed out around then."""
+    """A batch leased around that time."""
 
     id: str
     ordinal: int
@@ -30,23 +30,23 @@ class MomentBatch(Struct, frozen=True, kw_only=True):
     lease_expires_at: datetime
     settled_at: datetime | None
     in_hand: bool
-    """Some trainer had it while the samples of the point came in."""
+    """Whether a trainer held it while the samples of the point arrived."""
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """What was going on in a run while the samples of a point came in."""
+    """Context of a run while the samples of a chart point arrived."""
 
     began_at: datetime
-    """The first of the point's samples came in."""
+    """Arrival of the first sample."""
     ended_at: datetime
-    """The last one did."""
+    """Arrival of the last sample."""
     step: int
-    """Train step of the last one."""
+    """Train step of the last sample."""
     amount: int
-    """Tokens served by then; env steps made, of a fleet run."""
+    """Tokens served by then, or env steps of a fleet run."""
     version: MomentVersion | None
-    """Null: none was published by then."""
+    """Null: no version was published by then."""
     handed_out: int
-    """Batches that were handed out in between."""
+    """Number of batches leased in between."""
     batches: list[MomentBatch]
-    """Of these and the one before them the newest, newest first."""
+    """The newest of these batches and the one before them, newest first."""

@@ -1,4 +1,4 @@
-"""Shape what a rule would have told, before anybody makes it."""
+"""Schemas of the alert rule backtest."""
 
 from datetime import datetime
 
@@ -8,41 +8,41 @@ from rollouts.metrics.schemas.metrics import MetricLine
 
 
 class FiredSpell(Struct, frozen=True, kw_only=True):
-    """One alert that there would have been."""
+    """One alert that the rule would have fired."""
 
     began_at: datetime
-    """The first sample beyond the threshold."""
+    """Time of the first sample beyond the threshold."""
     raised_at: datetime
-    """When it had been so for long enough."""
+    """Time at which the required duration was reached."""
     ended_at: datetime | None
-    """The first sample within it again; null: it lasts."""
+    """Time of the first sample within the threshold again; null while it lasts."""
 
 
 class PreviewedRun(Struct, frozen=True, kw_only=True):
-    """What a rule would have told of one run."""
+    """Backtest of a rule on one run."""
 
     run: str
     is_watched: bool
-    """Whether it is in a state in which rules are watched: running or draining."""
+    """Whether rules are evaluated in its state: running or draining."""
     began_at: datetime
     ended_at: datetime
-    """Now, or the last sample of a run that is not watched."""
+    """Present time, or the last sample of a run without evaluation."""
     line: MetricLine
-    """Over seconds since 1970."""
+    """Line over seconds since 1970."""
     accuracy_seconds: float
-    """How exact the spells are; 0: to the sample."""
+    """Resolution of the breaches in seconds; 0: exact to the sample."""
     fired: list[FiredSpell]
     """Oldest first."""
 
 
 class RulePreview(Struct, frozen=True, kw_only=True):
-    """What a rule would have told."""
+    """Result of a rule backtest."""
 
     words: str
-    """What breaks it: ``above 5 for 10 min``."""
+    """Condition of a breach: ``above 5 for 10 min``."""
     runs: int
-    """That it is about, in whatever state."""
+    """Number of runs to which the rule applies, in any state."""
     measured: int
-    """Of these, how many have such a metric."""
+    """Number of these runs with the metric."""
     results: list[PreviewedRun]
-    """The newest of them."""
+    """The newest of these runs."""

@@ -1,4 +1,4 @@
-"""Say how much data a run has come through, which is an axis of its charts."""
+"""Amount of data that a run has processed, used as a chart axis."""
 
 from buffer.batches.queries.tokens import tokens_handed_out
 from rollouts.control.models.fleets import Fleet
@@ -7,10 +7,10 @@ from runs.models import Run
 
 
 def advance_amount(run_id: int) -> int:
-    """Return how many tokens a run has handed out; of a fleet run, the env steps it made.
+    """Return the number of served tokens of a run; for a fleet run, its env steps.
 
-    Tokens are tallied: only batches since the last time are added up. The caller's transaction
-    holds the tally until it ends.
+    Tokens are tallied: only batches since the last call are added. The tally stays locked until the
+    caller's transaction ends.
     """
     run = Run.objects.only("kind").get(pk=run_id)
     if not run.takes_groups:

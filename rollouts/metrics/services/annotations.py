@@ -1,4 +1,4 @@
-"""Write upon the charts of a run, and take away what was written."""
+"""Creation and deletion of chart annotations of a run."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from runs.services.events import ACTOR_LENGTH
 
 
 class InvalidAnnotation(ValueError):
-    """It cannot be written so; `field` says which part."""
+    """An annotation is invalid; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -21,23 +21,23 @@ class InvalidAnnotation(ValueError):
 
 
 class NotTheAuthor(Exception):
-    """Somebody else wrote it, and only operators take away what others wrote."""
+    """Someone else wrote the annotation; only operators may delete annotations of others."""
 
 
 @transaction.atomic
 def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -> Annotation:
-    """Write a short text at a moment; where that was on each axis is looked up if it is not said.
+    """Create an annotation at a time; omitted positions on the other axes are looked up.
 
     Raises:
-        InvalidAnnotation: If the text is empty, or the moment lies ahead or says no offset.
+        InvalidAnnotation: If the text is empty, or the time is in the future or has no UTC offset.
     """
     at = wanted.at or now
     if not wanted.text.strip():
         raise InvalidAnnotation("text", "must not be empty")
     if at.tzinfo is None:
-        raise InvalidAnnotation("at", "must say its offset: 2026-03-01T12:00:00Z")
+        raise InvalidAnnotation("at", "must have a UTC offset, for example 2026-03-01T12:00:00Z")
     if at > now:
-        raise InvalidAnnotation("at", "must not lie ahead")
+        raise InvalidAnnotation("at", "must not be in the future")
     (place,) = places_of(run_id, [at])
     row = Annotation.objects.create(
         run_id=run_id,
@@ -51,7 +51,7 @@ def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -
     record_event(
         run_id=run_id,
         kind="annotated",
-        message=f"wrote upon the charts: {row.text}",
+        message=f"annotated the charts: {row.text}",
         actor=actor,
         reason=wanted.reason,
         details={"annotation": row.pk, "at": at.isoformat(), "step": row.step},
@@ -70,26 +70,26 @@ def delete_annotation(
     reason: str = "",
     now: datetime,
 ) -> None:
-    """Take an annotation away; it is kept, out of sight.
+    """Hide an annotation; its row is kept.
 
     Raises:
         AnnotationNotFound: If the run has no such annotation.
-        NotTheAuthor: If somebody else wrote it, and whoever asks is no operator.
+        NotTheAuthor: If someone else wrote it, and the caller is not an operator.
     """
     rows = Annotation.objects.select_for_update().filter(
         pk=annotation_id, run_id=run_id, deleted_at=None
     )
     row = rows.first()
     if row is None:
-        raise AnnotationNotFound(f"there is no annotation {annotation_id}")
+        raise AnnotationNotFound(f"annotation {annotation_id} does not exist")
     if row.created_by != actor[:ACTOR_LENGTH] and not may_operate:
-        raise NotTheAuthor("somebody else wrote it: ask them, or an operator")
+        raise NotTheAuthor("only its author or an operator may delete an annotation")
     row.deleted_at, row.deleted_by = now, actor[:ACTOR_LENGTH]
     row.save(update_fields=["deleted_at", "deleted_by"])
     record_event(
         run_id=run_id,
         kind="annotation_deleted",
-        message=f"took from the charts: {row.text}",
+        message=f"deleted the annotation: {row.text}",
         actor=actor,
         reason=reason,
         details={"annotation": row.pk},

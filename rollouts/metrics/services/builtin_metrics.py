@@ -1,6 +1,6 @@
-"""Say in figures what a run did between two measurements. docs/explanation/metrics.md lists them.
+"""Built-in metrics of a run between two measurements, listed in docs/explanation/metrics.md.
 
-A figure that there is nothing to say about is None, and is not stored.
+A metric without a value is None, and is not stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,26 +23,26 @@ from rollouts.metrics.rules.measures import at_rank
 from runs.models import Run, RunKind
 
 Found = Mapping[str, float | None]
-"""Figures by name, without the deck's prefix."""
+"""Values by metric name, without the platform's prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What is new in a run since it was measured."""
+    """Changes of a run since the last measurement."""
 
     run: Run
     before: MeasureCursor
     counts: Mapping[str, int]
-    """By now; those of `before` are of then."""
+    """Present values; those of `before` are the last measured ones."""
     groups: GroupFlow
     digested: tuple[Place, float | None]
-    """The last group that is digested, and the part of the sequences that were cut."""
+    """Id of the last digested group, and the share of truncated sequences."""
     batches: BatchFlow
     episodes: EpisodeFlow
 
     @classmethod
     def at(cls, run: Run, before: MeasureCursor, counts: Mapping[str, int]) -> "Look":
-        """Look at a run."""
+        """Read the changes of a run."""
         group = Place(before.group_written_in, before.group)
         digest = Place(before.digest_written_in, before.digest)
         return cls(
@@ -57,13 +57,13 @@ class Look:
 
     @property
     def first_at(self) -> datetime | None:
-        """When the first of what is new came in or went out."""
+        """Time at which the first new item arrived or was served."""
         times = (self.groups.first_at, self.batches.first_at)
         return min((at for at in times if at is not None), default=None)
 
 
 def levels(look: Look) -> Found:
-    """Return what is so at the moment, or of all that is new, however long that took."""
+    """Return instantaneous values, and values over all new data regardless of the interval."""
     rule = pause_rule(look.run)
     staleness = look.batches.staleness
     return {
@@ -86,7 +86,7 @@ def _of_episodes(episodes: EpisodeFlow) -> Found:
 
 def _of_groups(look: Look) -> Found:
     groups, episodes = look.groups, look.episodes
-    # A worker of a language run says how long the answers are; of others, prompts are counted too.
+    # A worker of a language run reports the length of answers; for others, prompts count too.
     tells = look.run.kind == RunKind.LANGUAGE
     dropped = look.counts["without_variance"] - look.before.without_variance
     seen = groups.groups + dropped
@@ -105,12 +105,12 @@ def _rewards(mean: float | None, percentiles: Sequence[float] | None) -> Found:
 
 
 def rates(look: Look, *, amount: int, seconds: float) -> dict[str, float]:
-    """Return how fast data came in and went out, over so many seconds.
+    """Return the rates at which data arrived and was served.
 
     Args:
-        look: What is new.
-        amount: Tokens handed out, or env steps made, by now.
-        seconds: Above 0.
+        look: Changes since the last measurement.
+        amount: Present number of served tokens, or of env steps.
+        seconds: Length of the interval, above 0.
     """
     work = "tokens_per_second" if look.run.takes_groups else "env_steps_per_second"
     return {
@@ -121,7 +121,7 @@ def rates(look: Look, *, amount: int, seconds: float) -> dict[str, float]:
 
 
 def waits(run: Run, *, since: datetime, now: datetime) -> Found:
-    """Return which part of the time trainers waited for data, and workers for room."""
+    """Return the share of the time that trainers waited for data, and workers for free space."""
     return {
         "trainer/waiting_share": trainers_waited(run.pk, since=since, until=now),
         "fleet/waiting_share": fleet_waited(run.pk) if run.has_fleet else None,

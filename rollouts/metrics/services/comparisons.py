@@ -1,4 +1,4 @@
-"""Keep comparisons of runs, and forget them."""
+"""Creation and deletion of saved comparisons of runs."""
 
 from datetime import datetime
 from typing import Final
@@ -17,7 +17,7 @@ _FARTHEST: Final = 1e18
 
 
 class InvalidComparison(ValueError):
-    """It cannot be kept so; `field` says which part."""
+    """A comparison is invalid; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -26,23 +26,23 @@ class InvalidComparison(ValueError):
 
 
 class TooManyComparisons(Exception):
-    """There are as many as anybody can choose from."""
+    """The limit on saved comparisons is reached."""
 
 
 @transaction.atomic
 def keep_comparison(*, wanted: KeepComparison, actor: str, now: datetime) -> Comparison:
-    """Keep a comparison, for everybody.
+    """Save a comparison for all users.
 
     Raises:
-        InvalidComparison: If it has no name, or names a run that there is not.
-        TooManyComparisons: If there are as many as may be.
+        InvalidComparison: If the name is empty, or a run does not exist.
+        TooManyComparisons: If the limit is reached.
     """
     if not wanted.name.strip():
         raise InvalidComparison("name", "must not be empty")
     _check(wanted.look)
     if Comparison.objects.count() >= COMPARISONS_AT_MOST:
         most = COMPARISONS_AT_MOST
-        raise TooManyComparisons(f"{most} comparisons are kept at most; forget one first")
+        raise TooManyComparisons(f"all {most} places for comparisons are used; delete one first")
     row = Comparison.objects.create(
         name=wanted.name.strip(),
         remarks=wanted.remarks,
@@ -56,14 +56,14 @@ def keep_comparison(*, wanted: KeepComparison, actor: str, now: datetime) -> Com
 
 @transaction.atomic
 def forget_comparison(*, comparison_id: int, actor: str, reason: str = "", now: datetime) -> None:
-    """Forget a comparison.
+    """Delete a comparison.
 
     Raises:
-        ComparisonNotFound: If there is none of this id.
+        ComparisonNotFound: If there is none with this id.
     """
     row = Comparison.objects.select_for_update().filter(pk=comparison_id).first()
     if row is None:
-        raise ComparisonNotFound(f"there is no comparison {comparison_id}")
+        raise ComparisonNotFound(f"comparison {comparison_id} does not exist")
     _audit(row, "forgotten", actor=actor, reason=reason, now=now)
     row.delete()
 
@@ -75,11 +75,11 @@ def _check(look: ComparisonLook) -> None:
     except RunNotFound as error:
         raise InvalidComparison("look.runs", str(error)) from error
     if (look.begin is None) != (look.end is None):
-        raise InvalidComparison("look.end", "a range has both ends, or none")
+        raise InvalidComparison("look.end", "a range needs both `begin` and `end`, or neither")
     if look.begin is None or look.end is None:
         return
     if not -_FARTHEST <= look.begin <= look.end <= _FARTHEST:
-        raise InvalidComparison("look.end", "must be a number that is not before `begin`")
+        raise InvalidComparison("look.end", "must be a number not less than `begin`")
 
 
 def _audit(row: Comparison, verb: str, *, actor: str, reason: str, now: datetime) -> None:

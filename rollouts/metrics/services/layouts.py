@@ -1,4 +1,4 @@
-"""Keep ways to look at metrics, and forget them."""
+"""Creation and deletion of metric layouts."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from runs.services.events import ACTOR_LENGTH
 
 
 class InvalidLayout(ValueError):
-    """It cannot be kept so; `field` says which part."""
+    """A layout is invalid; `field` names the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -25,32 +25,32 @@ class InvalidLayout(ValueError):
 
 
 class LayoutExists(Exception):
-    """One of this name is there already."""
+    """A layout of this name exists already."""
 
 
 class TooManyLayouts(Exception):
-    """There are as many as anybody can choose from."""
+    """The limit on layouts is reached."""
 
 
 class LayoutNotYours(Exception):
-    """Somebody else made it, or it is to be shared, which operators decide."""
+    """Someone else created the layout, or the caller must be an operator to share it."""
 
 
 @transaction.atomic
 def keep_layout(
     *, run: Run, wanted: SetMetricLayout, actor: str, may_operate: bool, now: datetime
 ) -> MetricLayout:
-    """Keep a layout under a name: for oneself, for a run or for a tag.
+    """Save a layout under a name: for the user, for a run or for a tag.
 
     Raises:
-        InvalidLayout: If its name is empty, or its tag is none.
-        LayoutNotYours: If it is to be shared, and whoever asks is no operator.
-        LayoutExists: If there is one of that name.
-        TooManyLayouts: If there are as many as may be.
+        InvalidLayout: If its name is empty, or its tag is invalid.
+        LayoutNotYours: If it is to be shared, and the caller is not an operator.
+        LayoutExists: If the name is taken.
+        TooManyLayouts: If the limit is reached.
     """
     scope = _scope(run, wanted, actor=actor, may_operate=may_operate)
     if MetricLayout.objects.filter(**scope).count() >= LAYOUTS_AT_MOST:
-        raise TooManyLayouts(f"{LAYOUTS_AT_MOST} layouts are kept at most; forget one first")
+        raise TooManyLayouts(f"all {LAYOUTS_AT_MOST} places for layouts are used; delete one first")
     who = actor[:ACTOR_LENGTH]
     values = scope | {"name": wanted.name.strip(), "owner": who, "look": _look(wanted)}
     row = MetricLayout(**values, created_at=now, changed_at=now, changed_by=who)
@@ -69,13 +69,13 @@ def change_layout(
     may_operate: bool,
     now: datetime,
 ) -> MetricLayout:
-    """Set all of a layout.
+    """Replace all fields of a layout.
 
     Raises:
-        LayoutNotFound: If whoever asks sees none of this id in this run.
-        LayoutNotYours: If somebody else made it, and whoever asks is no operator.
-        LayoutExists: If there is another one of that name.
-        InvalidLayout: If it cannot be kept so.
+        LayoutNotFound: If the caller sees no such layout in this run.
+        LayoutNotYours: If someone else created it, and the caller is not an operator.
+        LayoutExists: If the name is taken.
+        InvalidLayout: If a field is invalid.
     """
     row = _changeable(run, layout_id, actor=actor, may_operate=may_operate)
     scope = _scope(run, wanted, actor=actor, may_operate=may_operate)
@@ -91,11 +91,11 @@ def change_layout(
 def forget_layout(
     *, run: Run, layout_id: int, actor: str, may_operate: bool, reason: str = "", now: datetime
 ) -> None:
-    """Forget a layout.
+    """Delete a layout.
 
     Raises:
-        LayoutNotFound: If whoever asks sees none of this id in this run.
-        LayoutNotYours: If somebody else made it, and whoever asks is no operator.
+        LayoutNotFound: If the caller sees no such layout in this run.
+        LayoutNotYours: If someone else created it, and the caller is not an operator.
     """
     row = _changeable(run, layout_id, actor=actor, may_operate=may_operate)
     _audit(row, "forgotten", run=run, actor=actor, reason=reason, now=now)
@@ -108,13 +108,13 @@ def _scope(run: Run, wanted: SetMetricLayout, *, actor: str, may_operate: bool) 
     if wanted.share == "mine":
         return {"run": None, "tag": "", "owner": actor[:ACTOR_LENGTH]}
     if not may_operate:
-        raise LayoutNotYours("operators share layouts; keep it for yourself")
+        raise LayoutNotYours("only operators may share layouts")
     if wanted.share == "run":
         return {"run": run, "tag": ""}
     try:
         (tag,) = checked([wanted.tag])
     except (InvalidTag, ValueError) as error:
-        raise InvalidLayout("tag", "must be a tag") from error
+        raise InvalidLayout("tag", "not a valid tag") from error
     return {"run": None, "tag": tag}
 
 
@@ -127,9 +127,9 @@ def _changeable(run: Run, layout_id: int, *, actor: str, may_operate: bool) -> M
     seen = layouts_for(run, asker=actor).select_for_update(of=("self",))
     row = seen.filter(pk=layout_id).first()
     if row is None:
-        raise LayoutNotFound(f"there is no layout {layout_id} here")
+        raise LayoutNotFound(f"the run has no layout {layout_id}")
     if row.owner != actor[:ACTOR_LENGTH] and not may_operate:
-        raise LayoutNotYours("somebody else made it: ask them, or an operator")
+        raise LayoutNotYours("only its author or an operator may change a layout")
     return row
 
 
@@ -138,13 +138,13 @@ def _save(row: MetricLayout) -> None:
         with transaction.atomic():
             row.save()
     except IntegrityError as error:
-        raise LayoutExists(f"there is a layout {row.name!r} already") from error
+        raise LayoutExists(f"a layout named {row.name!r} exists already") from error
 
 
 def _audit(
     row: MetricLayout, verb: str, *, run: Run, actor: str, reason: str, now: datetime
 ) -> None:
-    shared = f" for the tag {row.tag}" if row.tag else "" if row.run_id else ", their own"
+    shared = f" for the tag {row.tag}" if row.tag else "" if row.run_id else " (private)"
     record_event(
         run_id=run.pk,
         kind=f"layout_{verb}",

@@ -1,10 +1,10 @@
-"""Measure what runs do, every few seconds, and keep it as series for their charts.
+"""Periodic measurement of runs, stored as chart series.
 
-    at rest ── something happened ──▶ measured every period ── nothing happened ──▶ at rest
+    idle ── activity ──▶ measured every period ── no activity ──▶ idle
 
-A row for each run says how far it was measured, and its figures are stored in the transaction that
-moves it on: a measurement that dies is taken again from where it began, and of two at the same time
-the second finds nothing to do. Nobody who pushes or asks for a batch waits for any of it.
+A row per run stores how far it was measured, and the values are stored in the transaction that
+advances it. An interrupted measurement is repeated from its beginning, and of two concurrent ones
+the second does nothing. Pushes and batch requests never wait for a measurement.
 """
 
 import logging
@@ -28,16 +28,16 @@ logger = logging.getLogger(__name__)
 
 PERIOD: Final = timedelta(seconds=10)
 LEAST: Final = timedelta(seconds=8)
-"""Between two measurements of a run: a beat may be early, and two workers may hear of one."""
+"""Minimum interval between two measurements of a run, because beats may be early or duplicated."""
 _LISTED: Final = {
     "accepted_per_second": "accepted_per_second",
     "staleness_p50": "staleness/p50",
 }
-"""What the cursor keeps of the figures, by the name that it has there."""
+"""Fields of the cursor that hold metrics, by metric name."""
 
 
 def measure_runs(*, now: datetime) -> int:
-    """Measure every run in which something happens; return how many that were."""
+    """Measure every run with activity; return their number."""
     return sum(_is_measured(run_id, now=now) for run_id in runs_to_measure())
 
 
@@ -51,7 +51,7 @@ def _is_measured(run_id: int, *, now: datetime) -> bool:
 
 @transaction.atomic
 def measure_run(*, run_id: int, now: datetime) -> bool:
-    """Measure a run, unless that was just done or nothing happened; return whether it was."""
+    """Measure a run unless it was just measured or was idle; return whether it was measured."""
     cursor = _claimed(run_id, now=now)
     if cursor is None:
         return False
@@ -62,7 +62,7 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
         return False
     look = Look.at(run, cursor, counts)
     found = [levels(look)]
-    # Last, because whoever writes a metric of this run waits from here on.
+    # Last, because other writers of this run's metrics wait from here on.
     amount = advance_amount(run_id)
     if cursor.measured_at is not None:
         found += _since_before(look, cursor.measured_at, amount=amount, now=now)
@@ -72,7 +72,7 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
 
 
 def _claimed(run_id: int, *, now: datetime) -> MeasureCursor | None:
-    """Return a run's cursor, ours until the transaction ends; None if it is not its turn."""
+    """Return a run's cursor, locked until the transaction ends; None if it is not due."""
     MeasureCursor.objects.bulk_create([MeasureCursor(run_id=run_id)], ignore_conflicts=True)
     is_due = Q(measured_at=None) | Q(measured_at__lte=now - LEAST)
     rows = MeasureCursor.objects.select_for_update(skip_locked=True, no_key=True)
@@ -80,12 +80,12 @@ def _claimed(run_id: int, *, now: datetime) -> MeasureCursor | None:
 
 
 def _since_before(look: Look, before: datetime, *, amount: int, now: datetime) -> list[Found]:
-    """Return what takes two measurements to say."""
+    """Return the metrics that need two measurements."""
     was_quiet = look.before.was_quiet
     since = began_at(before, was_quiet=was_quiet, first_at=look.first_at, now=now, usual=PERIOD)
     found = rates(look, amount=amount, seconds=(now - since).total_seconds())
     if was_quiet and since > before:
-        # No slope leads here from before the rest.
+        # The interval began before the pause, so there is no slope.
         _store(look.run, [dict.fromkeys(found, 0.0)], now=since)
     return [found, waits(look.run, since=since, now=now)]
 
@@ -103,7 +103,7 @@ def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
     try:
         store_figures(run_id=run.pk, figures=figures, now=now)
     except InvalidMetrics as full:
-        logger.warning("nothing measured of %s is kept: %s", run.name, full.message)
+        logger.warning("the measurements of %s were not stored: %s", run.name, full.message)
 
 
 def _move_on(
@@ -112,7 +112,7 @@ def _move_on(
     cursor = look.before
     for name, figure in _LISTED.items():
         for one in found:
-            # Where nothing was served, what was served before is still the last.
+            # If nothing was served, the previous values are still the last ones.
             if (value := one.get(figure)) is not None:
                 setattr(cursor, name, value)
     for name, count in look.counts.items():

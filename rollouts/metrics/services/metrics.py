@@ -1,4 +1,4 @@
-"""Store what trainers and the deck itself measure, and pack what is old."""
+"""Storage of metrics from trainers and the platform, and packing of old samples."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -17,11 +17,11 @@ from rollouts.metrics.services.amounts import advance_amount
 from runs.live import announce
 
 OWN_PREFIX: Final = "rolldeck/"
-"""Of the names that the deck itself writes."""
+"""Prefix of the platform's own metrics."""
 SERIES_AT_MOST: Final = 20_000
-"""Names of one run."""
+"""Maximum number of metric names of one run."""
 SAMPLES_KEPT: Final = 256
-"""Newest samples of each name that are not packed."""
+"""Number of newest samples per name that are never packed."""
 PACKED_AT_AGE: Final = timedelta(seconds=60)
 CHUNKS_AT_ONCE: Final = 500
 
@@ -31,7 +31,7 @@ _INSERT: Final = """
     FROM unnest(%(series)s::bigint[], %(steps)s::bigint[], %(values)s::float8[])
         WITH ORDINALITY AS s(series, step, value, place)
     ORDER BY s.place"""
-# What is deleted is what is packed, whatever else arrives meanwhile.
+# Deleted rows are exactly the packed ones, regardless of concurrent inserts.
 _TAKE: Final = """
     WITH taken AS (
         DELETE FROM rollouts_metricsample WHERE id = ANY(ARRAY(
@@ -46,7 +46,7 @@ _TAKE: Final = """
 
 
 class InvalidMetrics(ValueError):
-    """A sample may not be stored as it is; `field` says which."""
+    """A sample is invalid; `field` names it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -55,7 +55,7 @@ class InvalidMetrics(ValueError):
 
 
 class Figure(NamedTuple):
-    """One number to store."""
+    """One value to store."""
 
     name: str
     step: int
@@ -64,15 +64,18 @@ class Figure(NamedTuple):
 
 @transaction.atomic
 def record_metrics(*, run_id: int, push: MetricsPush, now: datetime) -> int:
-    """Store the samples of a trainer; return how many.
+    """Store the samples of a trainer and return their number.
 
     Raises:
-        InvalidMetrics: If a name is the deck's own, or there are too many; nothing was stored.
+        InvalidMetrics: If a name has the platform's prefix, or there are too many names; nothing
+            was stored.
     """
     for index, one in enumerate(push.samples):
         if one.name.startswith(OWN_PREFIX):
             field = f"samples[{index}].name"
-            raise InvalidMetrics(field, f"names that begin with {OWN_PREFIX!r} are the deck's own")
+            raise InvalidMetrics(
+                field, f"the prefix {OWN_PREFIX!r} is reserved for built-in metrics"
+            )
     figures = [Figure(one.name, one.step, float(one.value)) for one in push.samples]
     store_figures(run_id=run_id, figures=figures, now=now)
     return len(figures)
@@ -80,7 +83,7 @@ def record_metrics(*, run_id: int, push: MetricsPush, now: datetime) -> int:
 
 @transaction.atomic
 def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> None:
-    """Store numbers, in their order, and tell the pages.
+    """Store values in order, and notify the pages.
 
     Raises:
         InvalidMetrics: If the run would have too many names.
@@ -98,16 +101,16 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
 
 
 def _series_of(run_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return the series of each name, made where it is new."""
+    """Return the series of each name, created where it is new."""
     known = _known(run_id, names)
-    # In one order, so that two pushes with the same new names do not wait in a circle.
+    # In a fixed order, so that two pushes with the same new names do not deadlock.
     new = sorted(set(names) - set(known))
     if not new:
         return known
     there = MetricSeries.objects.filter(run_id=run_id).count()
     if there + len(new) > SERIES_AT_MOST:
         index = next(i for i, name in enumerate(names) if name not in known)
-        message = f"would be more than {SERIES_AT_MOST} names in this run; it has {there}"
+        message = f"exceeds the limit of {SERIES_AT_MOST} names per run; it has {there}"
         raise InvalidMetrics(f"samples[{index}].name", message)
     MetricSeries.objects.bulk_create(
         [MetricSeries(run_id=run_id, name=name) for name in new], ignore_conflicts=True
@@ -121,7 +124,7 @@ def _known(run_id: int, names: Sequence[str]) -> dict[str, int]:
 
 
 def pack_metrics(*, now: datetime, at_most: int = CHUNKS_AT_ONCE) -> int:
-    """Pack old samples of series that have many, and return how many chunks that made."""
+    """Pack old samples of long series, and return the number of chunks created."""
     old = MetricSample.objects.filter(at__lt=now - PACKED_AT_AGE)
     full = old.values("series_id").annotate(rows=Count("id")).order_by()
     wanted = full.filter(rows__gte=CHUNK_SAMPLES + SAMPLES_KEPT).values_list("series_id", "rows")
@@ -132,10 +135,10 @@ def pack_metrics(*, now: datetime, at_most: int = CHUNKS_AT_ONCE) -> int:
 
 
 def _pack(series_id: int, *, chunks: int) -> int:
-    """Pack the oldest samples of a series, a transaction for each chunk."""
+    """Pack the oldest samples of a series, one transaction per chunk."""
     for made in range(chunks):
         with transaction.atomic():
-            # Another packer has it.
+            # Another packer holds the lock.
             if not (series := _locked(series_id)):
                 return made
             _pack_one(series)
@@ -161,7 +164,7 @@ def _pack_one(series: MetricSeries) -> None:
 
 
 def chunk_fields(steps: bytes, times: bytes, amounts: bytes, numbers: bytes) -> dict[str, object]:
-    """Return the fields of a chunk with these columns, big-endian, in the order of arrival."""
+    """Return the fields of a chunk with these columns, big-endian, in order of arrival."""
     values = np.frombuffer(numbers, ">f8").astype(np.float64)
     fields: dict[str, object] = {
         "samples": len(values),

@@ -1,4 +1,4 @@
-"""People write upon the charts of a run, and what happened to it stands there by itself."""
+"""Chart annotations by users, and automatic ones for changes of the run."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

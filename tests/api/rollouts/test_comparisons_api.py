@@ -1,4 +1,4 @@
-"""A comparison is kept for everybody, opened by its address, and taken along as one file."""
+"""A comparison is saved for all users, opened by its URL, and exported as one file."""
 
 import json
 import re
@@ -22,7 +22,7 @@ LOOK = {"runs": ["alpha", "beta"], "metrics": ["loss"], "hidden": ["beta"], "smo
 
 @pytest.fixture
 def olga() -> Client:
-    """An operator; the runs alpha and beta have measured their loss."""
+    """An operator; the runs alpha and beta have recorded their loss."""
     for number, name in enumerate(("alpha", "beta"), start=1):
         run = make_run(name=name, config={"buffer": {"batch_size": 8 * number}})
         figures = [Figure("loss", step, number + step / 10) for step in range(5)]

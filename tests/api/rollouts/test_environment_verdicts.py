@@ -1,4 +1,4 @@
-"""One episode is tried before a run is launched, and an administrator denies what must not be."""
+"""Environments are probed before a launch, and administrators deny them to new runs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every environment that the deck knows, with the runs that use it and how it does."""
+"""List of all known environments, with their runs and statistics."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Deck:
-    """Runs, and somebody who looks at their environments."""
+    """Runs, and a user who lists their environments."""
 
     def __init__(self) -> None:
         self.http = Client()
         self.token = {"Authorization": f"Bearer {make_token('env', 'trainer', 'read')[1]}"}
 
     def registers(self, run: str, **environment: Any) -> int:
-        """Let an environment join an outside run; return its id."""
+        """Register an environment with an outside run; return its id."""
         found: int = self.post(run, "/register-env", ENVIRONMENT | environment)["env_id"]
         return found
 
@@ -39,7 +39,7 @@ class Deck:
         return answer.json()
 
     def opens(self, run: str) -> None:
-        """A trainer registers and asks for its first batch: from now on environments may join."""
+        """Register a trainer that requests its first batch, so that environments may register."""
         self.post(run, "/register", REGISTRATION)
         assert b"".join(self.http.get(f"/atropos/{run}/batch", headers=self.token))
 

@@ -1,4 +1,4 @@
-"""The way from a reported episode to the stored fragments that hold it."""
+"""Lookup of the stored fragments of a reported episode."""
 
 from datetime import UTC, datetime
 from typing import Any

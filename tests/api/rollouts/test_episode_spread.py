@@ -1,4 +1,4 @@
-"""How episodes are spread over a run's life, whose are unlike the others', which stand out."""
+"""Distribution of episodes over a run's life, outlying workers and outliers."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ def run() -> Run:
 
 
 def report(run: Run, *returns: float, **fields: Any) -> EpisodeWindow:
-    """Return a report of episodes that were as long as they earned, unless it says otherwise."""
+    """Return a report of episodes whose lengths equal their returns, unless given otherwise."""
     lengths = fields.pop("lengths", [int(one) for one in returns])
     return EpisodeWindow(
         **{
@@ -142,7 +142,7 @@ def test_very_many_reports_are_told_in_half_a_second(run: Run, very_many_reports
 
 def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
     deck = make_deck()
-    # Environments join once a trainer has asked for a batch.
+    # Environments may register once a trainer has requested a batch.
     deck.next()
     assert deck.post("/atropos/words/register-env", ENVIRONMENT).status_code == 200
     for scores in ([0.0, 1.0], [1.0, 1.0]):

@@ -1,4 +1,4 @@
-"""Evaluations are kept by whoever works on them, asked for by people, and outcomes forgotten."""
+"""Leases of evaluations, evaluations on request, and retention of outcomes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def renew(lessons: Class, task: dict[str, Any], **fields: Any) -> Any:
-    """Return the answer to a worker that is still evaluating."""
+    """Return the response to a worker that renews its lease."""
     url = f"/api/runs/{lessons.run.name}/evaluations/{task['evaluation']}/lease"
     body = {"fence": task["fence"], **fields}
     return APIClient().put(url, body, format="json", headers=lessons.worker)
@@ -32,7 +32,7 @@ def seconds_left(task: dict[str, Any]) -> float:
 
 
 def let_pass(task: dict[str, Any], *, seconds: float) -> None:
-    """Let a lease be older than it is."""
+    """Make a lease older by some seconds."""
     Evaluation.objects.filter(pk=task["evaluation"]).update(
         expires_at=F("expires_at") - timedelta(seconds=seconds)
     )
@@ -94,7 +94,7 @@ def test_an_evaluation_that_is_not_there_is_not_found() -> None:
 
 
 def ask(school: Class, /, **body: Any) -> Any:
-    """Return the answer to an operator who asks for evaluations."""
+    """Return the response to an operator who requests evaluations."""
     url = f"/api/runs/{school.run.name}/evaluations"
     return APIClient().post(url, body, format="json", headers=bearer("admin"))
 
@@ -112,8 +112,11 @@ def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
     assert (newest["lesson"], newest["state"], newest["due_step"]) == ("b", "queued", 2)
     assert lessons.evaluate_all(successes=20) == ["b"]
     event = RunEvent.objects.get(run=lessons.run, kind="evaluation_requested")
-    assert (event.reason, event.message) == ("it looks stuck", "b to be evaluated at version 2")
-    # The schedule goes on as if nobody had asked.
+    assert (event.reason, event.message) == (
+        "it looks stuck",
+        "requested an evaluation of b at version 2",
+    )
+    # The schedule is unaffected by the request.
     lessons.publish(5)
     assert lessons.evaluate_all(successes=20) == ["a", "b"]
 
@@ -150,7 +153,7 @@ def test_what_cannot_be_evaluated_is_refused_by_name(
 
 
 def outcomes(lessons: Class, *ages: timedelta) -> None:
-    """Have outcomes told, each so long ago."""
+    """Report outcomes of the given ages."""
     for age in ages:
         lessons.tell("a", [1.0])
         newest = LessonOutcome.objects.order_by("-pk").values("pk")[:1]

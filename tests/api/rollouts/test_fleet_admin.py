@@ -1,4 +1,4 @@
-"""Every table of fleets can be looked at in the admin, and none can be changed."""
+"""All tables of fleets are read-only in the admin."""
 
 import re
 
@@ -32,7 +32,7 @@ HOSTILE = "<script>alert(1)</script> \u202egnp.exe"
 
 
 def fill(name: str, *, workers: int) -> Run:
-    """Make a run of so many workers, and as many rows of every other table."""
+    """Create a run with some workers, and as many rows in every other table."""
     run = launched(FakeCluster(), name)
     slots = [SlotReport(slot=0, state="stepping", error=HOSTILE)]
     windows = [window(1.0, 3.0) for _ in range(workers)]
@@ -90,7 +90,7 @@ def test_a_table_can_be_looked_at_and_searched(admin: Client, table: str) -> Non
 
 
 def listed(admin: Client, table: str, query: str) -> str:
-    """Return the table of a list, without the filters beside it."""
+    """Return the table of a list without its filters."""
     page = admin.get(f"/admin/rollouts/{table}/{query}").content.decode()
     return page.partition('id="result_list"')[2].partition("</table>")[0]
 
@@ -105,7 +105,7 @@ def test_a_list_takes_as_many_statements_however_many_rows_it_shows(
     admin: Client, table: str
 ) -> None:
     address = f"/admin/rollouts/{table}/"
-    statements(admin, address)  # what is remembered afterwards is asked for once
+    statements(admin, address)  # fills the caches
     few = statements(admin, address)
     fill("second", workers=5)
     fill("third", workers=5)

@@ -1,4 +1,4 @@
-"""Fleets speak with the platform over HTTP."""
+"""HTTP API of fleets."""
 
 import json
 import threading
@@ -165,12 +165,12 @@ def test_a_waiting_fleet_hears_of_a_pause_well_within_a_second(
 ) -> None:
     asked = [(RunVerb.PAUSE, "paused"), (RunVerb.RESUME, "running"), (RunVerb.PAUSE, "paused")]
 
-    # The others may have shared the machine.
+    # Other processes may have used the machine too.
     assert min(seconds_until_heard(run, manager, *one) for one in asked) < 0.5
 
 
 def seconds_until_heard(run: Run, manager: dict[str, str], verb: RunVerb, wanted: str) -> float:
-    """Ask for something while a fleet waits, and return when it heard."""
+    """Request an operation while a fleet waits; return when the fleet received it."""
     known = call("GET", "pole/fleet/control", manager).json()["fingerprint"]
     heard: list[tuple[float, str]] = []
 

@@ -1,4 +1,4 @@
-"""Lessons and evaluations can be looked at in the admin."""
+"""Lessons and evaluations are shown in the admin."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""Lessons that could never be learnt are refused when a run is created."""
+"""Runs with lessons that cannot be learned are rejected on creation."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.lesson_factories import Class, language, lesson
 pytestmark = pytest.mark.django_db
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
-    "no lessons": (language({}), "lessons", "there is none"),
+    "no lessons": (language({}), "lessons", "at least one lesson is required"),
     "lessons that wait for each other": (
         language({"a": lesson("b"), "b": lesson("a")}),
         "lessons.a.requires",
@@ -21,12 +21,12 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a lesson that is not there": (
         language({"a": lesson("b")}),
         "lessons.a.requires.0.lesson",
-        "no lesson 'b'",
+        "lesson 'b' does not exist",
     ),
     "a goal that the evaluation cannot show": (
         language({"a": lesson(stop_success=0.99)}),
         "lessons.a.stop_success",
-        "268 could",
+        "at least 268 are needed",
     ),
     "an unknown strategy": (
         language({"a": lesson()}, strategy="greedy"),
@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "an option of the other strategy": (
         language({"a": lesson()}, strategy="marin", strategy_options={"reactivates": True}),
         "strategy_options.reactivates",
-        "no such option",
+        "unknown option",
     ),
     "an option of the wrong kind": (
         language({"a": lesson()}, strategy_options={"reactivates": 0.5}),
@@ -92,13 +92,13 @@ def test_wrong_lessons_are_refused_by_field(config: dict[str, Any], field: str, 
 
 
 class FirstOnly:
-    """A strategy of somebody else: the first lesson, for ever."""
+    """A third-party strategy that always draws the first lesson."""
 
     def __init__(self, keenness: float = 1.0) -> None:
         self.keenness = keenness
 
     def check(self, lessons: Any) -> None:
-        """Refuse nothing."""
+        """Accept all lessons."""
 
     def success(self, *_: Any) -> float:
         return 0.25
@@ -111,7 +111,7 @@ class FirstOnly:
         return {name: float(name == first) for name in weights}
 
     def judge(self, *_: Any) -> None:
-        """Leave every lesson where it is."""
+        """Keep the status of every lesson."""
 
 
 NAME = f"{__name__}:FirstOnly"
@@ -141,7 +141,7 @@ def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: Any) ->
 
 
 def created(config: dict[str, Any]) -> Run:
-    """Return a run that was made over the API."""
+    """Return a run created through the API."""
     body = {"name": "words", "config": config}
     answer = APIClient().post("/api/runs", body, format="json", headers=bearer("admin"))
     assert answer.status_code == 201, answer.content
@@ -149,7 +149,7 @@ def created(config: dict[str, Any]) -> Run:
 
 
 def test_lessons_are_listed_as_they_were_written() -> None:
-    # Not as the database sorts the fields of an object: the shorter names first.
+    # Not in the order of the database's object keys, which sorts shorter names first.
     written = ["the-first-of-all", "second", "third-one", "z", "a"]
     run = created(language({name: lesson() for name in written}))
 

@@ -1,4 +1,4 @@
-"""Workers tell how rollouts ended, and lessons unlock, graduate and come back."""
+"""Reported outcomes unlock, graduate and reactivate lessons."""
 
 from datetime import timedelta
 from typing import Any
@@ -109,7 +109,7 @@ def test_failure_unlocks_nothing_and_a_plateau_of_success_does() -> None:
     rows = lessons.lessons()
 
     assert (rows["b"]["status"], rows["c"]["status"]) == ("active", "locked")
-    assert rows["c"]["reason"] == "waits for hopeless (active, success 0.02)"
+    assert rows["c"]["reason"] == "requires hopeless (active, success 0.02)"
 
 
 def test_the_published_strategy_can_be_chosen() -> None:

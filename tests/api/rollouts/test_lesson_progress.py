@@ -1,4 +1,4 @@
-"""Pages read how the training of lessons went, version by version."""
+"""Training progress of lessons by version."""
 
 import pytest
 from rest_framework.test import APIClient

@@ -1,4 +1,4 @@
-"""An operator holds lessons and weighs them anew; workers draw by it, and it can be given back."""
+"""Operators hold lessons and change their weights, until they end the steering."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def alice() -> APIClient:
-    """Return what an operator of the deck calls with."""
+    """Return an API client of an operator."""
     client = APIClient()
     client.force_login(make_user(username="alice", role="operator"))
     return client
@@ -29,13 +29,13 @@ def steer(alice: APIClient, name: str, **wanted: Any) -> Any:
 
 
 def drawn(lessons: Class, *, tasks: int = 40) -> set[str]:
-    """Return which lessons workers are given."""
+    """Return the lessons of the tasks that workers receive."""
     return {lessons.task()["lesson"] for _ in range(tasks)}
 
 
 @pytest.fixture
 def pair() -> Class:
-    """Return two lessons that require nothing, evaluated for now."""
+    """Return two lessons without requirements, already evaluated."""
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson()})
     lessons.evaluate_all(successes=10)
     return lessons
@@ -99,7 +99,7 @@ def test_a_lesson_that_is_unlocked_by_hand_waits_again_once_it_is_given_back(
 
     row = lessons.lessons()["b"]
     assert (row["status"], row["hold"]) == ("locked", "")
-    assert row["reason"].startswith("waits for a")
+    assert row["reason"].startswith("requires a")
     assert row["unlock_rule"].startswith("Unlocks when a has graduated")
     assert drawn(lessons) == {"a"}
 
@@ -114,7 +114,7 @@ def test_a_lesson_given_back_late_unlocks_at_once_when_its_rule_is_met(alice: AP
     steer(alice, "b")
 
     assert lessons.lessons()["b"]["status"] == "active"
-    assert lessons.lessons()["b"]["reason"] == "a is learnt"
+    assert lessons.lessons()["b"]["reason"] == "a has graduated"
 
 
 def test_a_factor_changes_how_often_a_lesson_is_drawn(pair: Class, alice: APIClient) -> None:

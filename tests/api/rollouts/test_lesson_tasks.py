@@ -1,4 +1,4 @@
-"""Workers of a language run ask what to do next."""
+"""Tasks of the workers of a language run."""
 
 from collections import Counter
 from datetime import timedelta
@@ -288,5 +288,5 @@ def test_lessons_are_shown_before_the_first_worker_asks() -> None:
     rows = lessons.get("lessons")["results"]
 
     assert [(row["name"], row["status"]) for row in rows] == [("a", "active"), ("b", "locked")]
-    assert rows[1]["reason"] == "waits for a (active, not tried yet)"
+    assert rows[1]["reason"] == "requires a (active, not tried yet)"
     assert not Lesson.objects.exists()

@@ -1,4 +1,4 @@
-"""People keep ways to look at metrics: for themselves, for a run, for a tag."""
+"""Metric layouts are saved for a user, a run or a tag."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def person(name: str, role: str) -> Client:
 
 @pytest.fixture
 def people() -> tuple[Client, Client]:
-    """Olga operates, Vic may only look; the run alpha has a tag."""
+    """Return clients of an operator and a viewer; the run alpha has a tag."""
     make_run(name="alpha", tags=["ablation"])
     make_run(name="beta", tags=["ablation"])
     make_run(name="gamma")

@@ -1,4 +1,4 @@
-"""Charts draw lines from samples, packed or not, and no spike vanishes."""
+"""Chart lines over packed and unpacked samples keep every spike."""
 
 from datetime import timedelta
 from typing import Any
@@ -42,7 +42,7 @@ def line(run: Run, name: str = "loss", **query: Any) -> dict[str, Any]:
 
 
 def write(run: Run, values: list[float], *, name: str = "loss", first_step: int = 0) -> None:
-    """Store a value a step, one each second from noon on."""
+    """Store one value per step, one each second from noon on."""
     for i, value in enumerate(values):
         at = NOON + timedelta(seconds=first_step + i)
         store_figures(run_id=run.pk, figures=[Figure(name, first_step + i, value)], now=at)
@@ -239,7 +239,7 @@ def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> Non
     old = drawn()
     for first, second in (young, old):
         assert first["samples"] == second["samples"] == 2 * FULL
-        # What the second run measured before its trainer came lies before the beginning.
+        # Samples from before the second run's first trainer have negative times.
         assert (first["x"][-1], second["x"][-1]) == (2 * FULL - 10, FULL - 10)
         assert min(second["x_first"] or second["x"]) == -FULL
     first, second = drawn(**{"from": -20.0, "to": 10.5})

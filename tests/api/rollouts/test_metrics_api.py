@@ -1,4 +1,4 @@
-"""Trainers write numbers down, and pages read them."""
+"""Trainers record metrics, and pages read them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A point of a chart leads to the weights and the batches of then, packed or not."""
+"""A chart point leads to the weights and batches of its time, packed or not."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,7 +37,7 @@ def moment(run: Run, *, status: int = 200, **query: Any) -> Any:
 
 
 def measure(run: Run, *, steps: int, seconds_each: float = 1.0) -> None:
-    """Store one value a step, the first at noon; what comes after the hundredth comes at once."""
+    """Store one value per step from noon on; values after the hundredth are simultaneous."""
 
     def store(*came: int) -> None:
         figures = [Figure("loss", step, 0.5) for step in came]
@@ -50,7 +50,7 @@ def measure(run: Run, *, steps: int, seconds_each: float = 1.0) -> None:
 
 
 def hand_out(run: Run, *, count: int, every: float, holds: float = 1.0) -> None:
-    """Hand out a batch `every` so many seconds, the first at noon."""
+    """Lease a batch every `every` seconds, the first at noon."""
     trainer = Trainer.objects.create(
         run=run, uuid=7, identity="token:t", name="node-3", registered_at=NOON, last_seen_at=NOON
     )

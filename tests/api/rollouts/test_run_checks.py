@@ -1,4 +1,4 @@
-"""A run is checked before it is launched, and nothing is stored."""
+"""Checks of a run before launch store nothing."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClie
     answer = check(operator, preset="curriculum", config=config)
 
     assert answer["verdict"] == "refused"
-    assert found(answer, "buffer.batch_size")["remedy"].startswith("Take 96 or 104")
+    assert found(answer, "buffer.batch_size")["remedy"].startswith("Use 96 or 104")
 
 
 @pytest.mark.parametrize(

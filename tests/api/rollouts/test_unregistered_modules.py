@@ -26,7 +26,7 @@ pathlib.Path(os.environ["POISON_NOTE"]).write_text(str(os.getpid()))
 class Env: ...
 def load_environment(**_): ...
 """
-# What a spec of stepping environments may look like.
+# Possible specs of stepping environments.
 STEPPED: Final = (
     f"module:{MODULE}:Env",
     f"gymnasium:{MODULE}:Env-v0",
@@ -72,7 +72,7 @@ def _poison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     note = tmp_path / "imported"
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("POISON_NOTE", str(note))
-    # Children that try a configuration get it too, so an import there is noted as well.
+    # Child processes of checks use it too, so that their imports are recorded as well.
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_VARIABLES", "POISON_NOTE")
     yield
     assert MODULE not in sys.modules
@@ -119,7 +119,7 @@ def test_an_unregistered_module_is_not_tried(operator: APIClient, spec: str) -> 
     assert response.status_code in {400, 404}, response.content
 
 
-# A simulated environment of any name comes from one module, which a process may have loaded.
+# Simulated environments of any name come from one module, which may be loaded already.
 BUILT_BY_NAME = [spec for spec in (*STEPPED, *LESSONS) if not spec.startswith("simulated:")]
 
 
@@ -138,7 +138,7 @@ def test_a_worker_builds_no_unregistered_lesson(spec: str) -> None:
 
 
 def test_what_is_registered_here_is_not_registered_there(settings: Settings) -> None:
-    """The deck's setting alone must not make a worker import anything."""
+    """The server's setting alone must not make a worker import anything."""
     settings.ROLLDECK_ENVIRONMENTS = [f"verifiers:{MODULE}"]
     with pytest.raises(LessonFailed, match="not registered on"):
         load_environment(f"verifiers:{MODULE}", {})

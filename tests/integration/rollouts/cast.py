@@ -1,4 +1,4 @@
-"""Runs, reports and windows that the tests of this folder speak of."""
+"""Runs, reports and episode windows for the tests of this folder."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,7 +33,7 @@ def look(run: Run, cluster: FakeCluster, *, now: datetime = NOON) -> Any:
 
 
 def launched(cluster: FakeCluster, name: str = "pole") -> Run:
-    """Return a run that was started and whose manager the cluster has taken."""
+    """Return a started run whose manager was accepted by the cluster."""
     run = draft(name)
     ask(run, RunVerb.START)
     look(run, cluster)

@@ -1,4 +1,4 @@
-"""A real fleet, in threads of the test, on the real web side."""
+"""A real fleet in threads of the test, with a real web server."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from tests.factories import bearer
 
 
 class Platform:
-    """The real web side, and a person who reads."""
+    """The real web server, and a signed-in reader."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""Run `rolldeck serve` on a tiny checkpoint, as a process."""
+"""Processes of `rolldeck serve` with a tiny checkpoint."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a run has come through is an axis of its charts, and is never added up twice."""
+"""The amount of processed data is a chart axis, and nothing is added twice."""
 
 from uuid import uuid4
 
@@ -47,7 +47,7 @@ def test_tokens_of_batches_are_counted_once_each() -> None:
     first = hand_out(run, 1, 100)
     assert amount(run) == 100
     assert amount(run) == 100
-    # What is counted is not looked at again, not even to see that it is gone.
+    # Counted batches are not read again, not even to check that they exist.
     first.delete()
     hand_out(run, 2, 30)
 

@@ -1,4 +1,4 @@
-"""Every process that a worker has been is a row: where it was, and why it ended."""
+"""Each incarnation of a worker is a row with its machine and the reason of its end."""
 
 from typing import Any
 

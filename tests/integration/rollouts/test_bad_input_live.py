@@ -1,6 +1,6 @@
-"""What is wrong with what goes in is named on the run's event log, and the rest goes on.
+"""Invalid input is named in the run's event log, and the rest continues.
 
-A worker with its engine, on the real web side; each event is the row that people see.
+A worker with its engine and a real web server; each event is a row shown to users.
 """
 
 import json
@@ -41,7 +41,7 @@ ODD: dict[str, tuple[str, str]] = {
     "LongWinded": ("prompt_too_long", "10000 tokens; 1 to 63 fit"),
     "Foreign": ("tokenizer_unusable", "token 128009 is none of the model's"),
 }
-"""What the log says of each environment."""
+"""Expected event of each environment."""
 PACKAGE = ("dependency_missing", "verifiers:chess needs verifiers")
 
 
@@ -88,7 +88,7 @@ def told(run: Run, kind: str, text: str, *, lesson: str = "") -> bool:
 
 
 def untold(run: Run) -> list[str]:
-    """Return the odd lessons of which the log does not say what it should."""
+    """Return the odd lessons without the expected event."""
     wanted = {**ODD, "Package": PACKAGE}
     return [name for name, said in wanted.items() if not told(run, *said, lesson=name)]
 
@@ -126,7 +126,7 @@ def test_every_odd_environment_is_named_and_the_good_lesson_is_trained_on(
         done = Evaluation.objects.filter(run=run, state="done", lesson="good")
         assert within(SECONDS, done.exists)
 
-        # Weights that lack tensors are refused by name; the next ones that fit are drawn with.
+        # Weights with missing tensors are rejected by name; the next valid ones are used.
         trainer.publish_weights(short, step=1)
         missing = "do not fit: tensors are missing: model.layers.0.mlp.up_proj.weight"
         assert within(SECONDS, lambda: told(run, "weights_refused", missing))

@@ -1,4 +1,4 @@
-"""Lists of runs say how fast data comes in and how stale it is, from what the deck measured."""
+"""Run lists show the rate and staleness of data from built-in measurements."""
 
 from datetime import datetime, timedelta
 
@@ -66,7 +66,7 @@ def test_pages_by_what_was_measured_hold_every_run_once(sort: str) -> None:
     for number in range(9):
         run = make_run(name=f"run-{number}")
         if number % 4:
-            # No decimal writes a third: what a place keeps has to be the same number again.
+            # A third has no exact decimal form: cursors must reproduce the same number.
             measured(run, at=LATER, rate=number % 3 / 3, staleness=number % 3 / 7)
     whole, _ = listed(sort)
 

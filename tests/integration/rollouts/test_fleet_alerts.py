@@ -1,4 +1,4 @@
-"""What goes wrong with a fleet, or with what it learns, is told until it is mended."""
+"""Alerts about fleets and lessons last until their condition ends."""
 
 from datetime import datetime
 
@@ -52,7 +52,7 @@ def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> 
     }
 
     accept(run, report(run, *workers, sequence=2), now=later(62))
-    said = "2 workers of pole are down: worker 1 has failed, worker 2 does not come back"
+    said = "2 workers of pole are down: worker 1 has failed, worker 2 does not restart"
     assert watched(later(63)) == {"workers_down": said}
     assert Alert.objects.get().times_seen == 1
 
@@ -62,7 +62,7 @@ def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> 
 
 
 def evaluate(room: Class, successes: list[int]) -> None:
-    """Let `sums` have further evaluations of 32 problems, a round each."""
+    """Complete further evaluations of `sums` with 32 problems, one per round."""
     done = Evaluation.objects.filter(run=room.run, lesson="sums").count()
     for round_number, count in enumerate(successes, start=done):
         Evaluation.objects.create(
@@ -88,7 +88,7 @@ def test_a_lesson_that_evaluations_show_no_better_is_told_until_they_do() -> Non
     assert watched(later(10)) == {}
 
     evaluate(room, [8])
-    said = "sums of words got no better over its last 8 evaluations"
+    said = "lesson sums of words did not improve in its last 8 evaluations"
     assert watched(later(10)) == {"lesson_stalled": said}
     assert Alert.objects.get().subject == "sums"
 
@@ -116,7 +116,7 @@ def test_a_lesson_that_got_worse_is_told_until_it_is_better() -> None:
     room.task()
     Lesson.objects.filter(run=room.run, name="sums").update(has_regressed=True)
     assert watched(later(1)) == {
-        "lesson_regressed": "sums of words is worse than when it graduated"
+        "lesson_regressed": "lesson sums of words is worse than at graduation"
     }
     assert Alert.objects.get().subject == "sums"
 

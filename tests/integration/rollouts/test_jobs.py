@@ -1,4 +1,4 @@
-"""Jobs find their way through the broker, and requests live without one."""
+"""Jobs run through the broker, and requests succeed without one."""
 
 import os
 import signal
@@ -77,7 +77,7 @@ def test_the_periodic_job_finds_a_run_whose_nudge_was_lost(job_worker: Path) -> 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("where", ["unix:///tmp/nobody-listens.sock", "redis://127.0.0.1:1/0"])
 def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
-    """Asked of another process: a Celery app keeps the broker that it began with."""
+    """In a subprocess, because a Celery app keeps its first broker."""
     script = (
         "import django, time; django.setup(); import rollouts.jobs as jobs; "
         "began = time.monotonic(); sent = jobs.nudge(1); "

@@ -1,4 +1,4 @@
-"""A language fleet on the real web side: tasks, groups, outcomes and evaluations."""
+"""A language fleet with a real web server: tasks, groups, outcomes and evaluations."""
 
 from collections.abc import Iterator
 from pathlib import Path

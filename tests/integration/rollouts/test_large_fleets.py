@@ -1,4 +1,4 @@
-"""The platform keeps up with a fleet of two thousand workers, by statements and processor time."""
+"""Statement and CPU budgets of a fleet of 2,000 workers."""
 
 import time
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_a_report_of_two_thousand_workers_takes_as_many_statements_as_one_of_two
     assert FleetWorker.objects.filter(env_steps=9).count() == WORKERS
     assert EnvSlot.objects.filter(episodes=9).count() == WORKERS * SLOTS
     assert EpisodeWindow.objects.count() == 2 * WORKERS
-    # Reports come once a second; the database's own time is not in here.
+    # Reports arrive once a second; the database's own time is not included.
     assert seconds < 1, seconds
 
 
@@ -85,6 +85,6 @@ def test_what_has_not_changed_is_not_written_again() -> None:
 
 
 def _version() -> object:
-    """Return which version of the only slot's row PostgreSQL holds."""
+    """Return the PostgreSQL row version of the only slot."""
     [row] = EnvSlot.objects.raw("SELECT id, ctid::text AS place FROM rollouts_envslot")
     return row.place  # type: ignore[attr-defined]

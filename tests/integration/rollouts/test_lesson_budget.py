@@ -1,4 +1,4 @@
-"""What lessons cost does not grow with their number: measured in CPU time, with wide margins."""
+"""The cost of lessons does not grow with their number, in CPU time with wide margins."""
 
 import statistics
 import time
@@ -24,7 +24,7 @@ MARGIN = 4.0
 
 @pytest.fixture
 def lessons() -> Class:
-    """A thousand lessons, each third one requiring the two before it, long under way."""
+    """A thousand lessons, each third one requiring the two before it, in progress for long."""
     names = {
         f"l{place}": lesson(*([f"l{place - 1}", f"l{place - 2}"] if place % 3 == 2 else []))
         for place in range(LESSONS)
@@ -58,7 +58,7 @@ def test_an_outcome_costs_the_lessons_it_touches(lessons: Class) -> None:
         )
         take_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
 
-    cpu_ms(tell, 40)  # until the performance is as long as it gets
+    cpu_ms(tell, 40)  # until the performance has its maximum length
     spent = cpu_ms(lambda turn: tell(1_000 + turn), 60)
 
     assert spent < MARGIN * OUTCOME_CPU_MS, f"{spent:.2f} ms"

@@ -1,4 +1,4 @@
-"""Many workers speak of lessons at once, and nothing is lost, doubled or decided twice."""
+"""Concurrent requests about lessons lose, duplicate and repeat nothing."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,7 +82,7 @@ def test_every_due_evaluation_is_leased_to_one_worker_only() -> None:
 
 
 def test_workers_that_ask_and_tell_across_a_web_of_lessons_never_lock_each_other_out() -> None:
-    """Requirements point against the order in which lessons are written, as far as they may."""
+    """Requirements point against the order in which lessons are locked, as far as possible."""
     web = {
         f"l{place}": lesson(*(f"l{above}" for above in range(place + 1, 6))) for place in range(6)
     }

@@ -1,4 +1,4 @@
-"""People read the logs of a fleet through the platform."""
+"""Users read the logs of a fleet through the platform."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Administrators empty a machine of the cluster: who asked, who is told, who is there still."""
+"""Cordons of machines: author, affected fleets and remaining workers."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    """A head and two machines, which a job has seen."""
+    """A head and two machines, already read by a job."""
     found = FakeCluster()
     for name in ("gpu-1", "gpu-2"):
         found.join(name, cpus=4.0)
@@ -119,7 +119,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(cluster: FakeC
         ("machine_uncordoned", "cold", None),
     ]
     assert all(event.actor for event in told)
-    assert told[0].message == "machine gpu-1 is to be emptied and kept out"
+    assert told[0].message == "cordoned machine gpu-1"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_machine_that_comes_back_under_another_id_is_cordoned_still(
     run = rolling(cluster)
     put(reason="a new disk")
     back = cluster.rows["gpu-1"] | {"node": "another-id"}
-    # Ray takes a while to call the old node dead: the new one is there before.
+    # Ray reports the old node as dead late: the new one exists before.
     cluster.rows["back"] = back
     seen(cluster, minutes=1)
     assert orders(run) == [("gpu-1-id", "gpu-1", "a new disk")]
@@ -213,8 +213,7 @@ def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_laun
     assert cluster.orders == []
     assert status(run) is RunStatus.QUEUED
     assert Run.objects.get(pk=run.pk).status_reason == (
-        "every one of 3 machines of the cluster is cordoned: "
-        "nothing starts before one is let in again"
+        "all 3 machines are cordoned: lift a cordon to start fleets"
     )
 
     delete("gpu-2-id")

@@ -1,4 +1,4 @@
-"""What the deck measures of a run is what the rows say, once."""
+"""Built-in measurements match the rows, and count each row once."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.buffer.test_queue_under_load import in_threads
 from tests.integration.rollouts import cast
 
-# One transaction for a whole test, whose groups it may see: no other test holds them back.
+# One transaction for a whole test, with visible groups: no other test delays them.
 pytestmark = pytest.mark.django_db
 really_commits = pytest.mark.django_db(transaction=True)
 
@@ -37,7 +37,7 @@ def at(seconds: float) -> datetime:
 
 @pytest.fixture
 def run() -> Run:
-    """A run whose batches are of four sequences: two groups."""
+    """A run whose batches have four sequences: two groups."""
     return make_outside_run()
 
 
@@ -58,7 +58,7 @@ def measure(run: Run, seconds: float) -> bool:
 
 
 def series(run: Run) -> dict[str, list[float]]:
-    """Return the values of each series, in their order, without the deck's prefix."""
+    """Return the values of each series in order, without the platform's prefix."""
     found: dict[str, list[float]] = {}
     rows = MetricSample.objects.filter(run=run).order_by("id")
     for name, value in rows.values_list("series__name", "value"):
@@ -68,7 +68,7 @@ def series(run: Run) -> dict[str, list[float]]:
 
 
 def last(run: Run) -> dict[str, float]:
-    """Return what the newest measurement says."""
+    """Return the values of the newest measurement."""
     newest = MetricSample.objects.filter(run=run).latest("id").at
     rows = MetricSample.objects.filter(run=run, at=newest)
     return {
@@ -113,7 +113,7 @@ def test_each_measurement_begins_where_the_last_one_ended(run: Run) -> None:
     assert found["tokens_per_second"] == pytest.approx(1.2)
     assert (found["staleness/p50"], found["staleness/p95"]) == (0, 0)
     assert found["queue/depth"] == 4
-    # Charts over steps and served tokens begin to move with the batch.
+    # Charts over steps and served tokens advance with the batch.
     steps = MetricSample.objects.filter(run=run, at=at(10))
     assert set(steps.values_list("step", "amount")) == {(1, 12)}
 
@@ -202,7 +202,7 @@ def test_groups_are_counted_once_however_long_a_push_before_them_takes(run: Run)
         assert measure(run, 10)
 
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_current_xact_id()")  # older than what is pushed meanwhile
+        cursor.execute("SELECT pg_current_xact_id()")  # older than the concurrent push
         in_threads(meanwhile)
         push(run, [5, 5])
     measure(run, 20)
@@ -272,7 +272,7 @@ def test_a_run_with_all_the_names_it_may_have_is_left_as_it_is(run: Run) -> None
 
 def test_a_run_that_cannot_be_measured_leaves_the_others_alone(run: Run) -> None:
     other = make_run(name="other", kind="outside")
-    TokenTally.objects.create(run=run, tokens=2**63 - 1)  # the next token is one too many
+    TokenTally.objects.create(run=run, tokens=2**63 - 1)  # the next token exceeds the limit
     for one in (run, other):
         push(one, [0, 1], [1, 1])
     train(run)
@@ -328,7 +328,7 @@ def test_a_trainer_waits_while_it_holds_no_batch(run: Run, trainer: Trainer) -> 
 
 def test_a_trainer_that_asks_in_vain_waits_all_the_time(run: Run, trainer: Trainer) -> None:
     assert waited(run, 0, 10) == 1
-    # It was never heard of again.
+    # The trainer makes no further requests.
     assert waited(run, 10, 20) is None
 
 

@@ -1,4 +1,4 @@
-"""Managers that no run owns are found on the cluster and ended."""
+"""Orphaned managers are found on the cluster and ended."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the platform says of how trainers keep pace comes from their batches' own times."""
+"""Timings of trainers are derived from the times of their batches."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The pipeline of a run is read from its rows: what came in, what went out, who waited."""
+"""A run's pipeline is read from its rows: arrivals, leases and waits."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,7 +57,7 @@ def arrive(run: Run, *, count: int, since: float, every: float) -> None:
 
 
 def lend(run: Run, *spans: tuple[float, float]) -> None:
-    """Hand out a batch of eight for each (leased, confirmed); sending takes half a second."""
+    """Lease a batch of eight for each (leased, acknowledged); sending takes 0.5 s."""
     trainer = Trainer.objects.create(
         run=run, uuid=run.pk, identity="t", epoch=1, registered_at=NOON, last_seen_at=NOON
     )
@@ -147,9 +147,7 @@ def test_workers_that_are_not_heard_of_say_nothing() -> None:
 
     assert (found.workers, found.shares) == (0, {})
     assert (stages["step"].rate, stages["step"].share) == (None, None)
-    assert found.verdict.sentence == (
-        "The fleet has not been heard of for 30 s: nobody can tell what it does."
-    )
+    assert found.verdict.sentence == ("No reports from the fleet for 30 s: its state is unknown.")
 
 
 def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> None:
@@ -164,13 +162,14 @@ def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> No
     soon, _ = seen(run)
 
     assert found.verdict.sentence == (
-        "Weights do not reach the workers: what one acts with is 2 versions old."
+        "The slowest worker is 2 versions behind the newest published weights."
     )
     assert found.verdict.proof == [
         "the newest version is 3",
-        "a newer one has been there for 40 s",
+        "a newer version has been available for 40 s",
+        "workers should receive a version within 30 s",
     ]
-    assert "Weights do not reach" not in soon.verdict.sentence
+    assert "The slowest worker is" not in soon.verdict.sentence
 
 
 def publish(run: Run, *, step: int, published: float) -> None:
@@ -236,7 +235,7 @@ def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     found, _ = seen(run)
 
     assert (found.arriving, found.handed_out) == (None, None)
-    assert found.verdict.sentence == "No trainer takes the batches that wait."
+    assert found.verdict.sentence == "No trainer leases the queued batches."
 
 
 def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:

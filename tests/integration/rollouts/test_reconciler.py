@@ -1,4 +1,4 @@
-"""The reconciler brings fleets to what their runs want."""
+"""The reconciler brings fleets to their desired state."""
 
 import threading
 
@@ -200,7 +200,7 @@ def test_managers_that_keep_dying_fail_the_run_with_the_reason() -> None:
 
     failed = Run.objects.get(pk=run.pk)
     assert failed.status == RunStatus.FAILED
-    assert failed.status_reason.startswith("10 launches within 10 minutes")
+    assert failed.status_reason.startswith("10 launches within 10 min")
     assert fleet(run).incarnation == ""
     assert len(cluster.orders) == 10
 

@@ -1,4 +1,4 @@
-"""People ask to see an episode, and the fleet films one."""
+"""Recordings of episodes: requests, progress and files."""
 
 import time
 import uuid
@@ -169,11 +169,11 @@ def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
     [fresh] = request(run, seconds=60)
 
     assert give_up_recordings(now=late) == 1
-    assert "15 minutes" in Recording.objects.get(state="failed").reason
+    assert "15 min" in Recording.objects.get(state="failed").reason
     ask(run, RunVerb.KILL, now=late)
     give_up_recordings(now=late)
     fresh.refresh_from_db()
-    assert (fresh.state, fresh.reason) == ("failed", "the run ended first")
+    assert (fresh.state, fresh.reason) == ("failed", "the run ended before the episode")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A rule that people made raises its alert when its number has been wrong for long enough."""
+"""A custom rule raises an alert after its condition has lasted long enough."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""`rolldeck serve` as a process: it answers, follows a run, and says what is wrong."""
+"""`rolldeck serve` as a process: answers, weight updates and errors."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def refused(checkpoint: Path, *more: str) -> tuple[int, str]:
-    """Return the exit code and the last words of a server that does not start."""
+    """Return the exit code and the last output of a server that fails to start."""
     done = subprocess.run(
         [*COMMAND, "--checkpoint", str(checkpoint), *more],
         cwd=ROOT,
@@ -52,7 +52,7 @@ def refused(checkpoint: Path, *more: str) -> tuple[int, str]:
 
 
 def agrees(weights: Transformer, choice: dict[str, Any], *, within: float = 1e-4) -> bool:
-    """Return whether these weights give the answer the logprobs that it came with."""
+    """Return whether these weights reproduce the logprobs of the answer."""
     prompt, tokens = choice["prompt_token_ids"], choice["token_ids"]
     expected = logprobs(weights, prompt + tokens)
     found = [expected[len(prompt) - 1 + place, token].item() for place, token in enumerate(tokens)]
@@ -75,7 +75,7 @@ def test_it_follows_the_weights_of_a_run(checkpoint: Path, live_server: LiveServ
         assert before["policy_versions"] == [[0, -1, len(before["token_ids"])]]
         assert agrees(model(0), before)
 
-        # One that does not fit is refused by name, and the next one is taken all the same.
+        # Weights that do not fit are rejected by name, and the next ones are still loaded.
         trainer.publish_weights({"model.norm.weight": torch.ones(32).numpy()}, step=0)
         published = {name: part.numpy() for name, part in checkpoints.named_tensors(model(1))}
         deadline = time.monotonic() + 60
@@ -117,7 +117,7 @@ def test_it_follows_weights_in_bfloat16(tmp_path: Path, live_server: LiveServer)
 
     assert {spec.dtype for spec in manifest.tensors} == {"BF16"}
     assert answer["policy_versions"] == [[run.epoch, 0, len(answer["token_ids"])]]
-    # One pass over all tokens rounds otherwise than one token at a time: 8 bits of mantissa.
+    # One pass over all tokens rounds differently from one token at a time: 8 bits of mantissa.
     assert agrees(checkpoints.load(later), answer, within=0.1)
     assert not agrees(checkpoints.load(first), answer, within=0.1)
     for name, tensor in published.items():

@@ -1,7 +1,7 @@
-"""`rolldeck serve` ends within two seconds of a signal, whatever it is in, and tells everybody.
+"""`rolldeck serve` stops within two seconds of a signal and notifies all clients.
 
-Measured on two cores with a load of 9: 0.3 to 0.5 s. The bound here is wide, for machines that
-have more other work; what is under way would take minutes.
+Measured on two cores with a load of 9: 0.3 to 0.5 s. The bound here is wide for machines with other
+load; requests in progress would take minutes.
 """
 
 import json
@@ -45,7 +45,7 @@ def asked(**more: Any) -> dict[str, Any]:
 
 
 class Reader:
-    """Somebody who reads an answer, streamed or whole, in a thread."""
+    """A client that reads a response, streamed or whole, in a thread."""
 
     def __init__(self, server: Server, **fields: Any) -> None:
         self.lines: list[str] = []
@@ -65,7 +65,7 @@ class Reader:
 
     @property
     def error(self) -> str:
-        """What the answer ended with."""
+        """Error at the end of the response."""
         place = -2 if self._fields.get("stream") else -1
         said: str = json.loads(self.lines[place].removeprefix("data: "))["error"]["message"]
         return said
@@ -73,7 +73,7 @@ class Reader:
 
 @contextmanager
 def reloading(server: Server) -> Iterator[None]:
-    """Replace the weights again and again."""
+    """Replace the weights repeatedly."""
     contents = [
         save(dict(checkpoints.named_tensors(model(seed, context=CONTEXT)))) for seed in (0, 1)
     ]
@@ -96,7 +96,7 @@ def reloading(server: Server) -> Iterator[None]:
 
 
 def connected(server: Server, *, method: str, path: str, body: bytes, length: int) -> socket.socket:
-    """Return a connection on which a request was sent, or the first part of it."""
+    """Return a connection with a request sent completely or in part."""
     host, port = server.url.removeprefix("http://").removesuffix("/v1").split(":")
     line = f"{method} /v1/{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
     found = socket.create_connection((host, int(port)))
@@ -109,13 +109,13 @@ def half_a_file(server: Server) -> socket.socket:
 
 
 def deaf(server: Server) -> socket.socket:
-    """Return a client that asks for much and does not read it."""
+    """Return a client that requests much data and does not read it."""
     body = json.dumps(asked(stream=True, n=64, return_token_ids=True)).encode()
     return connected(server, method="POST", path="completions", body=body, length=len(body))
 
 
 def stopped(server: Server, stopper: signal.Signals = signal.SIGTERM) -> float:
-    """Return how long the process takes to end by itself, and well."""
+    """Return the time that the process takes to exit without error."""
     server.process.send_signal(stopper)
     began = time.monotonic()
     assert server.process.wait(60) == 0, server.log.read_text()
@@ -165,13 +165,13 @@ def test_clients_that_neither_read_nor_write_on_hold_nobody_up(checkpoint: Path)
 
 def test_it_ends_while_its_checkpoint_is_read(checkpoint: Path) -> None:
     (checkpoint / "config.json").unlink()
-    # Whoever opens it waits until somebody writes.
+    # Opening it blocks until there is a writer.
     os.mkfifo(checkpoint / "config.json")
     with started(checkpoint) as process:
         writing: list[int] = []
 
         def is_read() -> bool:
-            with suppress(OSError):  # as long as nobody reads
+            with suppress(OSError):  # until there is a reader
                 writing.append(os.open(checkpoint / "config.json", os.O_WRONLY | os.O_NONBLOCK))
             return bool(writing)
 

@@ -1,4 +1,4 @@
-"""A run may be simulated: two thousand workers stay live, and the platform answers all along."""
+"""A simulated run of 2,000 workers stays live, and the server responds throughout."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ SIMULATED = {"environment": {"spec": "simulated:steady"}}
 
 
 class Viewer:
-    """Looks at the run as a page does."""
+    """Reads the run as a page does."""
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, headers=bearer("admin"), timeout=60)
@@ -38,7 +38,7 @@ class Viewer:
         return answer.json() if answer.status_code == 200 else None
 
     def steps_of_all(self) -> int:
-        """Return the env steps of all workers, 0 unless every one of them is live and steps."""
+        """Return the env steps of all workers, 0 unless all of them are live and stepping."""
         workers = (self.get("/fleet") or {"workers": []})["workers"]
         is_live = len(workers) == WORKERS and all(
             worker["state"] == "running" and worker["env_steps"] for worker in workers
@@ -58,7 +58,7 @@ class Viewer:
 
 @contextmanager
 def simulation(viewer: Viewer, url: str, **options: Any) -> Iterator[None]:
-    """Run ``manage.py simulate`` beside the test."""
+    """Run ``manage.py simulate`` in the background of the test."""
 
     def run() -> None:
         try:
@@ -100,7 +100,7 @@ def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
         assert within(180, is_seen_thrice)
         assert within(60, lambda: viewer.accepted() > sent)
 
-    # A web process of its own is ten times as quick; here it shares one interpreter with all.
+    # A separate web process is ten times as fast; here it shares one interpreter.
     assert np.median(answers) < 5.0
 
 
@@ -121,7 +121,7 @@ def test_a_simulation_that_is_misspelt_is_refused(settings: Any) -> None:
 
 
 def test_a_simulated_run_needs_no_cluster_for_its_workers() -> None:
-    # Ray reads its token when it is imported: not before a cluster of the tests has set one.
+    # Ray reads its token on import: not before a test cluster has set one.
     from rollouts.fleet.manager.actors import workers_for
 
     parsed = run_config.parse(SIMULATED)

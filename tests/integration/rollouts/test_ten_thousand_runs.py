@@ -1,6 +1,6 @@
-"""What is asked of all runs at once, of ten thousand: the alerts' look and the environments.
+"""Queries over all of 10,000 runs: alert conditions and environments.
 
-Both run on a machine that others use too: the quickest of five says what they cost.
+Both run on a shared machine: the fastest of five attempts is the cost.
 """
 
 import time
@@ -25,11 +25,11 @@ RUNS: Final = 10_000
 ACTIVE_RUNS: Final = 1_000
 KINDS: Final = ("fleet", "language", "outside")
 GROUPS_EACH: Final = 20
-# Measured with ten other processes at work: 0.08 s and 0.11 to 0.2 s. A look at each run by itself
-# takes longer than this at any load.
+# Measured with ten other busy processes: 0.08 s and 0.11 to 0.2 s. A separate query per run takes
+# longer than this at any load.
 LOOK_SECONDS: Final = 2.0
 PAGE_SECONDS: Final = 2.0
-# Of the active runs that are fed from outside, as they lie after a minute of work.
+# Active outside runs, in their state after a minute of work.
 _GROUPS: Final = """
     INSERT INTO buffer_trajectorygroup
         (run_id, state, drop_reason, epoch, policy_step, env_id, received_at, size_bytes, codec,

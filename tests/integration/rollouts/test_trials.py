@@ -1,4 +1,4 @@
-"""What a configuration names is tried in a process that may fail."""
+"""Objects of a configuration are probed in a process that may fail."""
 
 import os
 import sys
@@ -61,7 +61,7 @@ def test_a_crash_is_told(odd: str) -> None:
 def test_what_takes_too_long_is_ended(odd: str) -> None:
     outcome = trials.attempt(environment(odd, does="sleep"), seconds=3)
 
-    assert outcome.trouble == "it was not done within 3 s"
+    assert outcome.trouble == "it did not finish within 3 s"
 
 
 def test_no_secret_of_the_platform_reaches_foreign_code(

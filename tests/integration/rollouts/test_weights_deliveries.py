@@ -1,4 +1,4 @@
-"""It is kept when each version reached each worker."""
+"""The arrival of each version at each worker is stored."""
 
 from typing import Any
 

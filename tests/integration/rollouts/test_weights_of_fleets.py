@@ -41,7 +41,7 @@ def platform(transactional_db: None) -> Iterator[Platform]:
 
 
 class Scene:
-    """A run, its fleet, and whoever trains it."""
+    """A run, its fleet and its trainer."""
 
     def __init__(self, platform: Platform, folder: Path, **fleet: Any) -> None:
         self.url = platform.url
@@ -108,7 +108,7 @@ def test_a_trainer_restored_to_an_older_step_is_followed_into_its_new_epoch(
     assert receipt.dropped == {"stale_epoch": 1}
     versions = FragmentChunk.objects.filter(epoch=2).values_list("version_min", "version_max")
     assert set(versions) == {(7, 7)}
-    # What slots had begun with the old weights is dropped, and counted.
+    # Steps begun with the old weights are dropped, and counted.
     dropped = [worker.dropped_steps for worker in FleetWorker.objects.all()]
     assert all(reasons.get("new_epoch", 0) > 0 for reasons in dropped)
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_changed_under_an_announced_version_is_never_acted_with(
     with scene.trainer() as trainer:
         publish(trainer, 0)
         assert within(120, lambda: scene.active() == {0})
-        # Nobody hears of the version before its file is changed.
+        # The version is announced only after its file is changed.
         with transaction.atomic():
             publish_inside(scene.run, step=1)
             path = Path(default_storage.path(PolicyVersion.objects.get(step=1).file.name))
@@ -179,7 +179,7 @@ def test_weights_that_do_not_fit_are_an_event_and_the_next_good_version_mends_it
 def test_a_run_whose_policy_cannot_act_in_its_environment_fails_once_and_says_why(
     platform: Platform, settings: Any, tmp_path: Path
 ) -> None:
-    # What an administrator adds is known to workers only, so the run can be created.
+    # Only workers know what an administrator adds, so the run can be created.
     settings.ROLLDECK_ENVIRONMENTS = ["gymnasium:Taxi-v4"]
     config = {
         "fleet": SMALL,

@@ -1,4 +1,4 @@
-"""Operators keep one worker of a fleet out, and see what its threads are at."""
+"""Operators cordon one worker of a fleet, and read its thread stacks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Operators have one worker of a fleet replaced."""
+"""Operators replace one worker of a fleet."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> N
     assert restart(incarnation="a", reason="again").status_code == 202
 
     [event] = RunEvent.objects.filter(kind="worker_restart_asked")
-    assert (event.message, event.reason) == ("worker 0 is to be replaced", "it drifts")
+    assert (event.message, event.reason) == ("requested a replacement of worker 0", "it drifts")
     assert event.actor
 
 
@@ -71,7 +71,7 @@ def test_a_worker_that_was_replaced_since_is_left_alone(run: Run) -> None:
     answer = restart(incarnation="a")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
-    assert "worker 0 is b now" in answer.json()["detail"]
+    assert "worker 0 has the incarnation b now" in answer.json()["detail"]
     assert orders(run) == []
 
 

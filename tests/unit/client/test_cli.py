@@ -30,15 +30,15 @@ FINDING = {
     "level": "error",
     "subject": "Batch",
     "field": "buffer.batch_size",
-    "message": "100 sequences are no whole number of groups of 8.",
-    "remedy": "Take 96 or 104.",
+    "message": "100 sequences are not a multiple of the group size 8.",
+    "remedy": "Use 96 or 104.",
 }
 REFUSED = {"verdict": "refused", "config": None, "findings": [FINDING], "seconds": 0.5}
 READY = {"verdict": "ready", "findings": []}
 WAITS = {
-    "sentence": "No trainer takes the batches that wait.",
+    "sentence": "No trainer leases the queued batches.",
     "stage": "train",
-    "proof": ["9 fragments wait, a batch takes 8", "none was handed out in the last minute"],
+    "proof": ["9 fragments are queued, a batch takes 8", "no batch was leased in the last minute"],
     "change": "Start the trainer.",
 }
 EVENTS = [
@@ -121,9 +121,9 @@ def test_what_holds_a_run_up_comes_with_its_proof_and_what_to_do(
         assert main(["--url", server.url, "--json", "why", "demo"]) == 0
 
     assert said.splitlines() == [
-        "No trainer takes the batches that wait.",
-        "  9 fragments wait, a batch takes 8",
-        "  none was handed out in the last minute",
+        "No trainer leases the queued batches.",
+        "  9 fragments are queued, a batch takes 8",
+        "  no batch was leased in the last minute",
         "What to do: Start the trainer.",
     ]
     assert json.loads(capsys.readouterr().out) == WAITS
@@ -183,8 +183,8 @@ def test_a_check_says_what_to_do_and_fails_when_a_launch_would(
 
     assert said.splitlines() == [
         "refused after 0.5 s",
-        "error   Batch (buffer.batch_size): 100 sequences are no whole number of groups of 8.",
-        "        Take 96 or 104.",
+        "error   Batch (buffer.batch_size): 100 sequences are not a multiple of the group size 8.",
+        "        Use 96 or 104.",
     ]
     assert json.loads(capsys.readouterr().out)["verdict"] == "ready"
 

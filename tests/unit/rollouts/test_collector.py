@@ -1,4 +1,4 @@
-"""The garbage collector is held back, in every thread."""
+"""Tests of the suspension of garbage collection in all threads."""
 
 import gc
 import threading
@@ -13,7 +13,7 @@ from tests.waiting import within
 
 
 class Knot:
-    """Only a collection frees it."""
+    """A reference cycle, freed only by a collection."""
 
     def __init__(self, at_the_end: Any = None) -> None:
         self.me = self
@@ -25,7 +25,7 @@ class Knot:
 
 
 def litter() -> weakref.ref[Knot]:
-    """Leave so much garbage that the collector would begin; return one piece of it."""
+    """Create enough garbage to trigger a collection; return a reference to one object."""
     first = weakref.ref(Knot())
     for _ in range(gc.get_threshold()[0] * 3):
         Knot()

@@ -1,4 +1,4 @@
-"""What is told of an environment from the newest data of a few runs."""
+"""Tests of environment statistics over the newest data of a few runs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,7 +51,7 @@ def test_a_rate_is_of_the_time_that_was_looked_at() -> None:
     members = [(1, [0], [None])]
 
     assert figures_of([ten_minutes], members=members, now=NOON).per_hour == 180
-    # The stretch that was looked at is the run's, not the environment's.
+    # The observed interval is that of the run, not of the environment.
     other = sample(env_id=1, is_cut=True, oldest_at=NOON - timedelta(minutes=30))
     assert figures_of([ten_minutes, other], members=members, now=NOON).per_hour == 60
 

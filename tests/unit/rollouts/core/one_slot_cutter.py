@@ -1,14 +1,14 @@
-"""The cutter of one env slot, step by step: what the one for many slots must agree with.
+"""Reference fragment builder for one env slot, for comparison with the vectorized one.
 
 Invariants:
-    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that goes no
-      further sends what it has: padded to a whole fragment, with a mask.
-    - Fragments of a slot are numbered from 0 without gaps; what was dropped between two of them
-      shows in the later one's `contiguous`.
-    - A fragment is cut when the observation of its boundary step is in: that observation is the
-      fragment's `next_obs` and step 0 of the next one, and nobody has to act on it before.
-    - A reward and an ending belong to the step whose action they followed; they arrive with the
-      next observation.
+    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that stops
+      sends its remaining steps: padded to a whole fragment, with a mask.
+    - Fragments of a slot are numbered from 0 without gaps; steps dropped between two of them clear
+      the later one's `contiguous`.
+    - A fragment is cut when the observation of its boundary step has arrived: that observation is
+      the fragment's `next_obs` and step 0 of the next one. No action on it is needed first.
+    - A reward and an episode end belong to the step whose action they followed; they arrive with
+      the next observation.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rolldeck.wire import Array, Fragment, pack_array
 
 _MARKS: Final = ("reward", "first", "terminated", "truncated")
-"""What padding does not repeat."""
+"""Columns that padding does not repeat."""
 _PER_STEP: Final = (
     *_MARKS,
     *("obs", "action", "behavior_logprob", "value", "policy_step", "episode_index"),
@@ -29,7 +29,7 @@ _PER_STEP: Final = (
 
 
 class Outcome(NamedTuple):
-    """What followed the last action of a slot."""
+    """Outcome of the last action of a slot."""
 
     reward: float
     terminated: bool = False
@@ -39,12 +39,12 @@ class Outcome(NamedTuple):
 
 
 class NotObserved(RuntimeError):
-    """A step needs an observation to act upon; the slot has none."""
+    """A step needs an observation to act on; the slot has none."""
 
 
 @dataclass(slots=True)
 class _Steps:
-    """Columns of the steps since the last cut; outcomes trail the rest by at most one."""
+    """Columns of the steps since the last cut; outcomes are at most one step behind."""
 
     obs: list[NDArray[Any]] = field(default_factory=list)
     action: list[Any] = field(default_factory=list)
@@ -60,7 +60,7 @@ class _Steps:
     in_state: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def end(self, outcome: Outcome) -> None:
-        """Write down what followed the last step."""
+        """Record the outcome of the last step."""
         if outcome.final_obs is not None:
             self.finals.append((len(self.reward), outcome.final_obs))
         self.reward.append(outcome.reward)
@@ -69,10 +69,10 @@ class _Steps:
 
 
 class OneSlotCutter:
-    """Collects the steps of one env slot."""
+    """Builds fragments from the steps of one env slot."""
 
     def __init__(self, *, slot: str, environment: str, worker: str, fragment_length: int) -> None:
-        """Begin with fragment 0 of `slot`.
+        """Start with fragment 0 of `slot`.
 
         Args:
             slot: Name of the slot's incarnation, unique in the run.
@@ -99,7 +99,7 @@ class OneSlotCutter:
 
     @property
     def is_acting(self) -> bool:
-        """Whether what followed the last action is still to come."""
+        """Whether the outcome of the last action is still outstanding."""
         return len(self._steps.reward) < len(self._steps.obs)
 
     def observe(
@@ -109,16 +109,16 @@ class OneSlotCutter:
         outcome: Outcome | None = None,
         new_episode: str | None = None,
     ) -> Fragment | None:
-        """Take the next observation; return the fragment that it completes, if any.
+        """Record the next observation and return the fragment that it completes, if any.
 
         Args:
             obs: ``[…]``, kept without a copy.
-            outcome: What followed the last action; None for the first observation of a
-                slot that was just started.
+            outcome: Outcome of the last action; None for the first observation of a slot that was
+                just started.
             new_episode: Id of the episode that `obs` begins; None inside an episode.
         """
         steps = self._steps
-        # Without an open step, the outcome belongs to one that was dropped.
+        # Without an open step, the outcome belongs to a dropped one.
         if outcome is not None and len(steps.reward) < len(steps.obs):
             steps.end(outcome)
         self._pending = obs
@@ -136,10 +136,10 @@ class OneSlotCutter:
         policy_step: int,
         state: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
-        """Write down the action chosen for the last observation.
+        """Record the action chosen for the last observation.
 
         Args:
-            action: ``[…]`` or a scalar, as the environment gets it.
+            action: ``[…]`` or a scalar, as passed to the environment.
             logprob: Natural log of its probability under the policy that chose it.
             value: That policy's estimate for the observation.
             policy_step: Step of that policy's version.
@@ -163,10 +163,10 @@ class OneSlotCutter:
         self._pending = None
 
     def abort(self) -> None:
-        """End the episode here: its environment is gone, the next observation begins another.
+        """End the episode because its environment is gone; the next observation begins another.
 
-        The last step counts as truncated. If it never came back, its reward is 0 and there is
-        no final observation.
+        The last step counts as truncated. If its outcome never arrived, its reward is 0 and there
+        is no final observation.
         """
         steps = self._steps
         if len(steps.reward) < len(steps.obs):
@@ -180,9 +180,9 @@ class OneSlotCutter:
         self._pending = None
 
     def flush(self) -> Fragment | None:
-        """End the episode here and return the buffered steps; None if there are none.
+        """End the episode and return the buffered steps; None if there are none.
 
-        The fragment is padded to its length, as :class:`rolldeck.wire.Fragment` says.
+        The fragment is padded to its length as described in :class:`rolldeck.wire.Fragment`.
         """
         pending = self._pending
         self.abort()
@@ -197,7 +197,7 @@ class OneSlotCutter:
         return fragment
 
     def drop(self) -> int:
-        """Throw the buffered steps away; return how many. The episode goes on."""
+        """Discard the buffered steps and return their number. The episode continues."""
         dropped = self.buffered
         if dropped:
             self._steps = _Steps()
@@ -205,18 +205,18 @@ class OneSlotCutter:
         return dropped
 
     def enter_epoch(self, epoch: int) -> int:
-        """Begin `epoch`; return how many steps of an earlier one were dropped."""
+        """Begin `epoch` and return the number of dropped steps of an earlier one."""
         if epoch == self.epoch:
             return 0
         self.epoch = epoch
         return self.drop()
 
     def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
-        """Drop the buffered steps if the first is too old; return how many.
+        """Drop the buffered steps if the first is too stale, and return their number.
 
         Args:
             policy_step: Step of the run's newest version.
-            max_staleness: Versions by which the first step may trail it.
+            max_staleness: Largest allowed difference between it and the version of the first step.
         """
         steps = self._steps.policy_step
         if steps and policy_step - steps[0] > max_staleness:
@@ -283,5 +283,5 @@ def _packed(arrays: dict[str, NDArray[Any]], length: int) -> dict[str, Array]:
 
 
 def obs_of(number: int) -> NDArray[Any]:
-    """Return an observation that tells which one it is."""
+    """Return an observation that encodes its number."""
     return np.array([number], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Credits never exceed the room, and are shared fairly."""
+"""Credits never exceed the free space, and are distributed fairly."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ def test_the_pace_of_a_worker_is_that_of_a_whole_second() -> None:
     pace = Pace()
 
     for tenth in range(11):
-        # Environments in step: 64 items at once, every third of a second.
+        # Synchronized environments: 64 items at once, every third of a second.
         pace.note(64 * (tenth // 3), now=5.0 + tenth / 10)
 
     assert pace.per_second == 64 * 3

@@ -1,4 +1,4 @@
-"""What crashes waits longer each time, and is left alone in the end."""
+"""A crashed component waits longer each time, and finally stays down."""
 
 from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
 

@@ -25,7 +25,7 @@ HELD_BACK = CARTPOLE | {"waiting_room": 0.51}
 
 
 def facts(**known: Any) -> Facts:
-    """Return a fleet of four workers whose trainer waits half of its time."""
+    """Return the measurements of a fleet of four workers whose trainer waits half of its time."""
     values: dict[str, Any] = {
         "kind": "fleet",
         "status": "running",
@@ -71,34 +71,34 @@ def outside(**known: Any) -> Facts:
             "Cutting and sending fragments is the bottleneck: 70 %",
         ),
         ({"trainer_waits": 0.35}, "step", "is the slowest part"),
-        ({"trainer_waits": 0.04}, "train", "The trainer is the bottleneck: it is at work 96 %"),
+        ({"trainer_waits": 0.04}, "train", "The trainer is the bottleneck: it is busy 96 %"),
         (
             {"trainer_waits": 0.0, "handed_out": None, "holding_seconds": 2100.0},
             "train",
-            "The trainer has held one batch for 35 min.",
+            "The trainer has held one batch for 35 min",
         ),
         (
             {"trainer_waits": 0.0, "handed_out": None, "holding_seconds": 40.0},
             "train",
-            "is at work 100 %",
+            "is busy 100 %",
         ),
-        ({"shares": {"waiting_weights": 0.9}}, "infer", "workers have none to act with"),
+        ({"shares": {"waiting_weights": 0.9}}, "infer", "workers have not received them"),
         (
             {"shares": {"waiting_weights": 0.9}, "trainer_waits": None, "version": None},
             "train",
             "No trainer has published weights yet",
         ),
         ({"shares": {"waiting_room": 0.5, "infer": 0.4}}, "queue", "take turns"),
-        ({"queued": 16}, "batch", "Enough waits for whole batches"),
-        ({"delivery_seconds": 0.3}, "batch", "on their way to the trainer 56 %"),
-        ({"trainer_waits": None, "queued": 9}, "train", "No trainer takes the batches"),
+        ({"queued": 16}, "batch", "The trainer waits although complete batches are queued"),
+        ({"delivery_seconds": 0.3}, "batch", "in transit to the trainer 56 %"),
+        ({"trainer_waits": None, "queued": 9}, "train", "No trainer leases the queued batches"),
         ({"trainer_waits": None}, "queue", "The next batch is filling: 4 of 8 fragments"),
         ({"trainer_waits": None, "batch_size": None}, "train", "The run has no batch size"),
         ({"status": "paused"}, None, "The run is paused"),
         (
             {"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0},
             None,
-            "Nothing moved",
+            "No activity",
         ),
     ],
 )
@@ -114,10 +114,10 @@ def test_a_fleet_is_judged_by_both_sides_of_its_queue(
 def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give() -> None:
     found = judge(facts())
 
-    assert "15 fragments come in each second" in found.proof
-    assert "the trainer could take about 37.5 a second" in found.proof
+    assert "15 fragments arrive per second" in found.proof
+    assert "the trainer could consume about 37.5 per second" in found.proof
     assert "workers' time: step 58 %, exchange 8 %, infer 24 %, push 3 %" in found.proof
-    assert "one more beside the 4 workers would give about +25 %" in found.change
+    assert "one more than the present 4 workers would give about +25 %" in found.change
 
 
 def test_a_trainer_at_work_all_the_time_is_told_how_many_workers_are_enough() -> None:
@@ -125,11 +125,11 @@ def test_a_trainer_at_work_all_the_time_is_told_how_many_workers_are_enough() ->
     found = judge(facts(trainer_waits=0.02, shares=held, max_staleness=1))
     waiting = judge(facts(trainer_waits=0.15, shares=held, max_staleness=1))
 
-    assert "the staleness limit (max_staleness 1) holds workers back 60 % of their time" in (
+    assert "the staleness limit (max_staleness 1) pauses workers 60 % of their time" in (
         found.proof
     )
-    assert "2 of the 4 workers would be enough" in found.change
-    assert "would be enough" not in waiting.change
+    assert "2 of the 4 workers would suffice" in found.change
+    assert "would suffice" not in waiting.change
 
 
 def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() -> None:
@@ -158,18 +158,18 @@ def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float
 
     assert found.stage == "queue"
     assert "take turns" in found.sentence
-    assert "the staleness limit (max_staleness 1) holds workers back 51 % of their time" in (
+    assert "the staleness limit (max_staleness 1) pauses workers 51 % of their time" in (
         found.proof
     )
-    assert found.change.startswith("Raise max_staleness by one")
+    assert found.change.startswith("Raise max_staleness by 1")
     assert "Add workers" not in found.change
 
 
 @pytest.mark.parametrize(
     ("known", "says"),
     [
-        ({"max_staleness": 1}, "The staleness limit (max_staleness 1) holds workers back."),
-        ({"max_staleness": None}, "The off-policy tolerance holds workers back."),
+        ({"max_staleness": 1}, "The staleness limit (max_staleness 1) pauses workers."),
+        ({"max_staleness": None}, "The off-policy tolerance pauses workers."),
     ],
 )
 def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -> None:
@@ -186,17 +186,17 @@ def test_of_an_outside_run_only_what_the_deck_sees_is_judged() -> None:
 
     assert (waiting.stage, training.stage) == ("push", "train")
     assert waiting.sentence.startswith("The environments are the bottleneck")
-    assert "outside of what the deck sees" in waiting.change
+    assert "not visible to the server" in waiting.change
     assert [stage.name for stage in stages(outside())] == ["push", "queue", "batch", "train"]
 
 
 def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_them() -> None:
-    # A stock trainer acknowledges a batch before it trains on it, and so seems to wait.
+    # A stock trainer acknowledges a batch before training, and so appears to wait.
     found = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
 
     assert (found.stage, found.sentence) == (
         "train",
-        "Environments are paused: the trainer takes batches more slowly than they push.",
+        "Environments are paused: they push faster than the trainer consumes.",
     )
     assert found.proof == ["104 sequences are queued, environments pause above 96"]
     assert "more environments" not in found.change
@@ -280,7 +280,7 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
     assert found.stage is None or found.stage in [stage.name for stage in seen]
     assert all(0 <= share <= 1 for stage in seen for share in (stage.share, stage.waits) if share)
     if found.stage == "train" and (of.trainer_waits or 0) > SELDOM:
-        # One trainer may hold a batch for long while another waits, and one may publish nothing.
+        # One trainer may hold a batch for long while another waits, and may publish nothing.
         is_stuck = (of.holding_seconds or 0) >= LONG_SECONDS
         lacks_weights = of.shares.get("waiting_weights", 0) >= 0.5
         assert lacks_weights or is_stuck or "stale" in found.sentence

@@ -1,4 +1,4 @@
-"""Fingerprints of what the platform wants of a fleet."""
+"""Fingerprints of the desired state of a fleet."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two reports of a worker tell which versions have come further."""
+"""Weight sync progress is derived from two reports of a worker."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Windows of several environments are summed up by episode and by environment."""
+"""Windows of several environments are aggregated by episode and by environment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Workers whose episodes are unlike those of the others."""
+"""Detection of workers whose episodes differ from the others."""
 
 from rollouts.episodes.rules.episode_workers import WorkerEpisodes, deviations
 

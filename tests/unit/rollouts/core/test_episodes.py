@@ -1,4 +1,4 @@
-"""Episode windows describe what ended, and say how."""
+"""Episode windows aggregate ended episodes and their outcomes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An evaluation says how often a lesson succeeds, and how sure that is."""
+"""An evaluation reports the success rate of a lesson with its confidence interval."""
 
 from itertools import combinations
 
@@ -83,7 +83,7 @@ def test_a_regression_is_a_fall_that_chance_does_not_explain() -> None:
         ([32, 32, 32, 32], True),
         ([16, 17, 16, 17], True),
         ([30, 28, 10, 12], True),
-        # A tenth more is what chance gives to 64 problems, a third more is not.
+        # Chance explains an increase of a tenth over 64 problems, but not of a third.
         ([16, 16, 19, 19], True),
         ([10, 12, 22, 20], False),
     ],
@@ -134,5 +134,5 @@ def test_the_bounds_of_pass_at_k_hold_its_truth_as_often_as_they_say() -> None:
         bounds = pass_intervals(figures_of(rewards, successes, generations=8))[4]
         held += bounds.low <= truth <= bounds.high
 
-    # Each bound is exceeded with at most 5 % chance.
+    # Each bound is exceeded with at most 5 % probability.
     assert held >= 180

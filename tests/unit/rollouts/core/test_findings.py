@@ -1,4 +1,4 @@
-"""A configuration is looked over before it is launched."""
+"""Checks of a configuration before launch."""
 
 from typing import Any
 
@@ -59,14 +59,14 @@ def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
         ("error", "language.lessons.sort-2-digits.sampling.max_tokens"),
         ("info", "language.model.max_position_embeddings"),
     ]
-    assert "4,096 tokens a train step" in found[1].message
+    assert "4,096 tokens per train step" in found[1].message
 
 
 @pytest.mark.parametrize(
     ("fields", "level", "words"),
     [
-        ({"num_cpus_per_worker": 1}, "ok", "room for all 1 workers on 1 node"),
-        ({"num_cpus_per_worker": 1, "num_workers": 3}, "warning", "1 of 4 such seats are free"),
+        ({"num_cpus_per_worker": 1}, "ok", "1 of 1 workers fit on 1 node"),
+        ({"num_cpus_per_worker": 1, "num_workers": 3}, "warning", "1 of 4 such places are free"),
         ({"num_cpus_per_worker": 1, "num_workers": 9}, "warning", "has room for 4"),
         (
             {"num_cpus_per_worker": 1, "num_workers": 9, "placement": "pack"},
@@ -101,7 +101,7 @@ def test_a_disk_that_is_too_small_is_told_before_it_is_full(free: int, level: st
     (found,) = findings.disk(fleet(), room, bytes_per_step=24)
 
     assert found.level == level
-    assert "6.53 kB a fragment" in found.message
+    assert "6.53 kB per fragment" in found.message
 
 
 def test_retention_bounds_what_a_run_takes() -> None:

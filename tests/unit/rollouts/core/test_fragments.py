@@ -1,4 +1,4 @@
-"""Fragments hold every step once, with what followed it."""
+"""Fragments contain every step once, with its outcome."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ NAMES = ["w0-0@a", "w0-1@a", "w0-2@a"]
 
 
 class OneOfThree:
-    """The middle slot of a cutter of three, in the words of the cutter of one slot."""
+    """The middle slot of a builder of three, with the interface of the builder of one slot."""
 
     def __init__(self, length: int) -> None:
         self.whole = FragmentCutter(
@@ -179,7 +179,7 @@ def test_a_new_epoch_drops_the_partial_buffer_and_says_so() -> None:
     assert cutter.enter_epoch(2) == 2
     assert cutter.enter_epoch(2) == 0
 
-    # The outcome of a dropped step is nobody's.
+    # The outcome of a dropped step is ignored.
     assert cutter.observe(obs_of(2), outcome=Outcome(99.0)) is None
     fragments = []
     for number in range(2, 6):

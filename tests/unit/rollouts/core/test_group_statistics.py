@@ -1,4 +1,4 @@
-"""Groups are described by numbers, and those that teach nothing are told apart."""
+"""Statistics of answer groups, and detection of groups without a learning signal."""
 
 import pytest
 from hypothesis import given

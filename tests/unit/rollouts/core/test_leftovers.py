@@ -1,4 +1,4 @@
-"""What an earlier worker left behind is told from what a living one has."""
+"""Orphaned processes of an earlier worker are distinguished from those of a running one."""
 
 from dataclasses import replace
 

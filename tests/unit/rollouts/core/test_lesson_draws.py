@@ -1,4 +1,4 @@
-"""What a task draws follows from its numbers."""
+"""The random draws of a task depend only on its numbers."""
 
 from collections import Counter
 

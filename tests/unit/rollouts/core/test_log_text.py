@@ -1,4 +1,4 @@
-"""Whatever a process wrote can be shown, and is no larger than anyone reads."""
+"""Output of any process is sanitized and bounded before display."""
 
 import unicodedata
 

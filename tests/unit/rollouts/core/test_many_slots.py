@@ -1,4 +1,4 @@
-"""Many slots are cut as each would be alone: the columns against the cutter of one slot."""
+"""The vectorized fragment builder agrees with the reference builder of one slot."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NAMES = ["w0-0@a", "w0-1@a", "w0-2@a"]
 
 
 class Pair:
-    """A cutter of three slots beside three cutters of one; what both say must be the same."""
+    """A builder of three slots and three reference builders; their results must be equal."""
 
     def __init__(self, length: int) -> None:
         self.many = FragmentCutter(

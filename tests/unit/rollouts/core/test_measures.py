@@ -1,4 +1,4 @@
-"""Figures that the deck reckons by itself."""
+"""Calculations of built-in metrics."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,7 +28,7 @@ def test_there_is_no_rank_of_nothing() -> None:
 
 
 def began(seconds: float, first: float | None, *, was_quiet: bool) -> float:
-    """Return when the window of a measurement at second `seconds` began; the last one was at 0."""
+    """Return the beginning of the window measured at second `seconds`; the last one was at 0."""
     first_at = None if first is None else NOON + timedelta(seconds=first)
     now = NOON + timedelta(seconds=seconds)
     found = began_at(NOON, was_quiet=was_quiet, first_at=first_at, now=now, usual=USUAL)
@@ -43,7 +43,7 @@ def test_a_window_begins_where_the_last_one_ended() -> None:
 def test_after_a_rest_a_burst_is_not_spread_over_the_rest() -> None:
     assert began(3600, None, was_quiet=True) == 3590
     assert began(3600, 3595, was_quiet=True) == 3590
-    # Nobody measured for a while, though something happened.
+    # Measurements paused for a while despite activity.
     assert began(3600, 3000, was_quiet=True) == 3000
     assert began(8, -50, was_quiet=True) == 0
 

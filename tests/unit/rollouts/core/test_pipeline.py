@@ -51,7 +51,7 @@ def test_environments_that_step_side_by_side_count_once() -> None:
 @pytest.mark.parametrize(
     ("wants", "sentence"),
     [
-        ("room", "The staleness or queue limit holds it back 80 % of its time."),
+        ("room", "The staleness or queue limit pauses it 80 % of its time."),
         ("weights", "It waits for weights 80 % of its time."),
     ],
 )

@@ -1,4 +1,4 @@
-"""Why a fleet finds no seat is said in words that name what is missing."""
+"""Messages about missing room on the cluster name the missing resource."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:
         (
             {"CPU": 4, "GPU": 1},
             [node(CPU=4), node(CPU=2, GPU=1)],
-            "a worker needs 4 CPU and 1 GPU on one node, none has them together",
+            "a worker needs 4 CPU and 1 GPU on one node, no node has all of it",
         ),
         (
             {"CPU": 1},
@@ -37,7 +37,7 @@ def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:
         (
             {"CPU": 1, "GPU": 1},
             [node({"CPU": 1}, CPU=1, GPU=1), node({"GPU": 1}, CPU=1, GPU=1)],
-            "a worker needs 1 CPU and 1 GPU on one node, none has them free together",
+            "a worker needs 1 CPU and 1 GPU on one node, no node has all of it free",
         ),
         ({"CPU": 1}, [node({}, CPU=1), node(CPU=1)], ""),
         ({}, [node({}, CPU=1)], ""),
@@ -59,7 +59,7 @@ def test_what_keeps_a_worker_from_starting(
         ),
         (
             [node({"CPU": 1}, CPU=2), node(CPU=2)],
-            "4 workers reserve 1 CPU each, together; 3 of 4 such seats are free",
+            "4 workers reserve 1 CPU each, together; 3 of 4 such places are free",
         ),
         ([node(GPU=1)], "a worker needs 1 CPU, the cluster has 0"),
     ],

@@ -1,4 +1,4 @@
-"""Nothing is claimed of a fleet for longer than something proves it."""
+"""A fleet's state is only shown as long as a report proves it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ def ago(seconds: float | None) -> datetime | None:
 
 
 def heard(**known: Any) -> Heard:
-    """Return a fleet that runs and has reported a second ago."""
+    """Return the reports of a running fleet, the last one a second ago."""
     values: dict[str, Any] = {"observed": "running", "has_manager": True}
     times = {"reported_at": 1, "heard_at": 1, "launched_at": 300}
     given = times | {name: known.pop(name) for name in times if name in known}
@@ -32,7 +32,7 @@ def heard(**known: Any) -> Heard:
         (
             {"observed": "none", "reported_at": None, "heard_at": 20, "launched_at": 2},
             "unknown",
-            "its manager fell silent; another was launched and has not reported yet",
+            "its manager stopped reporting; another was launched and has not reported yet",
         ),
         (
             {"observed": "none", "reported_at": None, "heard_at": None, "launched_at": 30},

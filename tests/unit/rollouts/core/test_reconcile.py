@@ -198,7 +198,7 @@ def test_too_many_launches_fail_the_run_with_the_last_reason() -> None:
 
     assert decision.action is Action.FAIL
     assert decision.reason == (
-        "10 launches within 10 minutes; last: its manager is gone from the cluster"
+        "10 launches within 10 min; last: its manager is gone from the cluster"
     )
 
 

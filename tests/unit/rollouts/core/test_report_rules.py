@@ -1,4 +1,4 @@
-"""What a report cannot say about itself, and the counters that survive restarts."""
+"""Consistency checks of reports, and counters that survive restarts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A line of a chart is condensed without losing anything that a person would look for."""
+"""Downsampling of chart lines keeps every visible feature."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def of_samples(samples: Samples, at_most: int) -> Line:
 
 
 def of_chunks(samples: Samples, at_most: int) -> Line:
-    """Condense as the deck does it: chunks are summed up first, each on its own."""
+    """Downsample as the server does: chunks are summarized first, each separately."""
     cut = [samples[i : i + 70] for i in range(0, len(samples), 70)]
     return condensed(np.concatenate([summarised(*columns(c)) for c in cut]), at_most=at_most)
 

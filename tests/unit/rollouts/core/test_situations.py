@@ -1,4 +1,4 @@
-"""Every situation that a run can be in has a sentence that is true of it and says what to do."""
+"""Every situation of a run has a diagnosis with a correct sentence and a remedy."""
 
 from typing import Any
 
@@ -38,106 +38,106 @@ GONE = {"workers": 0, "shares": {}, "work_per_second": None}
 SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no trainer": (
         FLEET | UNTAKEN | {"queued": 9},
-        "No trainer takes the batches that wait.",
+        "No trainer leases the queued batches.",
         "Start the trainer",
     ),
     "no trainer, and workers are held back": (
         FLEET | UNTAKEN | {"queued": 24, "shares": HELD, "is_limited": True},
         (
-            "No trainer takes the batches that wait. The staleness limit (max_staleness 2) holds "
-            "workers back."
+            "No trainer leases the queued batches. The staleness limit (max_staleness 2) pauses "
+            "workers."
         ),
-        "The workers go on by themselves.",
+        "The workers then resume automatically.",
     ),
     "the trainer is slower": (
         FLEET | {"trainer_waits": 0.02, "queued": 20},
-        "The trainer is the bottleneck: it is at work 98 % of the time.",
+        "The trainer is the bottleneck: it is busy 98 % of the time.",
         "Make train steps faster",
     ),
     "the trainer is slower, and workers pause for it": (
         FLEET | {"trainer_waits": 0.02, "queued": 24, "shares": HELD, "is_limited": True},
         (
-            "The trainer is the bottleneck: it is at work 98 % of the time. "
-            "The staleness limit (max_staleness 2) holds workers back."
+            "The trainer is the bottleneck: it is busy 98 % of the time. "
+            "The staleness limit (max_staleness 2) pauses workers."
         ),
-        "1 of the 4 workers would be enough",
+        "1 of the 4 workers would suffice",
     ),
     "workers are slower": (
         FLEET,
         (
             "Stepping environments is the bottleneck: 60 % of the workers' time, while the trainer "
-            "waits 60 % of its."
+            "waits 60 % of its time."
         ),
         "Add workers",
     ),
     "paused by a person": (
         FLEET | {"status": "paused", "reason": "lunch"},
-        "The run is paused: nothing new is generated, and what was made is still served.",
-        "Resume it",
+        "The run is paused: no data is generated, and queued data is still served.",
+        "Resume the run",
     ),
     "stale weights: the trainer publishes none": (
         FLEET
         | UNTAKEN
         | {"shares": HELD, "queued": 2, "arriving": None, "version_age_seconds": 300.0},
         (
-            "The weights are stale: none were published for 5 min, and the staleness limit "
-            "(max_staleness 2) holds the workers back until then."
+            "No weights were published for 5 min, and the staleness limit "
+            "(max_staleness 2) pauses the workers until the next version."
         ),
         "Publish weights",
     ),
     "stale weights: they do not reach a worker": (
         FLEET | {"versions_behind": 5, "behind_seconds": 45.0},
-        "Weights do not reach the workers: what one acts with is 5 versions old.",
-        "Look at Weights",
+        "The slowest worker is 5 versions behind the newest published weights.",
+        "Open Weights",
     ),
     "the fleet is starting": (
         FLEET | GONE | {"status": "starting", "fleet": "starting", "workers_coming": 4},
-        "The fleet is starting: none of its 4 workers runs yet.",
-        "workers appear by themselves",
+        "The fleet is starting: 0 of 4 workers run.",
+        "Wait for the workers to start",
     ),
     "the fleet cannot start": (
         FLEET | GONE | {"status": "starting", "fleet": "none", "fleet_reason": "no node has a GPU"},
-        "The fleet does not come up yet.",
-        "the platform tries again by itself",
+        "The fleet cannot start yet.",
+        "the platform retries automatically",
     ),
     "the fleet is silent": (
         FLEET | GONE | {"fleet": "unknown", "silent_seconds": 40.0},
-        "The fleet has not been heard of for 40 s: nobody can tell what it does.",
-        "launches another one",
+        "No reports from the fleet for 40 s: its state is unknown.",
+        "launches a new one",
     ),
     "all workers are down": (
         FLEET | GONE | {"workers_down": 3, "workers_coming": 1},
-        "No worker of the fleet runs.",
-        "Each row of Fleet says why",
+        "No worker of the fleet is running.",
+        "Fleet shows why",
     ),
     "no weights yet": (
         FLEET | UNTAKEN | {"shares": {"waiting_weights": 0.97}, "version": None, "queued": 0},
-        "No trainer has published weights yet, so workers have nothing to act with.",
+        "No trainer has published weights yet, so workers cannot act.",
         "Start the trainer",
     ),
     "draining": (
         FLEET | {"status": "draining"},
-        "The run is draining: open episodes finish, and what waits is served.",
-        "it ends by itself",
+        "The run is draining: open episodes finish, and queued data is served.",
+        "the run ends automatically",
     ),
-    "draining with nobody to serve": (
+    "draining without a trainer": (
         FLEET | UNTAKEN | {"status": "draining", "queued": 16},
-        "No trainer takes the batches that wait.",
+        "No trainer leases the queued batches.",
         "Start the trainer",
     ),
     "nothing runs yet": (
         FLEET | GONE | {"status": "draft"},
-        "The run is a draft: nothing has to move.",
+        "The run is a draft and processes no data.",
         "Start it",
     ),
     "it has failed": (
-        FLEET | GONE | {"status": "failed", "reason": "10 launches within 10 minutes"},
-        "The run has failed, so nothing moves.",
+        FLEET | GONE | {"status": "failed", "reason": "10 launches within 10 min"},
+        "The run has failed and processes no data.",
         "start it again",
     ),
     "nothing moves": (
         OUTSIDE | UNTAKEN | {"arriving": None, "queued": 0},
-        "Nothing moved in the last minute.",
+        "No activity in the last minute.",
         "Start the trainer, then the environments",
     ),
     "outside environments are slower": (
@@ -147,8 +147,8 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "outside environments wait for a trainer": (
         OUTSIDE | UNTAKEN | {"queued": 30, "is_full": True},
-        "No trainer takes the batches that wait. The queue is full, so environments pause.",
-        "The environments go on by themselves.",
+        "No trainer leases the queued batches. The queue is full, so environments pause.",
+        "The environments then resume automatically.",
     ),
     "outside environments and no trainer yet": (
         OUTSIDE | UNTAKEN | {"batch_size": None},
@@ -213,26 +213,26 @@ facts = st.builds(
 
 @given(facts)
 def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
-    """Each claim, wherever it is made, holds of the numbers it was made from."""
+    """Each claim in a sentence is consistent with its facts."""
     found = judge(of)
     waits = of.trainer_waits
     claims = {
-        "No trainer takes": waits is None and of.queued >= (of.batch_size or 0),
+        "No trainer leases": waits is None and of.queued >= (of.batch_size or 0),
         "No trainer has registered": waits is None and of.batch_size is None,
         "The trainer is the bottleneck": waits is not None and waits <= SELDOM,
         "the trainer waits": waits is not None,
         "is paused": of.status == "paused",
         "is draining": of.status == "draining",
-        "has not been heard of": of.fleet == "unknown" and of.kind != "outside",
+        "No reports from the fleet": of.fleet == "unknown" and of.kind != "outside",
         "The fleet": of.kind != "outside",
         "is starting": of.workers == 0,
-        "No worker of the fleet runs": of.workers == 0,
+        "No worker of the fleet is running": of.workers == 0,
         "queue is full": of.is_full,
-        "holds workers back": of.kind != "outside" and (of.is_limited or of.held_back >= 0.3),
+        "pauses workers": of.kind != "outside" and (of.is_limited or of.held_back >= 0.3),
         "staleness limit": of.max_staleness is not None,
         "off-policy tolerance": of.max_staleness is None,
-        "The weights are stale": (of.version_age_seconds or 0) >= LONG_SECONDS,
-        "Weights do not reach": (of.behind_seconds or 0) >= LATE_SECONDS,
+        "No weights were published": (of.version_age_seconds or 0) >= LONG_SECONDS,
+        "The slowest worker is": (of.behind_seconds or 0) >= LATE_SECONDS,
         "workers": of.kind != "outside",
     }
     untrue = [claim for claim, is_true in claims.items() if claim in found.sentence and not is_true]

@@ -1,4 +1,4 @@
-"""Slots leave a queue in the order in which they came."""
+"""Slots leave a queue in first-in, first-out order."""
 
 from collections import deque
 

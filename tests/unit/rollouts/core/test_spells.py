@@ -1,4 +1,4 @@
-"""A spell begins with the first sample beyond a limit and ends with the first one within it."""
+"""A breach begins with the first sample beyond a limit and ends with the first one within it."""
 
 import math
 from itertools import pairwise
@@ -28,7 +28,7 @@ Samples = list[tuple[int, float]]
 
 
 def placed(samples: Samples) -> tuple[list[int], list[float]]:
-    """Return times in seconds and values; what is given are the waits before each."""
+    """Return times in seconds and values, given the delay before each sample."""
     waits, values = zip(*samples, strict=True)
     return np.cumsum(waits).tolist(), list(values)
 
@@ -46,7 +46,7 @@ def found(
 
 
 def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -> list[Spell]:
-    """Go through the samples one by one, as somebody would who watches them come in."""
+    """Find breaches sample by sample, as a reference implementation."""
     spans: list[Spell] = []
     began: int | None = None
     for at, value in zip(times, values, strict=True):

@@ -1,4 +1,4 @@
-"""Lessons and performances as the tests of curricula make them up."""
+"""Lessons and performances for the tests of curricula."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from rollouts.curriculum.rules.strategy import Strategy, changes
 
 
 def over_time(*batches: tuple[Sequence[float], int]) -> Performance:
-    """Return what batches of rewards at train steps leave; a reward above 0 is a success."""
+    """Return the performance after batches of rewards by step; a reward above 0 is a success."""
     made = Performance()
     for rewards, step in batches:
         successes = sum(one > 0 for one in rewards)
@@ -36,5 +36,5 @@ def progress(
 def moves(
     strategy: Strategy, lessons: Mapping[str, Lesson], standing: Mapping[str, Progress]
 ) -> dict[str, str]:
-    """Return the lessons that a strategy moves, and where to."""
+    """Return the status changes of lessons under a strategy."""
     return {change.lesson: str(change.target) for change in changes(strategy, lessons, standing)}

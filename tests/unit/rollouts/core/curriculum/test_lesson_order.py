@@ -1,4 +1,4 @@
-"""Lessons stand in an order in which nothing comes before what it requires."""
+"""Lessons are ordered topologically by their requirements."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def test_every_lesson_is_there_once_and_after_its_requirements(
 ) -> None:
     names = list(range(len(wanted)))
     random.shuffle(names)  # type: ignore[attr-defined]
-    # Only lower numbers are required: no circles.
+    # Only lower numbers are required, so there are no cycles.
     lessons = {
         str(name): lesson(*(str(one) for one in wanted[name] if one < name)) for name in names
     }

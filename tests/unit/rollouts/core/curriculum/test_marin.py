@@ -1,4 +1,4 @@
-"""Marin's formulas, number by number, and the quirks that the default strategy mends."""
+"""Marin's formulas by value, and the flaws that the default strategy corrects."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_the_average_to_the_last_bit() -> None:
 
 
 class Known(MarinStrategy):
-    """Success rates as given, to look at the weights alone."""
+    """A strategy with given success rates, to test the weights alone."""
 
     def success(self, lesson: Lesson, progress: Progress) -> float:  # noqa: ARG002
         return progress.training.rewards[0]

@@ -1,4 +1,4 @@
-"""A performance survives a row of a database to the last bit."""
+"""A performance is stored in a database row without loss."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What has graduated keeps a share of the draws, if the strategy says so."""
+"""Graduated lessons keep a share of the draws if the strategy has a rehearsal share."""
 
 import pytest
 from hypothesis import given

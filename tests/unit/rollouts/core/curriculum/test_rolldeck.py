@@ -1,4 +1,4 @@
-"""What the default strategy does where Marin's does not, and its invariants."""
+"""Differences of the default strategy from Marin's, and its invariants."""
 
 import random
 import time
@@ -27,7 +27,7 @@ def evaluated(successes: int, samples: int, **fields: object) -> Progress:
 
 
 def why(standing: dict[str, Progress]) -> str:
-    """Return why the one lesson that moves does."""
+    """Return the reason of the only status change."""
     (change,) = changes(DEFAULT, CHAIN, standing)
     return change.reason
 
@@ -54,7 +54,7 @@ def test_only_the_newest_evaluation_counts() -> None:
 def test_a_threshold_of_1_is_refused_and_so_is_one_that_no_evaluation_shows() -> None:
     with pytest.raises(InvalidCurriculum, match="no sample proves 1"):
         DEFAULT.check({"a": Lesson(stop_success=1.0)})
-    with pytest.raises(InvalidCurriculum, match="25 could") as refusal:
+    with pytest.raises(InvalidCurriculum, match="at least 25 are needed") as refusal:
         RolldeckStrategy(evaluation_samples=16).check(ONE)
     assert refusal.value.field == "lessons.a.stop_success"
     RolldeckStrategy(evaluation_samples=25).check(ONE)
@@ -88,15 +88,15 @@ def test_success_that_gets_no_better_unlocks() -> None:
     standing = {"a": progress(training=performance(*batches)), "b": LOCKED}
 
     assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
-    assert why(standing) == "a gets no better than 0.79"
+    assert why(standing) == "a stopped improving at 0.79"
 
 
 def test_what_requires_a_learnt_lesson_unlocks() -> None:
-    # Nothing was trained: the success that training alone would show is but a prior.
+    # Without training, the success from training alone is only the prior.
     standing = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
 
     assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
-    assert why(standing) == "a is learnt"
+    assert why(standing) == "a has graduated"
 
 
 def test_a_lesson_that_still_improves_unlocks_nothing_yet() -> None:
@@ -169,7 +169,7 @@ def test_shares_sum_to_1_keep_the_floor_and_the_proportions(
 def test_a_floor_that_cannot_hold_is_refused() -> None:
     lessons = {str(n): Lesson() for n in range(21)}
 
-    with pytest.raises(InvalidCurriculum, match=r"21 lessons cannot each have 0\.05"):
+    with pytest.raises(InvalidCurriculum, match=r"0\.05 for each of 21 lessons"):
         DEFAULT.check(lessons)
 
 

@@ -1,4 +1,4 @@
-"""People overrule a curriculum: what they hold stays, and what is drawn still sums to one."""
+"""Manual steering of a curriculum: holds persist, and probabilities sum to one."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ CHAIN = {"a": Lesson(stop_success=0.8), "b": Lesson(requires=(Requirement(lesson
 
 
 def seen(status: LessonStatus, right: int, wrong: int) -> Progress:
-    """Return a lesson that was trained and evaluated with these many successes."""
+    """Return a lesson that was trained and evaluated with these successes and failures."""
     batch = [1.0] * right + [0.0] * wrong
     return progress(status=status, training=performance(batch), evaluation=performance(batch))
 
@@ -97,6 +97,6 @@ def test_a_rule_says_in_words_what_a_lesson_waits_for() -> None:
     )
 
     assert rule == (
-        "Unlocks when a has graduated, or succeeds at 0.7 or more and gets no better; "
-        "and b has graduated, or succeeds at 0.5 or more and gets no better."
+        "Unlocks when a has graduated, or has a success rate of at least 0.7 and stops improving; "
+        "and b has graduated, or has a success rate of at least 0.5 and stops improving."
     )

@@ -1,4 +1,4 @@
-"""Golden numbers are scipy's: `stats.t.sf`, `binomtest(…).proportion_ci(method="wilson")`."""
+"""Student's t and Wilson bounds equal scipy's `stats.t.sf` and `binomtest(…).proportion_ci`."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Lessons name tasks by specs, and mistakes are named."""
+"""Tasks are constructed from specs, and errors name the wrong argument."""
 
 from typing import Any
 
@@ -29,13 +29,13 @@ def test_a_spec_and_its_arguments_make_a_task(
 @pytest.mark.parametrize(
     ("spec", "kwargs", "message"),
     [
-        ("task:chess", {}, "spec: task:chess is none of task:reverse, task:sort"),
-        ("reverse", {}, "spec: reverse is none of"),
-        ("task:sort", {"digits": 3}, "kwargs.digits: task:sort takes only length"),
-        ("task:sort", {"length": 0}, "kwargs.length: 0 is no whole number from 1"),
-        ("task:sort", {"length": "4"}, "kwargs.length: '4' is no whole number"),
-        ("task:sort", {"length": True}, "kwargs.length: True is no whole number"),
-        ("task:sort", {"length": 10**9}, "kwargs.length: 1000000000 is no whole number"),
+        ("task:chess", {}, "spec: task:chess is unknown; choose from task:reverse, task:sort"),
+        ("reverse", {}, "spec: reverse is unknown; choose from"),
+        ("task:sort", {"digits": 3}, "kwargs.digits: task:sort accepts only length"),
+        ("task:sort", {"length": 0}, "kwargs.length: 0 is not an integer from 1"),
+        ("task:sort", {"length": "4"}, "kwargs.length: '4' is not an integer"),
+        ("task:sort", {"length": True}, "kwargs.length: True is not an integer"),
+        ("task:sort", {"length": 10**9}, "kwargs.length: 1000000000 is not an integer"),
     ],
 )
 def test_mistakes_are_named(spec: str, kwargs: dict[str, Any], message: str) -> None:

@@ -90,7 +90,7 @@ def test_a_model_that_cannot_be_is_refused(model: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("spec", "tokenizer", "message"),
     [
-        ("verifiers:maths", "alphabet", "lessons.lesson-0.spec: verifiers:maths is none of"),
+        ("verifiers:maths", "alphabet", "lessons.lesson-0.spec: verifiers:maths is unknown"),
         ("task:sort", "checkpoint", "model.tokenizer: there is no checkpoint"),
     ],
 )
