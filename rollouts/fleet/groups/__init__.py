@@ -1,1 +1,1 @@
-"""Sample groups of answers to prompts, and evaluate lessons: the language kind of rollouts."""
+"""Language rollouts: sample groups of answers to prompts, and evaluate lessons."""
