@@ -323,7 +323,7 @@ class GroupRolloutWorker:
             ) from error
 
     def _sampling(self, lesson_id: str, mode: Mode) -> SamplingConfig:
-        """Return the sampling parameters; evaluation has its own temperature, and no top-p or top-k."""
+        """Return the sampling parameters; evaluation has its own temperature."""
         sampling = self._language.lessons[lesson_id].sampling
         if mode == "train":
             return sampling

@@ -1,1 +1,1 @@
-"""Generate text with a small transformer: model, checkpoints, tokenizers, engine, server."""
+"""Text generation with a small transformer: model, checkpoints, tokenizers, engine, server."""
