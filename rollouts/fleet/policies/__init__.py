@@ -1,7 +1,7 @@
-"""Choose actions with torch: the policies that a fleet and its trainer share.
+"""Torch policies, shared by a fleet and its trainer.
 
-A trainer publishes the state of one of the modules here; a trainer in another framework only has
-to use the same tensor names, which each module's documentation lists.
+A trainer publishes the state dict of one of these modules. Trainers in other frameworks must use
+the same tensor names, which each module documents.
 """
 
 from rollouts.fleet.policies.base import TorchPolicy
