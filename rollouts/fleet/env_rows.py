@@ -1,4 +1,4 @@
-"""Environments of a few slots by row, in whatever process they run."""
+"""Environments of a few slots by row, independent of their process."""
 
 import time
 import traceback

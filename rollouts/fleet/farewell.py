@@ -25,7 +25,7 @@ class Farewell:
         return self._future is not None
 
     def ask(self, handle: WorkerHandle, now: float) -> Future[Any]:
-        """Ask the worker to send what it can and end; return a future of its final state."""
+        """Ask the worker to send its items and end; return a future of its final state."""
         self._future, self._asked_at = handle.submit("stop"), now
         return self._future
 

@@ -113,7 +113,7 @@ class Member:
 
     @property
     def refusal(self) -> str:
-        """Why the worker does not use the newest weights it received; empty if it does."""
+        """Reason why the newest weights received are not in use; empty if they are."""
         return self._state.refusal if self._state else ""
 
     @property
@@ -193,7 +193,7 @@ class Member:
         return ""
 
     def restart(self, order: RestartOrder, now: float) -> None:
-        """Replace exactly the incarnation of the order; it first sends what it can.
+        """Replace exactly the incarnation of the order, after it has sent its items.
 
         A worker that was given up is started again with a fresh crash budget.
         """

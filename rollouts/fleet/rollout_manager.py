@@ -44,7 +44,7 @@ class RolloutManager:
     """Workers of a fleet, the loops that run them, and the platform's latest command.
 
     The loops are: conduct (spawn, supervise, command), control (long poll), weights (download),
-    report, and errands (operator requests). No loop waits for another, and each survives an
+    report, and one for operator requests. No loop waits for another, and each survives an
     outage of the platform.
     """
 

@@ -1,7 +1,7 @@
 """Simulated workers, to test a platform with more workers than the machine could run.
 
 :class:`SimulatedWorkers` replaces a cluster below a real manager. Each of its workers is an object
-that computes on demand what a real worker would have done since the last call.
+that computes on demand the work of a real worker since the last call.
 """
 
 import random
@@ -208,7 +208,7 @@ class SimulatedHandle:
 
 
 class SimulatedWorkers:
-    """Source of simulated workers, in place of a cluster."""
+    """Source of simulated workers, instead of a cluster."""
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class WeightsLoader:
 
     @property
     def refusal(self) -> str:
-        """Why the newest version is not in use; empty unless it was refused."""
+        """Reason why the newest version was refused; empty if it was not."""
         refused, record = self._refused, self._record
         return refused[1] if refused and record and refused[0] == record.rank else ""
 

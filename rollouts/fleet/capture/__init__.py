@@ -1,1 +1,1 @@
-"""A proxy that captures what agent programs have a policy generate."""
+"""Proxy that captures the generations of agent programs."""

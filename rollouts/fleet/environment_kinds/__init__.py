@@ -1,1 +1,1 @@
-"""Make environments of one kind each: what a spec says before its first colon."""
+"""Kinds of environments, selected by the part of a spec before its first colon."""

@@ -99,7 +99,7 @@ class TaskLoop:
             self._idle(wants)
 
     def _act(self, worker: GroupRolloutWorker) -> Wants | None:
-        """Run a task if there is one; otherwise return what is missing."""
+        """Run a task if there is one; otherwise return the reason to wait."""
         version = self._around.active()
         if self.orders.desired != "running":
             return "orders"
