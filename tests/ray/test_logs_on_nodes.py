@@ -63,4 +63,6 @@ def test_a_worker_that_left_is_read_of_on_its_node(
     assert afterwards.note == ""
 
     nodes.nodes["south"].kill_raylet()
-    eventually(lambda: "its node left the cluster" in read(fleet, 1).note, 60)
+    eventually(
+        lambda: "its node and its log are no longer in the cluster" in read(fleet, 1).note, 60
+    )

@@ -119,6 +119,6 @@ def _alphabet_of(language: LanguageConfig) -> str:
             tasks.append(make_task(lesson.spec, lesson.kwargs))
         except InvalidTask as error:
             raise TokenizerUnusable(
-                f"lessons.{name}.{error}; the tokenizer 'chars' supports only task: lessons"
+                f"lessons.{name}.{error}; the tokenizer 'alphabet' supports only task: lessons"
             ) from error
     return alphabet_of(tasks)

@@ -231,7 +231,8 @@ class OpenAiApi:
         if isinstance(prompt, list):
             if any(token >= self._tokenizer.vocab_size for token in prompt):
                 raise Refused(
-                    f"token ids must be below {self._tokenizer.vocab_size}", param="prompt"
+                    f"a token is outside the vocabulary, 0 to {self._tokenizer.vocab_size - 1}",
+                    param="prompt",
                 )
             return prompt
         try:

@@ -166,7 +166,7 @@ def test_a_tokenizer_of_another_size_is_refused(checkpoint: Path) -> None:
     code, said = refused(checkpoint)
 
     assert code == 2
-    assert f"the tokenizer has {TOKENIZER.vocab_size} tokens, the model knows 20" in said
+    assert f"the tokenizer has {TOKENIZER.vocab_size} tokens, the model only 20" in said
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.0, "the worker asks for no GPU"), (1.0, "its driver cannot be asked here")],
+    [(0.0, "the worker requests no GPU"), (1.0, "the driver cannot be queried")],
 )
 def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
     share: float, said: str, caplog: pytest.LogCaptureFixture

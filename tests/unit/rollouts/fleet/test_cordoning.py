@@ -44,7 +44,7 @@ def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
 
         eventually(lambda: states(platform) == [("stopped", True), ("running", False)])
 
-        assert workers(platform)[0].reason == "kept out: its node is hot"
+        assert workers(platform)[0].reason == "cordoned: its node is hot"
         assert "worker_lost" not in workers(platform)[0].dropped_steps
         assert {slot.rsplit("@")[-1] for slot, _ in platform.fragments} == {old[0]}
         assert platform.reports[-1].state == "running"

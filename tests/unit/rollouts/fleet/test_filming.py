@@ -183,7 +183,7 @@ def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path:
 def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
     VideoCamera(tmp_path / "a.film", frames_per_second=30.0).finish()
 
-    assert "drew no picture" in described(tmp_path / "a.film").note
+    assert "rendered no image" in described(tmp_path / "a.film").note
     assert not (tmp_path / "a.film").exists()
 
 

@@ -41,7 +41,7 @@ def test_a_run_gets_the_server_that_it_names() -> None:
         ("other", MACHINE, "there are: bare, ours"),
         ("ours", {}, "there are: none"),
         ("ours", {SETTING: '{"ours": {"kind": "oracle"}}'}, "Invalid enum value 'oracle'"),
-        ("bare", MACHINE, "no weights_directory"),
+        ("bare", MACHINE, "requires weights_directory"),
     ],
 )
 def test_a_machine_that_cannot_reach_it_says_which_field_is_wrong(

@@ -205,7 +205,7 @@ def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
     turns(roster, range(5, 30), HOT, cordons=kept_out)
 
     assert roster.members[0].is_out
-    assert roster.reports(0)[0].reason == "kept out: look at it"
+    assert roster.reports(0)[0].reason == "cordoned: look at it"
 
 
 def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hears_more(

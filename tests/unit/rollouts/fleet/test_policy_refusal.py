@@ -27,7 +27,7 @@ MakeFleetSettings = Callable[..., FleetSettings]
         ),
         pytest.param(
             {"device": "cuda"},
-            "fleet.device: cuda was asked for, but torch finds no GPU here",
+            "fleet.device: cuda is configured, but torch finds no GPU",
             id="cuda",
         ),
     ],

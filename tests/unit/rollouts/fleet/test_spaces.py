@@ -149,7 +149,7 @@ def test_what_cannot_travel_is_refused_with_its_reason(space: Any, reason: str) 
 def test_an_action_of_both_numbers_and_choices_is_refused_by_its_parts() -> None:
     mixed = spaces.Dict({"camera": spaces.Box(-1, 1, (2,)), "jump": spaces.Discrete(2)})
 
-    with pytest.raises(UnsupportedSpace, match=r"numbers and choices.*camera: .*jump: "):
+    with pytest.raises(UnsupportedSpace, match=r"cannot combine.*camera: .*jump: "):
         actions(mixed)
 
 
@@ -173,7 +173,7 @@ def test_every_policy_acts_upon_images_and_what_comes_with_them(kind: str, name:
 def test_pictures_of_several_sizes_do_not_lie_side_by_side() -> None:
     both = spaces.Dict({"a": CAMERA, "b": spaces.Box(0, 255, (3, 3, 1), np.uint8)})
 
-    with pytest.raises(NoImages, match="differ in size"):
+    with pytest.raises(NoImages, match="sizes differ"):
         images(observations(both)[0], np.zeros(1, observations(both)[0].array_dtype))
 
 

@@ -208,7 +208,7 @@ def test_a_lesson_that_raises_is_told_and_the_others_go_on(
         eventually(lambda: "group_invalid" in platform.reports[-1].workers[0].dropped_steps, 60.0)
 
     assert "ZeroDivisionError" in platform.messages("environment_failed")[0]
-    assert "its reward is nan" in platform.messages("group_invalid")[0]
+    assert "the reward is nan" in platform.messages("group_invalid")[0]
     failed = [one for lesson, one in platform.outcomes if lesson == "raises"]
     assert all("ZeroDivisionError" in one.error for one in failed)
     assert "worker_respawned" not in platform.events()

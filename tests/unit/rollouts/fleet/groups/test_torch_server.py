@@ -95,7 +95,7 @@ def test_an_engine_that_fails_and_a_time_that_is_over_are_told() -> None:
             with pytest.raises(InferenceFailed, match="out of memory"):
                 broken.generate([prompt(1)], stop=NEVER, timeout_seconds=60)
         assert not broken.wait_until_ready(timeout_seconds=1, stop=NEVER)
-        with pytest.raises(InferenceFailed, match="1 answers missed 0 s"):
+        with pytest.raises(InferenceFailed, match="1 answers not completed within 0 s"):
             slow.generate([prompt(1, most=90)], stop=NEVER, timeout_seconds=0.2)
     finally:
         broken.close()

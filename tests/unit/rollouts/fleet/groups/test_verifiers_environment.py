@@ -102,7 +102,7 @@ def test_every_row_comes_once_before_any_comes_again_and_evaluation_has_its_own(
 @pytest.mark.parametrize(
     ("kwargs", "kind", "text"),
     [
-        ({"turns": 2, "rewrites": True}, "rollout_failed", "rewrote what the policy had said"),
+        ({"turns": 2, "rewrites": True}, "rollout_failed", "changed the conversation so far"),
         ({"length": 64}, "prompt_too_long", "leaves no room in the context"),
     ],
 )

@@ -93,7 +93,7 @@ DAMAGES: dict[str, tuple[Any, str]] = {
     "no JSON": (lambda at: (at / "config.json").write_text("{"), "config.json"),
     "another architecture": (
         lambda at: change_config(at, architectures=["MambaForCausalLM"]),
-        "MambaForCausalLM is none of Llama",
+        "MambaForCausalLM is not one of Llama",
     ),
     "scaled positions": (
         lambda at: change_config(at, rope_scaling={"type": "yarn"}),
