@@ -1,4 +1,4 @@
-"""What is read of the answers of several servers, whole and in pieces."""
+"""Extraction of training data from responses of several servers, whole and streamed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Environments in the worker's own process are kept going as all others."""
+"""Environments in the worker's own process are supervised like all others."""
 
 import os
 from collections.abc import Callable

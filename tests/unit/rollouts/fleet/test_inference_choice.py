@@ -1,11 +1,11 @@
-"""A run names an inference server; a machine knows where it is."""
+"""A run names an inference server, and the machine's settings hold its address."""
 
 import json
 
 import pytest
 
 from config.env import InvalidSetting
-from config.settings.connections import inference_servers  # noqa: TID251 as at a start
+from config.settings.connections import inference_servers  # noqa: TID251 as at startup
 from rollouts.fleet.acting import PolicyDoesNotFit
 from rollouts.fleet.inference_http import HttpInferenceServer
 from rollouts.fleet.inference_servers import inference_server_for

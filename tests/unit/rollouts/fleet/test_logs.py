@@ -1,4 +1,4 @@
-"""What a fleet's processes say is kept within bounds, and outlives them."""
+"""Logs of a fleet's processes are bounded in size and outlive the processes."""
 
 import os
 import signal
@@ -136,7 +136,7 @@ def test_a_child_that_keeps_the_output_open_does_not_keep_the_next_process_from_
 
 
 def ask(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
-    """Ask for a log; return what finds the answer."""
+    """Request a log; return a function that looks up the answer."""
     request = LogRequest(
         **{
             "id": f"r{len(platform.log_requests)}",

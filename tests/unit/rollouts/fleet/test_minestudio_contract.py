@@ -1,7 +1,7 @@
-"""The adapter needs of MineStudio's simulator what the real one has, as far as it is at hand.
+"""The adapter uses only what MineStudio's simulator provides.
 
-The class beside this text is a stand-in of the same interface, not Minecraft. Where the real
-package is installed its signatures are held against the same list; no game is started.
+The class in this module is a stand-in with the same interface, not Minecraft. If the real package
+is installed, its signatures are compared with the same list; no game is started.
 """
 
 import importlib

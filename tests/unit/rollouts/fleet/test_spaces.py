@@ -1,4 +1,4 @@
-"""Whatever an environment shows and takes travels as plain arrays, and nothing is lost."""
+"""All supported observations and actions are converted to plain arrays without loss."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ TAKEN = {
 
 
 class Still(gymnasium.Env[Any, Any]):
-    """Shows and takes what it is told to, and refuses any other action."""
+    """Environment with fixed observations that raises on any unexpected action."""
 
     def __init__(self, shown: Any, taken: Any) -> None:
         self.observation_space = shown
@@ -178,7 +178,7 @@ def test_pictures_of_several_sizes_do_not_lie_side_by_side() -> None:
 
 
 def fragment_of(shown: Space, rows: list[Any]) -> Any:
-    """Return what a slot sends that sees `rows`, with an episode's end after step 1."""
+    """Return the fragment of a slot that observes `rows`, with an episode end after step 1."""
     cutter = FragmentCutter(slots=["s"], environment="e", worker="w", fragment_length=3)
     slot = np.array([0])
     cutter.begin(0, rows[0], episode="1")

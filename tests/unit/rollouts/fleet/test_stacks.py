@@ -1,4 +1,4 @@
-"""Workers say what their threads are at."""
+"""Workers return the stacks of their threads."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`rolldeck evaluate` is a process that needs a checkpoint and nothing else."""
+"""`rolldeck evaluate` needs only a checkpoint."""
 
 import json
 import os

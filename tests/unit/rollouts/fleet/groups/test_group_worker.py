@@ -1,4 +1,4 @@
-"""A group rollout worker samples, evaluates and tells, without anything around it."""
+"""A group rollout worker samples, evaluates and reports without external services."""
 
 import threading
 import time
@@ -54,7 +54,7 @@ def test_only_the_policys_own_tokens_are_masked_in_with_their_logprobs(bench: Ma
         assert not any(rollout.is_own[: len(text)])
         assert rollout.own_tokens == sum(version == (1, 100) for version in rollout.versions)
         assert rollout.is_truncated
-        # What the environment replied, wherever it did, is not the policy's.
+        # Replies of the environment are never counted as the policy's tokens.
         told = [
             token for token, own in zip(rollout.tokens, rollout.is_own, strict=True) if not own
         ][len(text) :]
@@ -121,7 +121,7 @@ def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
 
     assert not set(prompts_of(trained)) & {one.example for one in batch.groups}
     for group in batch.groups:
-        # Greedy: all answers to a problem are the same.
+        # With greedy sampling, all answers to a problem are equal.
         assert len({tuple(one.tokens) for one in group.rollouts}) == 1
     assert (figures.problems, figures.generations) == (6, 3)
     assert set(figures.pass_at) == {1, 2, 3}

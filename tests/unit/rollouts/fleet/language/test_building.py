@@ -1,4 +1,4 @@
-"""A run's configuration says which model and which tokenizer draw its answers."""
+"""A run's configuration determines its model and tokenizer."""
 
 from pathlib import Path
 from typing import Any

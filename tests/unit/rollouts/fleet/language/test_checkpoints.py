@@ -1,4 +1,4 @@
-"""Checkpoints have the names and shapes of Hugging Face's, and say what is wrong with them."""
+"""Checkpoints have Hugging Face's names and shapes, and errors name the problem."""
 
 import json
 from pathlib import Path
