@@ -197,7 +197,12 @@ class EnvCrew:
             if process.start_at is not None and now >= process.start_at:
                 self._start(process, now)
             elif process.awaited and now - process.heard_at > self._hung_after_seconds:
-                self._bury(process, f"env process {process.worker.pid} hangs", now)
+                self._bury(
+                    process,
+                    f"env process {process.worker.pid} did not answer"
+                    f" for {self._hung_after_seconds:.0f} s",
+                    now,
+                )
             else:
                 self._replace_when_due(process, now)
         for number in [slot for slot, at in self._build_at.items() if now >= at]:

@@ -29,7 +29,7 @@ from rollouts.fleet.weights import WeightsOffer
 from rollouts.fleet.weights_delivery import WeightsDelivery
 from rollouts.fleet.workers import WorkerHandle, WorkerSource, cause_of
 
-SMALLER: Final = "the fleet became smaller"
+SMALLER: Final = "the fleet was scaled down"
 LEAVE_SECONDS: Final = 60.0
 """Time a leaving worker has to send its fragments; others send the rest later."""
 
