@@ -38,8 +38,8 @@ def test_a_run_gets_the_server_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("name", "machine", "why"),
     [
-        ("other", MACHINE, "there are: bare, ours"),
-        ("ours", {}, "there are: none"),
+        ("other", MACHINE, "known: bare, ours"),
+        ("ours", {}, "known: none"),
         ("ours", {SETTING: '{"ours": {"kind": "oracle"}}'}, "Invalid enum value 'oracle'"),
         ("bare", MACHINE, "requires weights_directory"),
     ],

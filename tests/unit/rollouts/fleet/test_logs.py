@@ -170,8 +170,8 @@ def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
     assert manager is not None
     assert worker is not None
     assert slot is not None
-    assert any("begins" in line for line in manager.lines)
-    assert any("begins" in line for line in worker.lines)
+    assert any("starts" in line for line in manager.lines)
+    assert any("starts" in line for line in worker.lines)
     assert any("I was reset" in line for line in slot.lines)
     assert slot.path.endswith("w0-slot-2.log")
     answer = missing()

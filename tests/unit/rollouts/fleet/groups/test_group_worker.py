@@ -196,7 +196,7 @@ def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: Mak
         (odd("Foreign"), "tokenizer_unusable", "token 128009 is outside the vocabulary"),
         (odd("Absent"), "environment_unknown", "not registered"),
         ({"spec": "task:chess"}, "environment_unknown", "task:reverse"),
-        ({"spec": "lean:x"}, "environment_unknown", "task:, verifiers: and module:"),
+        ({"spec": "lean:x"}, "environment_unknown", "task:, verifiers: or module:"),
         ({"spec": "task:reverse", "kwargs": {"size": 3}}, "environment_kwargs", "size"),
         (odd("Raises") | {"kwargs": {"size": 3}}, "environment_kwargs", "size"),
     ],

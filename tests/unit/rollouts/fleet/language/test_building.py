@@ -84,7 +84,7 @@ def test_a_checkpoint_brings_shapes_and_may_bring_the_tokenizer(tmp_path: Path) 
         ),
         (
             {"num_attention_heads": 4, "num_key_value_heads": 3},
-            "model.num_key_value_heads: 3 does not divide 4 heads",
+            "model.num_key_value_heads: 3 does not divide num_attention_heads",
         ),
     ],
 )

@@ -36,7 +36,7 @@ def test_an_alphabet_brings_its_texts_back(text: str) -> None:
 def test_what_has_no_token_is_named() -> None:
     with pytest.raises(TokenizerUnusable, match="'xy' is not in the alphabet"):
         CharTokenizer("abc").encode("axby")
-    with pytest.raises(TokenizerUnusable, match="twice"):
+    with pytest.raises(TokenizerUnusable, match="repeated"):
         CharTokenizer("aba")
 
 
