@@ -366,15 +366,10 @@ class Member:
         return state
 
     def _bury(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
-        """Drop the worker's handle and decide about a successor.
+        """Drop the worker's handle and decide about a successor; `last` is a newer final state.
 
         Reports may be made concurrently. A worker that will have a successor is therefore never
         marked as given up, and the event precedes that mark.
-
-        Args:
-            reason: Why the worker ended.
-            now: Monotonic seconds.
-            last: Its final state, if newer than the last known one.
         """
         handle, self._handle = self._handle, None
         if handle is not None:
