@@ -230,7 +230,7 @@ def require_registered(spec: str) -> None:
     if spec not in {name.strip() for name in named}:
         raise UnknownEnvironment(
             f"{spec} is not registered on {socket.gethostname()}: "
-            f"add it to {SPECS_VARIABLE} of that machine"
+            f"an administrator must add it to {SPECS_VARIABLE}"
         )
 
 

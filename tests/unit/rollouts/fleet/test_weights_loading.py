@@ -176,7 +176,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
     [event] = [one for one in b.told if one.kind == "weights_refused"]
     assert event.details["version"] == [1, 1]
     assert event.details["parameters"] == {
-        "policy_net.0.weight": "is [3, 3], not [8, 4]",
+        "policy_net.0.weight": "is [3, 3], expected [8, 4]",
         "odd": "is unknown",
         **dict.fromkeys(PARAMETERS - {"policy_net.0.weight"}, "is missing"),
     }
