@@ -168,7 +168,7 @@ def test_an_agent_that_hangs_up_leaves_a_gap(stand: Stand) -> None:
     while not CaptureSession.objects.filter(name="four").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert "hung up" in assembled(CaptureSession.objects.get()).gaps[0]
+    assert "disconnected" in assembled(CaptureSession.objects.get()).gaps[0]
 
 
 def test_an_answer_that_the_platform_refuses_does_not_reach_the_agent(stand: Stand) -> None:
@@ -183,7 +183,7 @@ def test_an_answer_that_the_platform_refuses_does_not_reach_the_agent(stand: Sta
 def test_refusals_come_in_openais_shape(stand: Stand) -> None:
     with pytest.raises(openai.AuthenticationError):
         stand.agent("six", key="wrong").models.list()
-    with pytest.raises(openai.NotFoundError, match="no model"):
+    with pytest.raises(openai.NotFoundError, match="does not exist"):
         stand.agent("six").completions.create(model="other", prompt="abc")
     bad = httpx.post(
         f"{stand.proxy}/sessions/six/v1/completions",
@@ -195,7 +195,7 @@ def test_refusals_come_in_openais_shape(stand: Stand) -> None:
     )
 
     assert (bad.status_code, odd.status_code) == (400, 404)
-    assert "no JSON" in bad.json()["error"]["message"]
+    assert "not valid JSON" in bad.json()["error"]["message"]
     assert [model.id for model in stand.agent("six").models.list()] == ["policy"]
     assert not CaptureSession.objects.exists()
 

@@ -235,11 +235,14 @@ def test_what_cannot_be_obeyed_is_refused_by_name(
 
 def test_no_json_is_refused(served: Served) -> None:
     answer = httpx.post(f"{served.url}/v1/completions", content=b"{")
-    assert (answer.status_code, "no JSON" in answer.text) == (400, True)
+    assert (answer.status_code, "not valid JSON" in answer.text) == (400, True)
 
 
 def test_the_client_raises_what_the_server_says(served: Served) -> None:
-    with served.client() as client, pytest.raises(openai.NotFoundError, match="no model 'big'"):
+    with (
+        served.client() as client,
+        pytest.raises(openai.NotFoundError, match="model 'big' does not exist"),
+    ):
         client.completions.create(model="big", prompt="a")
 
 
@@ -288,7 +291,7 @@ def test_a_server_with_too_much_before_it_asks_to_come_again(served: Served) -> 
 
     assert [answer.status_code for answer in refused] == [503, 503]
     assert [answer.headers["Retry-After"] for answer in refused] == ["1", "1"]
-    assert "500 answers are pending" in refused[0].json()["error"]["message"]
+    assert "500 answers pending" in refused[0].json()["error"]["message"]
     assert served.post("/v1/completions", prompt="a").status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""Fleets on real clusters, under a platform that is small enough to see through."""
+"""Fleets on real clusters, with a minimal platform."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ SMALL = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
 
 
 def eventually(condition: Callable[[], object], seconds: float = 180.0) -> float:
-    """Wait as :func:`tests.waiting.eventually`, but longer and without haste: Ray is slow."""
+    """Like :func:`tests.waiting.eventually`, with longer intervals and limits for Ray."""
     return waiting.eventually(condition, seconds, every=0.05)
 
 
@@ -50,7 +50,7 @@ def connected(address: str, **options: Any) -> Iterator[None]:
 
 @dataclass
 class SmallFleet:
-    """A launched fleet and the platform that it speaks to."""
+    """A launched fleet and its platform."""
 
     name: str
     platform: SmallPlatform
@@ -74,7 +74,7 @@ class SmallFleet:
         return int(ray.get(self.actor.pid.remote(), timeout=60))
 
     def runs(self) -> bool:
-        """Whether every worker has stepped environments and says that it runs."""
+        """Whether every worker is running and has stepped environments."""
         return bool(self.workers) and all(
             worker.state == "running" and worker.env_steps > 0 for worker in self.workers
         )
@@ -89,14 +89,14 @@ def small_fleet(
     machines: Sequence[MachineOrder] = (),
     **fleet: Any,
 ) -> Iterator[SmallFleet]:
-    """Launch a fleet that has weights to act with; end it at last.
+    """Launch a fleet with weights; end it at the end of the block.
 
     Args:
-        address: Of the cluster.
-        spool: Where workers keep fragments.
-        name: Of the run and its manager.
-        machines: Those that are cordoned when it is launched.
-        fleet: What differs from a small fleet.
+        address: Address of the cluster.
+        spool: Spool directory of the workers.
+        name: Name of the run and its manager.
+        machines: Machines cordoned at launch.
+        fleet: Changes to the default configuration.
     """
     from rollouts.fleet.manager.launch import find, kill, launch
 
@@ -126,13 +126,13 @@ def small_fleet(
 
 
 def runs_on(node: Node, pid: int | None) -> bool:
-    """Whether a process is one of a node's."""
+    """Return whether a process belongs to a node."""
     children = psutil.Process(node.child.pid).children(recursive=True)
     return pid in {process.pid for process in children}
 
 
 def slots_with_gaps(fleet: SmallFleet) -> list[str]:
-    """Return the slots of which the platform took a fragment and not all before it."""
+    """Return the slots with missing fragments before a stored one."""
     numbers: dict[str, list[int]] = {}
     for slot, number in fleet.platform.fragments:
         numbers.setdefault(slot, []).append(number)

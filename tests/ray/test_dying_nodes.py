@@ -1,4 +1,4 @@
-"""A machine of the cluster dies: what it did goes on elsewhere within half a minute."""
+"""Work of a machine that dies continues elsewhere within 30 s."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ray
 
 @pytest.fixture
 def nodes() -> Iterator[RayNodes]:
-    """Two nodes of two CPUs each beside the head; each test lets one of them die."""
+    """Two nodes of two CPUs each in addition to the head; each test kills one of them."""
     with ray_nodes() as cluster:
         cluster.add("north")
         cluster.add("south")
@@ -45,7 +45,7 @@ def test_workers_of_a_dead_node_step_on_another_one(
 
         seconds = eventually(is_back)
         eventually(fleet.runs)
-        # On a machine that is still there nothing is left of what the node ran.
+        # Leftovers on a living machine have been ended.
         eventually(lambda: all(map(is_gone, orphans)))
         survivor = fleet.workers[1 - victim.index]
 
@@ -62,7 +62,7 @@ def test_a_manager_whose_node_died_conducts_its_fleet_on_another_one(
 ) -> None:
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "spread"}
     with ExitStack() as launched:
-        # A manager needs nothing of a node, so Ray puts it on any; the head must live.
+        # A manager requires no resources, so Ray places it on any node; the head must survive.
         for number in range(20):
             name = f"fleet{number}"
             fleet = launched.enter_context(
@@ -91,4 +91,4 @@ def test_a_manager_whose_node_died_conducts_its_fleet_on_another_one(
 
 
 def report(text: str) -> None:
-    print(f"\n    {text}", flush=True)  # noqa: T201 measured on every run, worth seeing
+    print(f"\n    {text}", flush=True)  # noqa: T201 shows the measured time

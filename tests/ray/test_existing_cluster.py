@@ -1,4 +1,4 @@
-"""A fleet on somebody else's cluster: its nodes have the libraries, and not our code."""
+"""A fleet on an existing cluster, whose nodes have the libraries but not this code."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from tests.ray_nodes import RayNodes, ray_nodes
 pytestmark = pytest.mark.ray
 
 BARE = Path(__file__).parent / "bare_machine"
-# As docs/howto/ray-cluster.md has it.
+# As in docs/howto/ray-cluster.md.
 OUR_PACKAGES = [str(Path(str(package.__file__)).parent) for package in (rollouts, runs, rolldeck)]
 
 
@@ -50,7 +50,7 @@ def order(url: str, name: str, **environment: Any) -> LaunchOrder:
 
 
 def environment_of(pid: int | None) -> dict[str, str]:
-    """Return the environment that a process was started with."""
+    """Return the environment variables of a process."""
     content = Path("/proc", str(pid), "environ").read_text()
     return dict(line.split("=", 1) for line in content.split("\0") if "=" in line)
 
@@ -99,7 +99,7 @@ def test_nothing_of_a_run_reaches_the_runtime_env(nodes: RayNodes) -> None:
     with served(platform) as url:
         cluster.launch(order(url, "sneaky", kwargs=sneaky))
         try:
-            # CartPole does not take such arguments: its slots say so and nothing else happens.
+            # CartPole rejects such arguments: its slots report the error.
             eventually(lambda: any(s.error for w in workers(platform) for s in w.slots))
             [worker] = workers(platform)
             found = environment_of(worker.pid)

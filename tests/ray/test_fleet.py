@@ -1,4 +1,4 @@
-"""A fleet on a real cluster comes, heals and goes."""
+"""A fleet on a real cluster starts, recovers and ends."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from tests.ray.fleets import eventually
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
-from small_platform import SmallPlatform, served  # noqa: E402 the path is made above
+from small_platform import SmallPlatform, served  # noqa: E402 path set above
 from spool_reading import spooled  # noqa: E402
 
 pytestmark = pytest.mark.ray
@@ -93,7 +93,7 @@ def processes_of(workers: list[WorkerReport]) -> set[int]:
 
 
 def assert_no_step_is_missing(platform: SmallPlatform) -> None:
-    """Every slot's fragments came in order, once, and each begins where the last one ended."""
+    """Check that every slot's fragments are in order, unique and contiguous."""
     for slot in {slot for slot, _ in platform.order}:
         numbers = [number for name, number in platform.order if name == slot]
         assert numbers == list(range(len(numbers))), slot
@@ -147,7 +147,7 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
         os.kill(victim.pid, signal.SIGKILL)
         began = time.monotonic()
 
-        # The other one gets the new weights meanwhile.
+        # The other worker gets the new weights in the meantime.
         eventually(lambda: platform.reports[-1].workers[1].active_step == 1)
 
         def is_back() -> bool:
@@ -158,7 +158,7 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
         seconds = time.monotonic() - began
         eventually(lambda: platform.reports[-1].workers[0].active_step == 1)
 
-    # On an idle machine it takes a few seconds; other tests may run beside this one.
+    # A few seconds on an idle machine; parallel tests may delay it.
     assert seconds < 30, seconds
     told = platform.messages("worker_respawned")
     assert len(told) == 1, told
@@ -168,7 +168,7 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
 def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
     launched: Callable[..., Any], tmp_path: Path
 ) -> None:
-    # Room for what a fleet can do in that time, so that nothing but the outage holds it up.
+    # Enough room that only the outage stops the fleet.
     platform = SmallPlatform(room=1_000_000)
     platform.publish(0)
     with served(platform) as url:
@@ -177,7 +177,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
         eventually(lambda: both_run(platform) and len(platform.fragments) > 50)
         victim = platform.reports[-1].workers[0]
     began = time.monotonic()
-    # What the platform took, and could not answer for any more, is in both places.
+    # Fragments that were accepted without an answer exist in both places.
     before = set(platform.fragments)
     eventually(lambda: victim.incarnation in str(set(spooled(tmp_path)) - before))
     assert victim.pid
@@ -190,7 +190,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
         back_at = time.monotonic()
         eventually(lambda: set(left) <= platform.fragments.keys())
         assert time.monotonic() - back_at < 60
-        # The last report of before the outage says so too, of a worker that is gone.
+        # The last report before the outage contains them as well, from the lost worker.
         eventually(
             lambda: (
                 both_run(platform)
@@ -198,7 +198,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
             )
         )
         eventually(lambda: not spooled(tmp_path))
-        # Nobody is stuck: the survivor and the successor send what they cut from now on.
+        # The survivor and the successor keep sending new fragments.
         known, workers = len(platform.order), platform.reports[-1].workers
         for worker in workers:
             eventually(
@@ -206,7 +206,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
                     worker.incarnation in slot for slot, _ in platform.order[known:]
                 )
             )
-        # Told with a report, which follows the fragments.
+        # Reported after the fragments themselves.
         eventually(lambda: "spool_inherited" in platform.events())
 
     assert [worker.restarts for worker in workers] == [1, 0]

@@ -1,4 +1,4 @@
-"""A language run on a real cluster: groups from actors of their own."""
+"""A language run on a real cluster: groups from separate actors."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
-from small_platform import served  # noqa: E402 the path is made above
+from small_platform import served  # noqa: E402 path set above
 
 from rollouts.control.services.ray_cluster import leave_ray  # noqa: E402
 from rollouts.fleet.worker.settings import FleetSettings  # noqa: E402

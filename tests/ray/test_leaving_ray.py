@@ -1,4 +1,4 @@
-"""A process that leaves a cluster lives on, whatever its other threads free at that moment."""
+"""A process that leaves a cluster survives, while other threads release objects."""
 
 import subprocess
 import sys
@@ -64,5 +64,5 @@ def test_what_another_thread_frees_when_ray_is_left_ends_nothing(ray_head: RayHe
 
 
 def test_ray_alone_would_end_the_process(ray_head: RayHead) -> None:
-    """Should it ever not, what we do about it can go."""
+    """Ray alone ends the process; if this test fails, the workaround can be removed."""
     assert "left" not in visit(ray_head, "ray.shutdown()")

@@ -1,4 +1,4 @@
-"""The log of a worker that is gone is read on the node where it was, as long as there is one."""
+"""The log of a lost worker is read on its node, as long as the node exists."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -16,7 +16,7 @@ NUMBERS = count()
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[RayNodes]:
-    """A head where managers may be, and a node with temporary files of its own for workers."""
+    """A head for managers, and a node for workers with a separate temporary directory."""
     (tmp_path / "south").mkdir()
     with ray_nodes() as cluster:
         cluster.add("south", temp=tmp_path / "south")
@@ -26,12 +26,12 @@ def nodes(tmp_path: Path) -> Iterator[RayNodes]:
 
 @pytest.fixture
 def fleet(nodes: RayNodes, tmp_path: Path) -> Iterator[SmallFleet]:
-    """A fleet whose manager is not where its workers are."""
+    """A fleet whose manager is on another node than its workers."""
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1}
     for number in range(20):
         name = f"fleet{number}"
         with small_fleet(nodes.address, tmp_path / "spool", name=name, **wishes) as fleet:
-            # A manager needs nothing of a node, so Ray puts it on any.
+            # A manager requires no resources, so Ray places it on any node.
             if not runs_on(nodes.nodes["south"], fleet.manager_pid()):
                 eventually(fleet.runs)
                 yield fleet
@@ -40,7 +40,7 @@ def fleet(nodes: RayNodes, tmp_path: Path) -> Iterator[SmallFleet]:
 
 
 def read(fleet: SmallFleet, worker: int) -> LogLines:
-    """Ask for a worker's log as the platform does, and return the answer."""
+    """Request a worker's log like the platform, and return the answer."""
     request = LogRequest(id=f"r{next(NUMBERS)}", worker=worker, slot=None, lines=50)
     fleet.platform.log_requests.append(request)
     eventually(lambda: request.id in fleet.platform.log_answers, 60)
@@ -54,7 +54,7 @@ def test_a_worker_that_left_is_read_of_on_its_node(
     fleet.platform.num_workers = 1
     eventually(lambda: [worker.index for worker in fleet.workers] == [0])
 
-    # The node may need longer for its first task than it is given; people ask again.
+    # The node may exceed the time limit for its first task, so the request is repeated.
     eventually(lambda: read(fleet, 1).lines, 120)
     afterwards = read(fleet, 1)
     assert afterwards.path == while_there.path
@@ -63,4 +63,6 @@ def test_a_worker_that_left_is_read_of_on_its_node(
     assert afterwards.note == ""
 
     nodes.nodes["south"].kill_raylet()
-    eventually(lambda: "its node left the cluster" in read(fleet, 1).note, 60)
+    eventually(
+        lambda: "its node and its log are no longer in the cluster" in read(fleet, 1).note, 60
+    )

@@ -1,4 +1,4 @@
-"""Where workers go on a cluster of several nodes, and what a fleet says that finds no seat."""
+"""Placement of workers on a cluster of several nodes, and messages without placement."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ray
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[RayNodes]:
-    """Two nodes of two CPUs each beside the head."""
+    """Two nodes of two CPUs each in addition to the head."""
     with ray_nodes() as cluster:
         cluster.add("north")
         cluster.add("south")
@@ -124,7 +124,7 @@ def test_a_fleet_without_a_seat_says_why_within_ten_seconds(
     nodes: RayNodes, tmp_path: Path, wishes: dict[str, object], said: str
 ) -> None:
     with small_fleet(nodes.address, tmp_path, name=f"no {said[:20]}", **wishes) as fleet:
-        # Starting a manager is a process of its own, and slow while other tests run.
+        # Starting a manager process is slow while other tests run.
         eventually(lambda: fleet.platform.reports)
         seconds = eventually(lambda: fleet.reason)
 
@@ -143,7 +143,7 @@ def test_a_fleet_starts_by_itself_once_somebody_else_makes_room(
         with small_fleet(nodes.address, tmp_path, name="second", **wishes) as second:
             eventually(lambda: second.reason)
             assert second.reason == "a worker needs 2 CPU, 0 of 4 are free on 2 nodes"
-            # What fits runs meanwhile.
+            # Workers that can be placed run in the meantime.
             eventually(lambda: sorted(w.env_steps > 0 for w in second.workers) == [False, True])
             first.platform.desired = "stopped"
             eventually(second.runs)
@@ -175,7 +175,7 @@ def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
         assert told[0].endswith("its machine north is cordoned: its fan is loud")
         assert fleet.platform.events().count("worker_respawned") == 0
 
-        # The other machine is full now, and the third worker must not take what is free here.
+        # The other machine is full, and the third worker must not use the room here.
         fleet.platform.num_workers = 3
         eventually(lambda: fleet.reason)
         assert fleet.reason == "a worker needs 1 CPU, 0 of 2 are free; 1 machine is cordoned"
@@ -199,7 +199,7 @@ def test_neither_manager_nor_workers_begin_on_a_cordoned_machine(
 ) -> None:
     import ray
 
-    # The head takes no worker that wants a CPU; a manager wants nothing, so it would do.
+    # The head cannot take a worker that needs a CPU, but a manager needs none.
     free = next(one["NodeID"] for one in ray.nodes() if one["Resources"].get("CPU"))
     closed = [MachineOrder(node=one["NodeID"]) for one in ray.nodes() if one["NodeID"] != free]
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}

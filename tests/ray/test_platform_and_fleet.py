@@ -1,4 +1,4 @@
-"""The platform's own job launches a real fleet, hears of it over HTTP, and ends it."""
+"""The platform's job launches a real fleet, receives its reports over HTTP, and ends it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Run the proxy from a terminal: ``rolldeck proxy``."""
+"""Command ``rolldeck proxy``."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ from rollouts.fleet.capture.proxy import CaptureProxy
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until a signal ends it; return 1 if the platform refuses."""
+    """Serve until a signal arrives; return 1 if the platform refuses."""
     args = _parser().parse_args(argv)
     token = args.token or os.environ.get("ROLLDECK_TOKEN")
     url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
@@ -38,18 +38,21 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rolldeck proxy",
-        description="Capture what agent programs have a policy generate, into a run.",
+        description="Capture the generations of agent programs for a run.",
     )
     parser.add_argument("--run", required=True, help="name of the run")
     parser.add_argument(
-        "--upstream", required=True, help="the inference server: http://127.0.0.1:8001/v1"
+        "--upstream", required=True, help="inference server, such as http://127.0.0.1:8001/v1"
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8002)
-    parser.add_argument("--api-key", default="", help="that agents must give; none by default")
-    parser.add_argument("--url", help=f"the platform (ROLLDECK_URL; default {DEFAULT_URL})")
-    parser.add_argument("--token", help="with the scope env, for the run (ROLLDECK_TOKEN)")
+    parser.add_argument("--api-key", default="", help="API key for agents (default: none)")
+    parser.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
+    parser.add_argument("--token", help="token with the scope env for the run (ROLLDECK_TOKEN)")
     parser.add_argument(
-        "--retry-for", type=float, default=30.0, help="seconds to try when the platform is away"
+        "--retry-for",
+        type=float,
+        default=30.0,
+        help="seconds to retry during an outage (default 30)",
     )
     return parser

@@ -1,4 +1,4 @@
-"""Have the platform keep captured calls."""
+"""Storage of captured calls on the platform."""
 
 import threading
 from typing import Protocol
@@ -12,7 +12,7 @@ from rolldeck.http import Call, Connection
 
 
 class NotKept(Exception):
-    """The platform did not keep a call; `status` is that of the answer to the agent."""
+    """The platform did not store a call; `status` is the status of the response to the agent."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -20,31 +20,31 @@ class NotKept(Exception):
 
 
 class Keeper(Protocol):
-    """Takes captured calls; threads may share it."""
+    """Storage for captured calls; thread-safe."""
 
     kept: int
-    """Calls ever."""
+    """Total number of stored calls."""
 
     def keep(self, session: str, call: CallPush) -> None:
-        """Keep a call, durably.
+        """Store a call durably.
 
         Raises:
-            NotKept: If it could not be kept.
+            NotKept: If it could not be stored.
         """
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close all connections."""
 
 
 class PlatformKeeper:
-    """Hands calls to the platform, again and again through short outages: their keys are theirs."""
+    """Stores calls on the platform; calls have keys, so retries during short outages are safe."""
 
     def __init__(self, connection: Connection, run: str) -> None:
-        """Hand over calls of one run.
+        """Set up storage for one run.
 
         Args:
-            connection: To the platform, with a token of the scope `env` or `worker`.
-            run: Its name.
+            connection: Connection to the platform, with a token of the scope `env` or `worker`.
+            run: Name of the run.
         """
         self.kept = 0
         self._connection = connection
@@ -52,7 +52,7 @@ class PlatformKeeper:
         self._lock = threading.Lock()
 
     def keep(self, session: str, call: CallPush) -> None:
-        """Keep a call; returns once it is in the database."""
+        """Store a call; returns once it is in the database."""
         push = Call(
             method="POST",
             path=f"{self._path}/{session}/calls",
@@ -65,11 +65,11 @@ class PlatformKeeper:
         except RolldeckError as failure:
             status = getattr(failure, "status", None)
             is_theirs = isinstance(status, int) and 400 <= status < 500
-            text = f"the platform did not keep the call: {failure}"
+            text = f"the platform did not store the call: {failure}"
             raise NotKept(text, status=409 if is_theirs else 503) from failure
         with self._lock:
             self.kept += 1
 
     def close(self) -> None:
-        """Close the sockets."""
+        """Close the connections."""
         self._connection.close()

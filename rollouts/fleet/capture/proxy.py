@@ -1,8 +1,8 @@
-"""Stand between an agent program and an inference server, and keep what passes.
+"""Proxy between agent programs and an inference server that captures all calls.
 
-An agent is given ``http://proxy/sessions/<session>/v1`` as its OpenAI base URL and knows nothing
-else. An answer is handed over only when the platform has kept the call, so no agent ever acts on
-what training would not see; a stream's last piece waits for that.
+An agent uses ``http://proxy/sessions/<session>/v1`` as its OpenAI base URL. A response is sent only
+after the platform has stored the call, so an agent never acts on tokens that training does not
+see. The last chunk of a stream waits for that.
 """
 
 import asyncio
@@ -28,35 +28,35 @@ from rollouts.fleet.capture.reading import Json, Reading
 logger = logging.getLogger(__name__)
 
 UPSTREAM_SECONDS: Final = 600.0
-"""How long an answer may take."""
+"""Time limit for a response of the inference server."""
 MOST_BODY_BYTES: Final = 32 << 20
 SHOWN_ERROR: Final = 500
 
 
 class Refusal(Exception):
-    """A request cannot be passed on, in OpenAI's words."""
+    """A request is refused, with an error in OpenAI's format."""
 
     def __init__(self, message: str, *, status: int, param: str | None = None) -> None:
         super().__init__(message)
         self.status, self.param = status, param
 
     def body(self) -> Json:
-        """Return the error as OpenAI shapes it."""
+        """Return the error in OpenAI's format."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         error = {"message": str(self), "type": kind, "param": self.param, "code": self.status}
         return {"error": error}
 
 
 class CaptureProxy:
-    """An ASGI application, `app`."""
+    """The proxy as an ASGI application, `app`."""
 
     def __init__(self, *, upstream: str, keeper: Keeper, api_key: str = "") -> None:
-        """Pass on.
+        """Set up the proxy.
 
         Args:
-            upstream: The inference server's base URL, as ``http://127.0.0.1:8001/v1``.
-            keeper: Takes the calls.
-            api_key: That agents must give; empty for none.
+            upstream: Base URL of the inference server, such as ``http://127.0.0.1:8001/v1``.
+            keeper: Stores the calls.
+            api_key: API key that agents must send; empty for none.
         """
         self._upstream = upstream.rstrip("/")
         self._keeper = keeper
@@ -76,14 +76,14 @@ class CaptureProxy:
         )
 
     @asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002 the framework's
-        """Serve; at the end let what is still to be kept be kept, and close the sockets."""
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002 required
+        """Serve; at the end, wait for pending calls to be stored and close the connections."""
         yield
         await asyncio.gather(*self._late)
         await self._http.aclose()
         await asyncio.to_thread(self._keeper.close)
 
-    async def _health(self, request: Request) -> Response:  # noqa: ARG002 the framework's
+    async def _health(self, request: Request) -> Response:  # noqa: ARG002 required signature
         return JSONResponse({"status": "ready", "captured": self._keeper.kept})
 
     async def _models(self, request: Request) -> Response:
@@ -91,7 +91,7 @@ class CaptureProxy:
         try:
             answer = await self._http.get(f"{self._upstream}/models")
         except httpx.TransportError as error:
-            raise Refusal(f"the inference server is away: {error}", status=503) from error
+            raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
         return Response(answer.content, answer.status_code, media_type="application/json")
 
     async def _complete(self, request: Request) -> Response:
@@ -104,35 +104,37 @@ class CaptureProxy:
         session = self._admit(request)
         asked = await _body(request)
         reading = Reading(asked, is_chat=is_chat)
-        # What capture needs and the agent may not have asked for; it gets it all the same.
+        # Fields required for capture, which the agent then also receives.
         wanted = asked | {"return_token_ids": True}
         wanted["logprobs"] = True if is_chat else asked.get("logprobs") or 1
         call = self._http.build_request("POST", f"{self._upstream}/{path}", json=wanted)
         try:
             answer = await self._http.send(call, stream=True)
         except httpx.TransportError as error:
-            raise Refusal(f"the inference server is away: {error}", status=503) from error
+            raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
         if answer.status_code == 200 and asked.get("stream"):
             pieces = self._stream(answer, reading, session)
             return StreamingResponse(pieces, media_type="text/event-stream")
         try:
             content = await answer.aread()
         except httpx.TransportError as error:
-            raise Refusal(f"the inference server broke off: {error}", status=502) from error
+            raise Refusal(
+                f"the inference server closed the connection: {error}", status=502
+            ) from error
         finally:
             await answer.aclose()
         if answer.status_code != 200:
             return Response(content, answer.status_code, media_type="application/json")
         reading.take(_object(content))
         if await request.is_disconnected():
-            reading.break_off("the agent hung up before it had the answer")
+            reading.break_off("the agent disconnected before it received the response")
         await self._keep(session, reading.call(_key()))
         return Response(content, 200, media_type="application/json")
 
     async def _stream(
         self, answer: httpx.Response, reading: Reading, session: str
     ) -> AsyncIterator[bytes]:
-        """Hand pieces over as they come; the end only once the call is kept."""
+        """Pass chunks on as they arrive, and end the stream once the call is stored."""
         is_over = False
         try:
             async for line in answer.aiter_lines():
@@ -147,18 +149,18 @@ class CaptureProxy:
             await self._keep(session, reading.call(_key()))
         except (httpx.TransportError, Refusal) as failure:
             status = getattr(failure, "status", 502)
-            refusal = Refusal(f"the answer broke off: {failure}", status=status)
+            refusal = Refusal(f"the response is incomplete: {failure}", status=status)
             yield b"data: " + msgspec.json.encode(refusal.body()) + b"\n\n"
         finally:
-            # Also when the agent hangs up: this generator is closed then, and may not wait.
+            # When the agent disconnects, this generator is closed and cannot wait.
             if not is_over:
                 self._keep_later(session, reading)
             await answer.aclose()
         yield b"data: [DONE]\n\n"
 
     def _keep_later(self, session: str, reading: Reading) -> None:
-        """Let the platform know of an answer that the agent had only a part of."""
-        reading.break_off("the answer broke off, or the agent hung up")
+        """Store a gap for a response that the agent received only in part."""
+        reading.break_off("the response was incomplete, or the agent disconnected")
         task = asyncio.get_running_loop().create_task(self._keep_gap(session, reading))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
@@ -167,7 +169,7 @@ class CaptureProxy:
         try:
             await self._keep(session, reading.call(_key()))
         except Refusal as refusal:
-            logger.warning("a gap in session %s is not listed: %s", session, refusal)
+            logger.warning("gap in session %s not stored: %s", session, refusal)
 
     async def _keep(self, session: str, call: CallPush) -> None:
         try:
@@ -178,10 +180,10 @@ class CaptureProxy:
     def _admit(self, request: Request) -> str:
         said = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if self._api_key and not secrets.compare_digest(said.encode(), self._api_key.encode()):
-            raise Refusal("the API key is not the proxy's", status=401)
+            raise Refusal("the API key is invalid", status=401)
         session = str(request.path_params["session"])
         if not re.match(SESSION_PATTERN, session):
-            raise Refusal("a session has 1 to 120 letters, digits, - or _", status=404)
+            raise Refusal("a session name has 1 to 120 letters, digits, - or _", status=404)
         return session
 
 
@@ -194,13 +196,13 @@ async def _body(request: Request) -> Json:
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BODY_BYTES:
-            raise Refusal(f"the body is longer than {MOST_BODY_BYTES} bytes", status=413)
+            raise Refusal(f"the body exceeds {MOST_BODY_BYTES} bytes", status=413)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(f"the body is no JSON: {error}", status=400) from error
+        raise Refusal(f"the body is not valid JSON: {error}", status=400) from error
     if not isinstance(found, dict):
-        raise Refusal("the body is no JSON object", status=400)
+        raise Refusal("the body must be a JSON object", status=400)
     return found
 
 
@@ -213,6 +215,6 @@ def _object(content: bytes) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 the framework's
-    assert isinstance(refusal, Refusal)  # noqa: S101 registered for these
+async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
+    assert isinstance(refusal, Refusal)  # noqa: S101 registered for this class
     return JSONResponse(refusal.body(), refusal.status)

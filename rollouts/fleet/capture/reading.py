@@ -1,9 +1,9 @@
-"""Read an inference server's answers, whole or in pieces, for what training needs of them.
+"""Extract the data for training from an inference server's responses, whole or streamed.
 
-Servers differ in where they put tokens: ours gives each choice `prompt_token_ids`, `token_ids`,
-`token_logprobs` and `policy_versions`; vLLM gives `prompt_token_ids` with the response or the
-choice, `token_ids` with the choice, and logprobs as OpenAI does. What is missing is said, never
-made up: decoding text again would not give the tokens that were drawn.
+Servers differ in the location of tokens. `rolldeck serve` gives each choice `prompt_token_ids`,
+`token_ids`, `token_logprobs` and `policy_versions`. vLLM puts `prompt_token_ids` into the response
+or the choice, `token_ids` into the choice, and logprobs where OpenAI does. Missing data is
+reported and never reconstructed: encoding text again would not give the sampled tokens.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class NotCaptured(ValueError):
-    """An answer lacks what training needs; the text says what."""
+    """A response lacks data for training; the text names it."""
 
 
 @dataclass(slots=True)
@@ -30,12 +30,12 @@ class _Choice:
     finish: str = ""
 
     def take(self, piece: Json, *, is_chat: bool) -> None:
-        """Add a choice of a response, or of a piece of a streamed one."""
+        """Add a choice of a response, or of a chunk."""
         self.prompt = self.prompt or list(piece.get("prompt_token_ids") or [])
         self.tokens += piece.get("token_ids") or []
         self.logprobs += _logprobs(piece)
         if piece.get("policy_versions"):
-            # Each piece says it of all tokens so far.
+            # Each chunk has the versions of all tokens so far.
             self.versions = [tuple(one) for one in piece["policy_versions"]]
         self.finish = piece.get("finish_reason") or self.finish
         if is_chat:
@@ -53,14 +53,14 @@ class _Choice:
 
 
 class Reading:
-    """What is known of one call so far; `take` as many times as the server answers."""
+    """Captured data of one call; call `take` for each response or chunk."""
 
     def __init__(self, request: Json, *, is_chat: bool) -> None:
-        """Begin.
+        """Start with a request.
 
         Args:
-            request: As the agent sent it.
-            is_chat: Whether it is a chat; else a completion.
+            request: Request of the agent.
+            is_chat: Whether it is a chat; otherwise a completion.
         """
         self._request, self._is_chat = request, is_chat
         self._choices: dict[int, _Choice] = {}
@@ -68,7 +68,7 @@ class Reading:
         self._broken = ""
 
     def take(self, response: Json) -> None:
-        """Read a response, or a piece of one."""
+        """Add a response or a chunk."""
         self._prompt = self._prompt or list(response.get("prompt_token_ids") or [])
         for piece in response.get("choices") or []:
             index = int(piece.get("index") or 0)
@@ -76,11 +76,11 @@ class Reading:
             choice.take(piece, is_chat=self._is_chat)
 
     def break_off(self, why: str) -> None:
-        """Hear that the agent did not get all of it: what was generated is not to be trained on."""
+        """Mark the response as incomplete for the agent, which excludes it from training."""
         self._broken = why
 
     def call(self, key: str) -> CallPush:
-        """Return what to keep of the call, with its gap if it has one."""
+        """Return the call to store, with its gap if there is one."""
         kept: Json = {
             "key": key,
             "kind": "chat" if self._is_chat else "completion",
@@ -99,22 +99,22 @@ class Reading:
         if self._broken:
             raise NotCaptured(self._broken)
         if not choices:
-            raise NotCaptured("the server gave no choice")
+            raise NotCaptured("the server returned no choice")
         prompts = [choice.prompt or self._prompt for choice in choices]
         if not all(prompts):
-            raise NotCaptured("the server did not say the prompt's token ids")
+            raise NotCaptured("the server returned no token ids of the prompt")
         if any(prompt != prompts[0] for prompt in prompts):
-            raise NotCaptured("the call has several prompts; capture takes one")
+            raise NotCaptured("the call has several prompts; capture supports one")
         return prompts[0], [self._answer(choice) for choice in choices]
 
     def _answer(self, choice: _Choice) -> Answer:
         if not choice.tokens and (choice.text or choice.message.get("content")):
-            raise NotCaptured("the server did not say the answer's token ids")
+            raise NotCaptured("the server returned no token ids of the answer")
         if len(choice.logprobs) != len(choice.tokens):
             known = f"{len(choice.logprobs)} logprobs for {len(choice.tokens)} tokens"
-            raise NotCaptured(f"the server gave {known}")
+            raise NotCaptured(f"the server returned {known}")
         if not choice.finish:
-            raise NotCaptured("the answer broke off")
+            raise NotCaptured("the answer is incomplete")
         versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions]
         return Answer(
             tokens=choice.tokens,
@@ -127,7 +127,7 @@ class Reading:
 
 
 def _logprobs(piece: Json) -> list[float]:
-    """Return the log probabilities of a choice's tokens, wherever the server put them."""
+    """Return the log probabilities of a choice's tokens, for all supported servers."""
     if piece.get("token_logprobs") is not None:
         return list(piece["token_logprobs"])
     said = piece.get("logprobs") or {}

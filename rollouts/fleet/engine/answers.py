@@ -1,4 +1,4 @@
-"""Turn the answers of an engine into choices as OpenAI shapes them."""
+"""Convert an engine's answers to choices in OpenAI's format."""
 
 import time
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 
 @dataclass(slots=True, kw_only=True)
 class Choice:
-    """One answer to one prompt, as far as it is."""
+    """State of one answer to one prompt."""
 
     index: int
-    """Among all choices of the response."""
+    """Index among all choices of the response."""
     stream: TextStream
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[tuple[int, int]] = field(default_factory=list)
     finish: str = ""
-    """Why it ended; empty while it goes on."""
+    """Reason of the end; empty while the answer is being generated."""
 
     def take(self, answer: Answer) -> str:
-        """Take what has come since; return the new text.
+        """Append the newest tokens of the engine's answer; return the new text.
 
-        The engine may be some tokens ahead of a stop text: they are left out.
+        Tokens that the engine generated after a stop text are left out.
         """
-        # Read in this order: the engine's thread writes it the other way round.
+        # Read in this order: the engine's thread writes in the opposite order.
         finish, count = answer.finish, len(answer.versions)
         new = ""
         for place in range(len(self.tokens), count):
@@ -45,18 +45,18 @@ class Choice:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the engine gave it up."""
+        """Whether the engine cancelled the answer."""
         return self.finish == "cancelled"
 
     @property
     def policy_versions(self) -> list[list[int]]:
-        """Runs of tokens of the same version: epoch, step, tokens."""
+        """Run-length encoding of the versions: epoch, step, tokens."""
         return [[*version, len(list(same))] for version, same in groupby(self.versions)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a response has besides its text."""
+    """Fields of a response other than its text."""
 
     is_chat: bool
     identity: str
@@ -68,18 +68,18 @@ class Shape:
     tokenizer: Tokenizer
 
     def response(self, choices: Sequence[Choice]) -> dict[str, Any]:
-        """Return the whole response."""
+        """Return the complete response."""
         kind = "chat.completion" if self.is_chat else "text_completion"
         shown = [self._choice(choice) for choice in choices]
         return self._head(kind) | {"choices": shown, "usage": self.usage(choices)}
 
     def chunk(self, choice: Choice, new: str, since: int) -> dict[str, Any]:
-        """Return a piece of a streamed response.
+        """Return a chunk of a streamed response.
 
         Args:
-            choice: Whose text is `new`.
-            new: Text since the last piece.
-            since: Tokens that the last piece ended with.
+            choice: Choice to which `new` belongs.
+            new: Text since the last chunk.
+            since: Number of tokens up to the end of the last chunk.
         """
         if self.is_chat:
             delta: dict[str, Any] = {"content": new} | ({} if since else {"role": "assistant"})
@@ -93,12 +93,12 @@ class Shape:
         return self._head(kind) | {"choices": [shown]}
 
     def usage_chunk(self, choices: Sequence[Choice]) -> dict[str, Any]:
-        """Return the last piece of a stream that was asked to count."""
+        """Return the last chunk of a stream whose usage was requested."""
         kind = "chat.completion.chunk" if self.is_chat else "text_completion"
         return self._head(kind) | {"choices": [], "usage": self.usage(choices)}
 
     def usage(self, choices: Sequence[Choice]) -> dict[str, int]:
-        """Return how many tokens were read and written."""
+        """Return the number of prompt and completion tokens."""
         read = sum(len(prompt) for prompt in self.prompts)
         written = sum(len(choice.tokens) for choice in choices)
         return {

@@ -1,10 +1,10 @@
-"""Let a fresh model imitate demonstrations of tasks, until it succeeds now and then.
+"""Behavior cloning: train a new model on demonstrations of tasks until it sometimes succeeds.
 
-Reinforcement learning learns from the differences between answers to one prompt: a model that
-never succeeds has none. A few hundred updates of supervised learning give it a beginning.
+Reinforcement learning learns from the differences between answers to one prompt, so a model that
+never succeeds cannot improve. A few hundred updates of supervised learning provide a start.
 
-A small model forgets what it is not shown, so every batch shows some of everything: most of what
-is not learnt yet, and a quarter of all tasks in turn. It ends when all succeed at the same time.
+A small model forgets tasks that it does not see. Each batch is therefore three quarters tasks that
+are not learnt yet, and one quarter all tasks in turn. Training ends when all succeed at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,21 +20,21 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 UNTRAINED: Final = -100
 BATCH: Final = 128
 REHEARSED: Final = BATCH // 4
-"""Demonstrations of a batch that show all tasks, whether learnt or not."""
+"""Number of demonstrations per batch that cover all tasks, learnt or not."""
 LEARNING_RATE: Final = 2e-3
 MOST_STEPS: Final = 1500
 
 
 class Demonstration(NamedTuple):
-    """An episode of somebody who can do it."""
+    """A solved episode."""
 
     tokens: list[int]
     labels: list[int]
-    """As tokens, -100 for what the policy only reads."""
+    """Labels like the tokens, -100 where the policy only reads."""
 
 
 def demonstrate(task: Task, number: int, tokenizer: Tokenizer, *, seed: int) -> Demonstration:
-    """Return problem `number` of a task, solved, every turn closed by the end token."""
+    """Return the solved problem `number` of a task, each turn closed by the end token."""
     [example] = examples(task, [number], mode="train", seed=seed)
     tokens, turns = tokenizer.encode(example.prompt), []
     labels = [UNTRAINED] * len(tokens)
@@ -55,18 +55,17 @@ def imitate(
     until_success: float = 0.6,
     most_steps: int = MOST_STEPS,
 ) -> dict[str, float]:
-    """Train the model on demonstrations until all tasks succeed as often as wanted, at once.
+    """Train the model on demonstrations until all tasks reach `until_success` at once.
 
     Args:
-        built: The model, changed in place, and its tokenizer.
-        tasks: By any name.
-        seed: Of the problems.
-        until_success: Share of greedy answers in [0, 1]: all tokens of a demonstration are the
-            likeliest ones.
-        most_steps: Updates after which it ends in any case.
+        built: Model, changed in place, and its tokenizer.
+        tasks: Tasks by any name.
+        seed: Seed of the problems.
+        until_success: Required share in [0, 1] of demonstrations that equal the greedy answer.
+        most_steps: Maximum number of updates.
 
     Returns:
-        How often each task succeeds, as a running mean of its newest demonstrations.
+        Success rate of each task, as a running mean of its newest demonstrations.
     """
     model, tokenizer = built
     optimizer = torch.optim.Adam(model.train().parameters(), lr=LEARNING_RATE)
@@ -88,12 +87,12 @@ def imitate(
 
 
 def shown_in(step: int, *, every: Sequence[str], left: Sequence[str]) -> list[str]:
-    """Return whose demonstrations a batch shows.
+    """Return the tasks demonstrated in a batch.
 
     Args:
-        step: Number of the batch: tasks take turns, should there be more than places.
+        step: Number of the batch; tasks rotate if there are more than places.
         every: All tasks.
-        left: Those that do not succeed as often as wanted, at least one.
+        left: Tasks below the required success rate, at least one.
 
     Returns:
         ``[BATCH]`` names.
@@ -106,7 +105,7 @@ def shown_in(step: int, *, every: Sequence[str], left: Sequence[str]) -> list[st
 def _update(
     model: nn.Module, optimizer: torch.optim.Optimizer, tokens: Tensor, labels: Tensor
 ) -> Tensor:
-    """Take one step; return whose demonstration was the likeliest answer before it, ``[B]``."""
+    """Run one update; return which demonstrations were the greedy answer before it, ``[B]``."""
     logits, wanted = model(tokens[:, :-1]), labels[:, 1:]
     loss = nn.functional.cross_entropy(
         logits.flatten(0, 1), wanted.flatten(), ignore_index=UNTRAINED

@@ -1,7 +1,7 @@
-"""Build the model and the tokenizer that a language run describes.
+"""Build the model and the tokenizer of a language run.
 
-Workers and trainers build both from the run's configuration alone, so that weights fit and a
-token means the same on either side.
+Workers and trainers build both from the run's configuration alone. Weights therefore fit, and token
+ids have the same meaning on both sides.
 """
 
 from pathlib import Path
@@ -23,11 +23,11 @@ from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
 from runs.core.language_config import LanguageConfig, ModelConfig
 
 PLAIN = ChatFormat(system="{}", user="{}", assistant="{}")
-"""Turns follow each other with nothing in between: tasks end their prompts themselves."""
+"""Format without separators between turns; the prompts of tasks contain their own."""
 
 
 class Built(NamedTuple):
-    """What draws answers, and what turns them into text."""
+    """Model and tokenizer of a run."""
 
     model: Transformer
     tokenizer: Tokenizer
@@ -39,15 +39,14 @@ def build(
     """Return the run's model, with random weights or its checkpoint's, and its tokenizer.
 
     Args:
-        language: The run's.
-        checkpoints_folder: Where this machine has the administrator's checkpoints; None for
-            nowhere.
-        device: Where the model goes.
+        language: Language configuration of the run.
+        checkpoints_folder: Folder with the administrator's checkpoints; None if there is none.
+        device: Device of the model.
 
     Raises:
-        CheckpointUnreadable: If there is no such checkpoint here, or shapes contradict each
-            other.
-        TokenizerUnusable: If it cannot write the lessons, or has tokens that the model lacks.
+        CheckpointUnreadable: If this machine has no such checkpoint, or the shapes contradict
+            each other.
+        TokenizerUnusable: If it cannot encode the lessons, or has tokens that the model lacks.
     """
     folder = _folder_of(language.model, checkpoints_folder)
     tokenizer = _tokenizer_of(language, folder)
@@ -60,26 +59,26 @@ def build(
 
 
 def tokenizer_for(language: LanguageConfig, *, checkpoints_folder: Path | None = None) -> Tokenizer:
-    """Return the run's tokenizer alone, for those who generate elsewhere; see `build`."""
+    """Return only the run's tokenizer, for generation by another process; see `build`."""
     return _tokenizer_of(language, _folder_of(language.model, checkpoints_folder))
 
 
 def shapes_of(model: ModelConfig, *, vocab_size: int) -> TransformerConfig:
-    """Return the shapes of a fresh model.
+    """Return the shapes of a new model.
 
     Raises:
-        CheckpointUnreadable: If the heads do not divide what they must.
+        CheckpointUnreadable: If the sizes are not divisible as required.
     """
     head_dim, rest = divmod(model.hidden_size, model.num_attention_heads)
     if rest or head_dim % 2:
         raise CheckpointUnreadable(
-            f"model.hidden_size: {model.hidden_size} is no even multiple of "
-            f"{model.num_attention_heads} heads"
+            f"model.hidden_size: {model.hidden_size} must be an even multiple of "
+            f"num_attention_heads ({model.num_attention_heads})"
         )
     if model.num_attention_heads % model.num_key_value_heads:
         raise CheckpointUnreadable(
             f"model.num_key_value_heads: {model.num_key_value_heads} does not divide "
-            f"{model.num_attention_heads} heads"
+            f"num_attention_heads ({model.num_attention_heads})"
         )
     return TransformerConfig(
         vocab_size=vocab_size,
@@ -98,7 +97,9 @@ def _folder_of(model: ModelConfig, root: Path | None) -> Path | None:
         return None
     folder = root / model.checkpoint if root is not None else None
     if folder is None or not (folder / "config.json").exists():
-        raise CheckpointUnreadable(f"model.checkpoint: {model.checkpoint} is not on this machine")
+        raise CheckpointUnreadable(
+            f"model.checkpoint: {model.checkpoint} does not exist on this machine"
+        )
     return folder
 
 
@@ -106,7 +107,7 @@ def _tokenizer_of(language: LanguageConfig, folder: Path | None) -> Tokenizer:
     kind = language.model.tokenizer
     if kind == "checkpoint":
         if folder is None:
-            raise TokenizerUnusable("model.tokenizer: there is no checkpoint to take it from")
+            raise TokenizerUnusable("model.tokenizer: 'checkpoint' requires model.checkpoint")
         return load_tokenizer(folder)
     return ByteTokenizer(PLAIN) if kind == "bytes" else CharTokenizer(_alphabet_of(language), PLAIN)
 
@@ -118,6 +119,6 @@ def _alphabet_of(language: LanguageConfig) -> str:
             tasks.append(make_task(lesson.spec, lesson.kwargs))
         except InvalidTask as error:
             raise TokenizerUnusable(
-                f"lessons.{name}.{error}; an alphabet is that of tasks"
+                f"lessons.{name}.{error}; the tokenizer 'alphabet' supports only task: lessons"
             ) from error
     return alphabet_of(tasks)

@@ -1,7 +1,7 @@
-"""Load and save transformers as safetensors, under the names that Hugging Face uses.
+"""Load and save transformers as safetensors, with the tensor names of Hugging Face.
 
-A folder holds ``config.json`` and ``model.safetensors``, or several files that
-``model.safetensors.index.json`` lists. Llama, Qwen 2 and Qwen 3 checkpoints are read as they are.
+A folder contains ``config.json`` and ``model.safetensors``, or several files listed in
+``model.safetensors.index.json``. Llama, Qwen 2 and Qwen 3 checkpoints are read unchanged.
 """
 
 import json
@@ -41,19 +41,19 @@ _OUTSIDE: Final[dict[str, tuple[str, ...]]] = {
 
 
 class CheckpointUnreadable(ValueError):
-    """A checkpoint is not one of a transformer that is known here; the text names what is wrong."""
+    """The checkpoint of a transformer is invalid or unsupported; the text names the problem."""
 
 
 def load(folder: Path, *, device: str = "cpu", dtype: torch.dtype | None = None) -> Transformer:
     """Return the transformer in `folder`.
 
     Args:
-        folder: With ``config.json`` and safetensors files.
-        device: Where it goes.
-        dtype: Of its weights; None for the checkpoint's own.
+        folder: Folder with ``config.json`` and safetensors files.
+        device: Device of the model.
+        dtype: Type of the weights; None for the checkpoint's own.
 
     Raises:
-        CheckpointUnreadable: If a file or a tensor is missing, or has another shape.
+        CheckpointUnreadable: If a file or tensor is missing, or a shape differs.
     """
     config = read_config(folder / "config.json")
     tensors = _read_tensors(folder)
@@ -64,7 +64,7 @@ def load(folder: Path, *, device: str = "cpu", dtype: torch.dtype | None = None)
 
 
 def save(model: Transformer, folder: Path) -> None:
-    """Write a transformer into `folder`, each file whole or not at all."""
+    """Write a transformer to `folder`; each file is replaced atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "model.safetensors.part"
     save_file(dict(named_tensors(model)), part, metadata={"format": "pt"})
@@ -75,7 +75,7 @@ def save(model: Transformer, folder: Path) -> None:
 
 
 def named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Return the weights under Hugging Face's names, as a trainer publishes them."""
+    """Return the weights under Hugging Face's names, as trainers publish them."""
     state = model.state_dict()
     for ours, theirs in _names(model):
         for name, piece in zip(theirs, _split(model.config, ours, state[ours]), strict=True):
@@ -89,10 +89,10 @@ def assign(
     device: str = "cpu",
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Give `model` the weights in `tensors` (Hugging Face's names); the rest of it stays.
+    """Assign the weights in `tensors` (Hugging Face's names) to `model`; ignore other tensors.
 
     Raises:
-        CheckpointUnreadable: If a tensor is missing or has another shape; nothing is assigned.
+        CheckpointUnreadable: If a tensor is missing or a shape differs; nothing is assigned.
     """
     wanted = model.state_dict()
     missing = [name for _, theirs in _names(model) for name in theirs if name not in tensors]
@@ -114,10 +114,10 @@ def assign(
 
 
 def read_config(path: Path) -> TransformerConfig:
-    """Return the shapes that a ``config.json`` describes.
+    """Return the shapes in a ``config.json``.
 
     Raises:
-        CheckpointUnreadable: If the architecture is another, or a field is missing.
+        CheckpointUnreadable: If the architecture is unsupported, or a field is missing.
     """
     try:
         raw: dict[str, Any] = json.loads(path.read_text())
@@ -126,7 +126,7 @@ def read_config(path: Path) -> TransformerConfig:
     architecture = (raw.get("architectures") or ["LlamaForCausalLM"])[0]
     if architecture not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
-        raise CheckpointUnreadable(f"architectures: {architecture} is none of {known}")
+        raise CheckpointUnreadable(f"architectures: {architecture} is not one of {known}")
     scaling = raw.get("rope_scaling")
     if scaling:
         raise CheckpointUnreadable(f"rope_scaling: {scaling} is not supported")
@@ -151,7 +151,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
 
 
 def _names(model: Transformer) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Return our name of each weight and the names of its pieces in a checkpoint."""
+    """Return each weight's own name, and the names of its pieces in a checkpoint."""
     config = model.config
     for ours, theirs in _OUTSIDE.items():
         if not (ours == "head.weight" and config.tie_word_embeddings):
@@ -199,7 +199,7 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
             names = set(json.loads(index.read_text())["weight_map"].values())
         found: dict[str, Tensor] = {}
         for name in sorted(names):
-            # An index may only name files beside it.
+            # An index may only name files in its own folder.
             found |= load_file(folder / Path(name).name)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise CheckpointUnreadable(f"{folder.name}: {error}") from error

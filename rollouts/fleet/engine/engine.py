@@ -1,12 +1,11 @@
-"""Generate for many prompts at once: continuous batching over a key-value cache.
+"""Generation for many prompts at once: continuous batching over a key-value cache.
 
-One thread owns an engine and calls `step` again and again. A step first lets waiting prompts in,
-as far as there are free rows, then adds one token to every sequence; whoever has finished leaves
-at once. Answers to the same prompt share the work of reading it. New weights are swapped in
-between two steps, and every token knows the version that drew it.
+One thread owns an engine and calls `step` repeatedly. A step first admits waiting prompts while
+rows are free, then adds one token to every sequence; finished sequences leave at once. Answers to
+the same prompt share its prefill. New weights are swapped in between two steps, and every token is
+labelled with the version that sampled it.
 
-Rows of the cache that are in use are kept together at its front, so that a step works on one
-slice of it.
+The cache rows in use are contiguous at its front, so a step works on one slice.
 """
 
 from collections import deque
@@ -22,7 +21,7 @@ from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
 from rollouts.fleet.engine.transformer import CacheView, KvCache, Transformer
 
 REACH_STEP: Final = 16
-"""Positions by which the part of the cache that is looked at grows."""
+"""Step in positions by which the attended part of the cache grows."""
 Version = tuple[int, int]
 """Epoch and step of the weights."""
 
@@ -32,26 +31,26 @@ class PromptTooLong(ValueError):
 
 
 class TokenUnknown(ValueError):
-    """The prompt has a token that the model lacks."""
+    """The prompt has a token that is not in the model's vocabulary."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """One sequence that is being generated, or is done."""
+    """One sequence, in progress or finished."""
 
     request: int
     index: int
-    """Among the answers to its prompt."""
+    """Index among the answers to its prompt."""
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
-    """Of the weights that drew each token."""
+    """Version of the weights that sampled each token."""
     finish: Literal["", "stop", "length", "cancelled"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What is asked for."""
+    """Request for answers to one prompt."""
 
     tokens: tuple[int, ...]
     sampling: SamplingParams
@@ -65,25 +64,25 @@ class _Row:
     answer: Answer
     sampling: SamplingParams
     length: int
-    """Tokens in the cache."""
+    """Number of tokens in the cache."""
     most: int
-    """Tokens that the answer may have."""
+    """Maximum number of tokens of the answer."""
 
 
 class Engine:
-    """See the module; no method but `submit` and `cancel` may overlap with `step`."""
+    """Engine as described above; only `submit` and `cancel` may run concurrently with `step`."""
 
     def __init__(self, model: Transformer, *, rows: int, version: Version = (0, 0)) -> None:
-        """Hold no sequence yet.
+        """Start without sequences.
 
         Args:
-            model: Whose weights are used as they are.
-            rows: Sequences that are generated at a time.
-            version: Of these weights.
+            model: Model to use, without a copy.
+            rows: Number of sequences generated concurrently.
+            version: Version of the model's weights.
         """
         self.version = version
         self.drawn = 0
-        """Tokens ever."""
+        """Total number of sampled tokens."""
         self._model = model.eval()
         weight = model.embed.weight
         self._device = weight.device
@@ -97,37 +96,37 @@ class Engine:
         self._free = rows
         self._rows: list[_Row] = []
         self._waiting: deque[tuple[int, int, Prompt]] = deque()
-        """Request, answers that are still to begin, prompt."""
+        """Request, number of answers still to start, prompt."""
         self._cancelled: set[int] = set()
         self._next_request = 0
         self._rules: Rules | None = None
 
     @property
     def vocab_size(self) -> int:
-        """Tokens that the model knows: 0 and those below this number."""
+        """Size of the model's vocabulary; token ids are below it."""
         return self._model.config.vocab_size
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being generated or waits for it."""
+        """Whether no sequence is running or waiting."""
         return not self._rows and not self._waiting
 
     @property
     def running(self) -> int:
-        """Sequences that are being generated."""
+        """Number of sequences in progress."""
         return len(self._rows)
 
     @property
     def waiting(self) -> int:
-        """Sequences that wait for a row."""
-        # Other threads ask: a deque must not be walked while the engine changes it.
+        """Number of sequences that wait for a row."""
+        # Called by other threads: iterating over a deque that changes would fail.
         return sum(answers for _, answers, _ in self._waiting.copy())
 
     def submit(self, prompt: Prompt) -> int:
-        """Let a prompt wait for its turn; return the number of the request.
+        """Queue a prompt; return the number of the request.
 
         Raises:
-            PromptTooLong: If it is empty, or fills the model's whole context.
+            PromptTooLong: If it is empty, or fills the model's context.
         """
         context = self._model.config.max_position_embeddings
         if not 0 < len(prompt.tokens) < context:
@@ -139,19 +138,19 @@ class Engine:
         return self._next_request
 
     def cancel(self, request: int) -> None:
-        """Let a request end with the next step."""
+        """Cancel a request at the next step."""
         self._cancelled.add(request)
 
     def adopt(self, model: Transformer, version: Version) -> None:
-        """Go on with other weights of the same shapes; what is under way goes on as well.
+        """Continue with other weights of the same shapes, including sequences in progress.
 
-        Keys and values that the old weights left in the cache stay, as in every engine that
-        updates in flight: the versions of an answer's tokens tell where the change was.
+        Keys and values of the old weights stay in the cache, as in other engines with in-flight
+        updates. The versions of an answer's tokens show where the change was.
         """
         self._model, self.version = model.eval(), version
 
     def step(self) -> list[Answer]:
-        """Add one token to every sequence; return those that got one, finished ones included."""
+        """Add one token to every sequence; return the changed and finished ones."""
         gone = self._drop_cancelled()
         with torch.inference_mode():
             self._admit()
@@ -172,7 +171,7 @@ class Engine:
         return gone
 
     def _admit(self) -> None:
-        """Read waiting prompts, as many as rows are free; each answer gets its first token."""
+        """Prefill waiting prompts while rows are free; each answer gets its first token."""
         while self._waiting and len(self._rows) < self._free:
             request, answers, prompt = self._waiting.popleft()
             count = min(answers, self._free - len(self._rows))
@@ -213,7 +212,7 @@ class Engine:
         self._take(rows, logits, rules)
 
     def _extend(self) -> None:
-        """Add a token to every row that has not ended with its first."""
+        """Add a token to every row that did not end with its first token."""
         rows = self._rows
         if all(row.answer.finish for row in rows):
             return
@@ -240,12 +239,12 @@ class Engine:
         self._take(rows, logits, self._rules)
 
     def _reach(self, length: int) -> int:
-        """Return how much of the cache to look at: few different shapes, little too much."""
+        """Return the attended cache length, rounded up so that few different shapes occur."""
         rounded = -(-length // REACH_STEP) * REACH_STEP
         return min(rounded, self._model.config.max_position_embeddings)
 
     def _take(self, rows: Sequence[_Row], logits: Tensor, rules: Rules) -> None:
-        """Draw a token for each of `rows` by ``logits [rows, vocab]``."""
+        """Sample a token for each of `rows` from ``logits [rows, vocab]``."""
         seeds = np.array(
             [(row.sampling.seed << 20) + row.answer.index for row in rows], dtype=np.uint64
         )
@@ -266,7 +265,7 @@ class Engine:
                 answer.finish = "length"
 
     def _leave(self) -> None:
-        """Let finished sequences go; the last rows move into their places."""
+        """Remove finished sequences; the last rows move into their places."""
         place = 0
         while place < len(self._rows):
             if not self._rows[place].answer.finish:
@@ -282,12 +281,12 @@ class Engine:
 
 
 def _bias(seen: Tensor, *, dtype: torch.dtype) -> Tensor:
-    """Return what to add to scores: 0 where something is seen, else minus infinity."""
+    """Return the attention bias: 0 where a position is visible, minus infinity elsewhere."""
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 
 def generate(engine: Engine, prompts: Sequence[Prompt]) -> Mapping[int, list[Answer]]:
-    """Return the answers to `prompts`, by the position of the prompt; waits for all of them."""
+    """Wait for the answers to `prompts`; return them by the index of the prompt."""
     numbers = {engine.submit(prompt): place for place, prompt in enumerate(prompts)}
     found: dict[int, list[Answer]] = {place: [] for place in range(len(prompts))}
     while not engine.is_idle:

@@ -1,4 +1,4 @@
-"""Let a serving engine follow the weights that a run's trainer publishes."""
+"""Load the weights that a run's trainer publishes into a serving engine."""
 
 import logging
 import threading
@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 2.0
 BOOTSTRAP: Final[Version] = (0, -1)
-"""Label of weights that came from no trainer: older than every published version."""
+"""Version of unpublished weights: older than every published version."""
 
 
 class WeightsFollower:
-    """A thread that looks for later versions and hands each to the engine, between two steps."""
+    """Thread that polls for newer versions and loads each one between two steps."""
 
     def __init__(
         self,
@@ -34,26 +34,26 @@ class WeightsFollower:
         *,
         close_source: Callable[[], None],
     ) -> None:
-        """Begin to follow.
+        """Start following.
 
         Args:
-            thread: Whose weights are swapped.
-            weights: Makes a model of what was published.
-            source: Where versions come from.
-            close_source: Called by the thread when it ends: closed from outside, the source could
-                be in the middle of a request.
+            thread: Engine thread to update.
+            weights: Builds models from published tensors.
+            source: Source of the versions.
+            close_source: Called by this thread at its end. Another thread could close the source
+                in the middle of a request.
         """
         self._thread, self._weights, self._source = thread, weights, source
         self._close_source = close_source
         self._tried: Version = thread.progress.version
-        """The last version that was adopted or refused."""
+        """Last version that was adopted or refused."""
         self._said = ""
         self._stop = threading.Event()
         self._runner = threading.Thread(target=self._run, name="weights", daemon=True)
         self._runner.start()
 
     def close(self) -> None:
-        """End after the try that is under way, without waiting for it."""
+        """Stop after the current attempt, without waiting for it."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -69,7 +69,7 @@ class WeightsFollower:
             try:
                 record = self._source.receive((self._tried[0], self._tried[1] + 1))
             except (WeightsUnavailable, InvalidMessage) as failure:
-                self._say_once(f"no weights came: {failure}")
+                self._say_once(f"no weights received: {failure}")
                 wait = RETRY_SECONDS
                 continue
             self._said = ""
@@ -81,9 +81,9 @@ class WeightsFollower:
         try:
             self._weights.swap(record.tensors, record.version)
         except CheckpointUnreadable as misfit:
-            logger.error("version %s is refused: %s", list(record.version), misfit)  # noqa: TRY400
+            logger.error("version %s refused: %s", list(record.version), misfit)  # noqa: TRY400
             return
-        logger.info("version %s is loaded", list(record.version))
+        logger.info("version %s loaded", list(record.version))
 
     def _say_once(self, failure: str) -> None:
         if failure != self._said:
@@ -92,7 +92,7 @@ class WeightsFollower:
 
 
 class WeightsSwap:
-    """Makes models of published tensors and lets an engine go on with them."""
+    """Builds models from published tensors and loads them into an engine."""
 
     def __init__(
         self,
@@ -102,33 +102,33 @@ class WeightsSwap:
         device: str = "cpu",
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Swap into an engine.
+        """Prepare swaps for an engine.
 
         Args:
-            thread: Of the engine.
+            thread: Thread of the engine.
             config: Shapes of its model.
-            device: Where its weights are.
-            dtype: Of its weights.
+            device: Device of its weights.
+            dtype: Type of its weights.
         """
         self._thread, self._config = thread, config
         self._device, self._dtype = device, dtype
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the weights as float32: the most that a file of them has reason to hold."""
+        """Size of the weights as float32: the largest plausible size of a file."""
         with torch.device("meta"):
             model = Transformer(self._config)
         return 4 * sum(weight.numel() for weight in model.parameters())
 
     def swap(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Draw with `tensors` from the next step on.
+        """Use `tensors` from the next step on.
 
         Args:
-            tensors: By Hugging Face's names; numpy arrays or torch tensors.
-            version: Of them.
+            tensors: NumPy arrays or torch tensors under Hugging Face's names.
+            version: Version of the tensors.
 
         Raises:
-            CheckpointUnreadable: If names or shapes are not the model's; nothing changes.
+            CheckpointUnreadable: If names or shapes do not match the model; nothing changes.
         """
         with torch.device("meta"):
             model = Transformer(self._config)

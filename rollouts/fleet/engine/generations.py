@@ -1,4 +1,4 @@
-"""Bring the answers to a request from an engine's thread into an event loop, and let go of them."""
+"""Pass the answers to a request from an engine's thread to an event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -17,8 +17,8 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 class Generation:
     """The answers to the prompts of one request.
 
-    ``with Generation(…) as generation: await generation.finished(request)``: whatever is not
-    answered when the block is left is cancelled, and its rows are free with the next step.
+    Use it as ``with Generation(…) as generation: await generation.finished(request)``. Unfinished
+    answers are cancelled at the end of the block, and their rows are free at the next step.
     """
 
     def __init__(
@@ -30,12 +30,12 @@ class Generation:
         stop: Sequence[str],
         hears_each_token: bool,
     ) -> None:
-        """Ask nothing yet.
+        """Prepare the request.
 
         Args:
-            engine: Generates.
-            prompts: What is asked for.
-            tokenizer: Of the tokens.
+            engine: Engine thread that generates.
+            prompts: Prompts to answer.
+            tokenizer: Tokenizer of the model.
             stop: Texts before which an answer ends.
             hears_each_token: Whether to wake for each token, or only when an answer ends.
         """
@@ -50,7 +50,7 @@ class Generation:
         self._tickets: list[Ticket] = []
 
     def __enter__(self) -> "Generation":
-        """Ask.
+        """Submit the prompts.
 
         Raises:
             PromptTooLong: If a prompt does not fit the context.
@@ -79,7 +79,7 @@ class Generation:
         """Wait for all answers.
 
         Raises:
-            ClientDisconnect: As soon as the client has hung up.
+            ClientDisconnect: As soon as the client has disconnected.
             Refused: If the engine ends.
         """
         leaving = asyncio.create_task(_left(request))
@@ -95,7 +95,7 @@ class Generation:
         return self.choices
 
     async def news(self) -> AsyncIterator[tuple[Choice, str]]:
-        """Yield each choice that has gone on, with its new text, until all have ended.
+        """Yield each choice with new text, until all have ended.
 
         Raises:
             Refused: If the engine ends.
@@ -118,7 +118,7 @@ class Generation:
     def _submit(self, prompt: Prompt, choices: Sequence[Choice]) -> Ticket:
         def hear(answer: Answer) -> None:
             if answer.finish or self._hears_each_token:
-                with suppress(RuntimeError):  # the server has stopped: nobody listens
+                with suppress(RuntimeError):  # the event loop has stopped
                     self._loop.call_soon_threadsafe(
                         self._news.put_nowait, (choices[answer.index], answer)
                     )

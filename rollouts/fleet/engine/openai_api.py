@@ -1,4 +1,4 @@
-"""Serve an engine under OpenAI's HTTP API: models, completions, chat completions, health."""
+"""Serve an engine with OpenAI's HTTP API: models, completions, chat completions, health."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -28,7 +28,7 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
 
 DEFAULT_TOKENS = 16
-"""OpenAI's, for completions; a chat goes on to the end of the context."""
+"""OpenAI's default for completions; a chat continues to the end of the context."""
 MOST_SEED = 1 << 40
 MOST_PENDING = 4096
 MOST_BODY_BYTES = 32 << 20
@@ -38,7 +38,7 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 class OpenAiApi:
-    """An ASGI application, `app`, in front of an engine's thread."""
+    """ASGI application, `app`, for an engine's thread."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class OpenAiApi:
         context: int,
         most_pending: int = MOST_PENDING,
     ) -> None:
-        """Serve.
+        """Set up the application.
 
         Args:
-            engine: Generates.
-            tokenizer: Of its model.
-            model: Name by which clients ask for it.
-            context: Tokens that a prompt and its answer may have together.
-            most_pending: Answers under way and waiting; who asks for more is told to come again.
+            engine: Engine thread that generates.
+            tokenizer: Tokenizer of its model.
+            model: Model name that clients use.
+            context: Maximum length of a prompt and its answer together.
+            most_pending: Maximum number of unfinished answers; further requests get status 503.
         """
         self._pending, self._most_pending = 0, most_pending
         self._engine, self._tokenizer = engine, tokenizer
@@ -71,7 +71,7 @@ class OpenAiApi:
             exception_handlers={Refused: _refuse, ClientDisconnect: _gone},
         )
 
-    async def _health(self, request: Request) -> Response:  # noqa: ARG002 the framework's
+    async def _health(self, request: Request) -> Response:  # noqa: ARG002 required signature
         progress = self._engine.progress
         status = 503 if self._engine.error else 200
         said = {
@@ -84,7 +84,7 @@ class OpenAiApi:
         }
         return JSONResponse(said, status)
 
-    async def _models(self, request: Request) -> Response:  # noqa: ARG002 the framework's
+    async def _models(self, request: Request) -> Response:  # noqa: ARG002 required signature
         one = {"id": self._model, "object": "model", "created": 0, "owned_by": "rolldeck"}
         shown = one | {"max_model_len": self._context}
         return JSONResponse({"object": "list", "data": [shown]})
@@ -118,7 +118,7 @@ class OpenAiApi:
         with_logprobs: bool,
     ) -> Response:
         if asked.model and asked.model != self._model:
-            raise Refused(f"there is no model {asked.model!r}", param="model", status=404)
+            raise Refused(f"model {asked.model!r} does not exist", param="model", status=404)
         shape = Shape(
             is_chat=isinstance(asked, AskedChat),
             identity=f"cmpl-{secrets.token_hex(12)}",
@@ -144,8 +144,8 @@ class OpenAiApi:
         """Return the answers to the prompts of `shape`, each of at most `most` tokens.
 
         Raises:
-            Refused: If they cannot be had.
-            ClientDisconnect: If the client hung up.
+            Refused: If they cannot be generated.
+            ClientDisconnect: If the client disconnected.
         """
         self._check_room(shape)
         with self._counted(shape), self._generation(shape, asked, most) as generation:
@@ -195,10 +195,13 @@ class OpenAiApi:
         yield b"data: [DONE]\n\n"
 
     def _check_room(self, shape: Shape) -> None:
-        """Refuse a request with too many answers before it; a lone one is never too large."""
+        """Refuse a request if too many answers are pending; a lone request is always accepted."""
         answers = len(shape.prompts) * shape.answers_each
         if self._pending and self._pending + answers > self._most_pending:
-            raise Refused(f"{self._pending} answers are pending already", status=503)
+            raise Refused(
+                f"{self._pending} answers pending, limit {self._most_pending}; retry later",
+                status=503,
+            )
 
     @contextmanager
     def _counted(self, shape: Shape) -> Iterator[None]:
@@ -223,11 +226,14 @@ class OpenAiApi:
         """Return a prompt's tokens.
 
         Raises:
-            Refused: If there are none for it.
+            Refused: If it cannot be tokenized, or contains an invalid token.
         """
         if isinstance(prompt, list):
             if any(token >= self._tokenizer.vocab_size for token in prompt):
-                raise Refused("a token is beyond the vocabulary", param="prompt")
+                raise Refused(
+                    f"a token is outside the vocabulary, 0 to {self._tokenizer.vocab_size - 1}",
+                    param="prompt",
+                )
             return prompt
         try:
             return self._tokenizer.encode(prompt)
@@ -236,16 +242,16 @@ class OpenAiApi:
 
 
 async def read_body(request: Request, kind: type[A]) -> A:
-    """Return what a request asks for.
+    """Return the decoded body of a request.
 
     Raises:
-        Refused: If it is not of that kind, naming the field.
+        Refused: If it is invalid; `param` names the field.
     """
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BODY_BYTES:
-            raise Refused(f"the body has more than {MOST_BODY_BYTES} bytes", status=413)
+            raise Refused(f"the body exceeds {MOST_BODY_BYTES} bytes", status=413)
     try:
         raw = msgspec.json.decode(body)
         asked = msgspec.convert(raw, kind)
@@ -253,15 +259,15 @@ async def read_body(request: Request, kind: type[A]) -> A:
         message, _, path = str(error).partition(" - at ")
         raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
     except msgspec.DecodeError as error:
-        raise Refused(f"the body is no JSON: {error}") from error
+        raise Refused(f"the body is not valid JSON: {error}") from error
     for name in UNSUPPORTED:
         if raw.get(name):
-            raise Refused("is not supported here", param=name)
+            raise Refused("is not supported", param=name)
     return asked
 
 
 def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
-    """Return the prompts of a request: one or several, as text or as tokens."""
+    """Return the prompts of a request: one or several, as text or tokens."""
     if isinstance(prompt, str) or isinstance(prompt[0], int):
         return [_prompt(prompt)]
     return [_prompt(one) for one in prompt]
@@ -278,12 +284,12 @@ def _prompt(prompt: Any) -> str | list[int]:
 
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose content is text: parts of text are joined, others refused."""
+    """Return a message with its text parts joined; raise Refused for other parts."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
     if any(not isinstance(part, dict) or part.get("type") != "text" for part in content):
-        raise Refused("only parts of text are supported", param="messages")
+        raise Refused("only text parts are supported", param="messages")
     return message | {"content": "".join(str(part.get("text", "")) for part in content)}
 
 
@@ -291,12 +297,12 @@ def _event(content: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
 
 
-async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 the framework's
-    assert isinstance(refusal, Refused)  # noqa: S101 registered for these
+async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
+    assert isinstance(refusal, Refused)  # noqa: S101 registered for this class
     headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
     return JSONResponse(refusal.body(), refusal.status, headers)
 
 
-async def _gone(request: Request, hung_up: Exception) -> Response:  # noqa: ARG001 the framework's
-    """Answer nobody: 499, as proxies write down who did not wait."""
+async def _gone(request: Request, hung_up: Exception) -> Response:  # noqa: ARG001 signature
+    """Return status 499, which proxies log for clients that disconnected."""
     return Response(status_code=499)

@@ -1,9 +1,9 @@
-"""Shape what the OpenAI-compatible API takes and gives, with a few fields of our own.
+"""Schemas of the OpenAI-compatible API, with a few extensions.
 
-Fields of OpenAI's that nobody could obey here are refused by name; those that change nothing
-(`user`, `metadata`, …) are ignored, so that existing programs run. Ours, as in vLLM:
-`return_token_ids`, `top_k`, `ignore_eos`; in each choice `token_ids`, `token_logprobs`,
-`prompt_token_ids`, and `policy_versions`, ``[[epoch, step, tokens], …]`` in order.
+OpenAI fields that cannot be supported are refused by name. Fields without effect (`user`,
+`metadata`, …) are ignored, so existing programs work. Extensions, as in vLLM: `return_token_ids`,
+`top_k`, `ignore_eos`; in each choice `token_ids`, `token_logprobs`, `prompt_token_ids`, and
+`policy_versions`, ``[[epoch, step, tokens], …]`` in order.
 """
 
 from typing import Annotated, Any, Final
@@ -16,11 +16,11 @@ Stops = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(max_length=16)]
 TokenIds = list[Annotated[int, Meta(ge=0)]]
 
 UNSUPPORTED: Final = ("echo", "suffix", "tools", "tool_choice", "functions", "logit_bias", "audio")
-"""Fields that must be absent or empty: obeying is not possible, ignoring would be a lie."""
+"""Fields that must be absent or empty, because ignoring them would change the result."""
 
 
 class Asked(Struct, kw_only=True):
-    """What both kinds of requests may say."""
+    """Fields common to both kinds of requests."""
 
     model: str = ""
     temperature: Temperature | None = None
@@ -34,7 +34,7 @@ class Asked(Struct, kw_only=True):
     stream_options: dict[str, Any] | None = None
     return_token_ids: bool = False
     ignore_eos: bool = False
-    """Go on after the tokenizer's end token, for measurements."""
+    """Whether to continue after the tokenizer's end token, for measurements."""
 
 
 class AskedCompletion(Asked, kw_only=True):
@@ -57,7 +57,7 @@ class AskedChat(Asked, kw_only=True):
 
 
 class Refused(ValueError):
-    """A request cannot be obeyed; `param` names the field."""
+    """The request is refused; `param` names the field."""
 
     def __init__(self, message: str, *, param: str | None = None, status: int = 400) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class Refused(ValueError):
         self.status = status
 
     def body(self) -> dict[str, Any]:
-        """Return the error as OpenAI shapes it."""
+        """Return the error in OpenAI's format."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {
             "error": {"message": str(self), "type": kind, "param": self.param, "code": self.status}

@@ -1,4 +1,4 @@
-"""Draw the next token of many sequences at once, each by its own rules and its own seed."""
+"""Sample the next token of many sequences at once, with individual parameters and seeds."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,29 +9,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 GREEDY: Final = 1e-5
-"""Temperatures up to this take the likeliest token."""
+"""Temperature up to which the most likely token is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How the tokens of one answer are drawn."""
+    """Sampling parameters of one answer."""
 
     max_tokens: int = 64
     temperature: float = 1.0
     top_p: float = 1.0
-    """Least probability that the likeliest tokens together must have; others are not drawn."""
+    """Cumulative probability of the most likely tokens that may be sampled."""
     top_k: int = 0
-    """Tokens that may be drawn; 0 for all."""
+    """Number of most likely tokens that may be sampled; 0 for all."""
     stop_tokens: frozenset[int] = frozenset()
-    """Tokens that end the answer; the one that did is its last."""
+    """Tokens that end the answer; the stop token is its last token."""
     seed: int = 0
 
 
 def uniforms(seeds: NDArray[np.uint64], places: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return a number in [0, 1) for each pair of seed and place, ``[N]``.
 
-    The same pair gives the same number, whatever else is drawn at the time. Source: SplitMix64,
-    Steele, Lea and Flood, OOPSLA 2014.
+    Equal pairs give equal numbers, independent of the other pairs. Source: SplitMix64, Steele, Lea
+    and Flood, OOPSLA 2014.
     """
     with np.errstate(over="ignore"):
         mixed = _mix(seeds + np.uint64(0x9E3779B97F4A7C15) * (places + np.uint64(1)))
@@ -46,22 +46,22 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(slots=True, kw_only=True)
 class Rules:
-    """The sampling parameters of S sequences as columns."""
+    """Sampling parameters of S sequences as columns."""
 
     temperature: Tensor
     """``[S, 1]`` float32, never 0."""
     top_p: Tensor
     """``[S, 1]`` float32."""
     top_k: Tensor
-    """``[S, 1]`` int64; the vocabulary's size for no limit."""
+    """``[S, 1]`` int64; the vocabulary size means no limit."""
     is_limited: bool
-    """Whether any sequence limits what may be drawn."""
+    """Whether any sequence uses top-p or top-k."""
     is_greedy: Tensor
     """``[S]`` bool."""
 
     @classmethod
     def of(cls, params: list[SamplingParams], *, vocab_size: int, device: torch.device) -> "Rules":
-        """Return the columns of some parameters."""
+        """Return the columns of a list of parameters."""
 
         def column(values: list[float], kind: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=kind, device=device)[:, None]
@@ -76,14 +76,14 @@ class Rules:
 
 
 def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the tokens at `points` of the distributions, and their logprobs, both ``[S]``.
+    """Return the tokens at `points` of the cumulative distributions, and their logprobs, ``[S]``.
 
-    A logprob is that of the whole distribution at the sequence's temperature, before top-k and
-    top-p: what a policy gradient needs. That of a greedy sequence is taken at temperature 1.
+    A logprob is taken at the sequence's temperature, before top-k and top-p, as a policy gradient
+    needs it. For greedy sequences it is taken at temperature 1.
 
     Args:
         logits: ``[S, vocab]``.
-        rules: Of the S sequences.
+        rules: Sampling parameters of the S sequences.
         points: ``[S]`` in [0, 1).
     """
     logprobs = torch.log_softmax(logits.float() / rules.temperature, dim=-1)
@@ -91,7 +91,7 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
     if rules.is_limited:
         probabilities = _limited(probabilities, rules)
     reached = probabilities.cumsum(dim=-1)
-    # Relative to what is left, which limits and rounding make less than 1.
+    # Relative to the remaining mass, which limits and rounding reduce below 1.
     target = points.to(reached.dtype)[:, None] * reached[:, -1:]
     tokens = torch.searchsorted(reached, target, right=True).clamp_(max=logits.shape[-1] - 1)
     chosen = logprobs.gather(-1, tokens).squeeze(-1)
@@ -107,10 +107,10 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _limited(probabilities: Tensor, rules: Rules) -> Tensor:
-    """Return the probabilities ``[S, vocab]``, 0 where a token may not be drawn."""
+    """Return the probabilities ``[S, vocab]``, 0 for tokens that may not be sampled."""
     ordered, places = probabilities.sort(dim=-1, descending=True)
     before = ordered.cumsum(dim=-1) - ordered
     ranks = torch.arange(ordered.shape[-1], device=ordered.device)
-    # The likeliest token always stays.
+    # The most likely token is always kept.
     kept = (before < rules.top_p) & (ranks < rules.top_k) | (ranks == 0)
     return torch.zeros_like(probabilities).scatter(-1, places, ordered * kept)

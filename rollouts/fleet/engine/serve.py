@@ -1,4 +1,4 @@
-"""`rolldeck serve`: our inference server as a process, which may follow the weights of a run."""
+"""Command `rolldeck serve`: an inference server that can follow the weights of a run."""
 
 import argparse
 import logging
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any, Final
 
 DESCRIPTION: Final = (
-    "Serve a checkpoint under OpenAI's HTTP API; with --run, follow the weights of that run."
+    "Serve a checkpoint with OpenAI's HTTP API; with --run, follow the weights of that run."
 )
 DTYPES: Final = ("float32", "bfloat16", "float16")
 EXIT_TAKEN, EXIT_MISUSED = 1, 2
 ANSWER_SECONDS: Final = 1
-"""How long clients may take to read the last they get, once the server is told to stop."""
+"""Time that clients have to read their last response during shutdown."""
 STOP_SECONDS: Final = 1.7
-"""How long all of its end may take."""
+"""Time limit of the whole shutdown."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM; return 0, 1 if the address is taken, 2 for what cannot be served."""
+    """Serve until SIGTERM; return 0, 1 if the address is in use, or 2 for an invalid checkpoint."""
     args = _parser().parse_args(argv)
-    # Until requests are answered there is nobody to be told.
+    # Before requests are served, SIGTERM can end the process at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -35,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = 0
     if threading.active_count() > 1:
-        # A step, a download or a copy of weights is under way: Python would wait for some of
-        # them, and pull the ground from under the others.
+        # A thread still runs a step, a download or a copy of weights. Python would wait for
+        # non-daemon threads, and break daemon threads during its shutdown.
         _end_process(code)
     return code
 
 
 def _serve(args: argparse.Namespace) -> int:
-    # Torch takes seconds: a mistaken argument is answered before.
+    # Importing torch takes seconds; invalid arguments are reported before.
     from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
     from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 
@@ -106,7 +106,7 @@ def _run(
 
 
 def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
-    """Return where versions come from, and what closes it."""
+    """Return the source of the versions, and a function that closes it."""
     from rollouts.fleet.spool.platform_api import PlatformApi
     from rollouts.fleet.weights.sources import source_for
     from rollouts.fleet.worker.settings import FleetSettings
@@ -123,14 +123,14 @@ def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
 
 
 def _until_told_to_stop(app: Any, listener: socket.socket, thread: Any) -> None:
-    """Serve until a signal comes; then whoever waits is told at once, and nobody is waited for."""
+    """Serve until a signal arrives; then cancel all pending requests at once."""
     import uvicorn
 
     from rollouts.fleet.engine.serving import STOPPING
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # Whatever hangs, a client that does not read or a disk that does not answer.
+            # Limits a shutdown blocked by a slow client or disk.
             last = threading.Timer(STOP_SECONDS, _end_process, [0])
             last.daemon = True
             last.start()
@@ -145,7 +145,7 @@ def _until_told_to_stop(app: Any, listener: socket.socket, thread: Any) -> None:
         server_header=False,
     )
     server = Server(config)
-    # Uvicorn takes signals over a moment later, and raises them once more when it is done.
+    # Uvicorn installs its handlers later, and raises the signal again at its end.
     signal.signal(signal.SIGTERM, server.handle_exit)
     server.run(sockets=[listener])
 
@@ -167,33 +167,43 @@ def _device(asked: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rolldeck serve", description=DESCRIPTION)
     parser.add_argument(
-        "--checkpoint", type=Path, required=True, help="folder in Hugging Face's layout"
+        "--checkpoint", type=Path, required=True, help="checkpoint folder in Hugging Face's layout"
     )
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8001, help="0 for any that is free")
-    parser.add_argument("--rows", type=int, default=64, help="answers generated at a time")
     parser.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU if any)"
+        "--port", type=int, default=8001, help="port; 0 for any free port (default 8001)"
     )
-    parser.add_argument("--dtype", choices=DTYPES, help="of the weights (default: as stored)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="on a CPU")
-    parser.add_argument("--model-name", default="", help="default: the folder's name")
+    parser.add_argument(
+        "--rows", type=int, default=64, help="answers generated concurrently (default 64)"
+    )
+    parser.add_argument(
+        "--device", default="auto", help="cpu, cuda or cuda:1 (default: a GPU if available)"
+    )
+    parser.add_argument("--dtype", choices=DTYPES, help="type of the weights (default: as stored)")
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count() or 1, help="threads on a CPU (default: cores)"
+    )
+    parser.add_argument(
+        "--model-name", default="", help="model name for clients (default: the folder's name)"
+    )
     parser.add_argument("--run", default="", help="follow the weights of this run")
     parser.add_argument(
         "--platform",
         default=os.environ.get("ROLLDECK_URL", "http://127.0.0.1:8000"),
-        help="URL of the platform (ROLLDECK_URL)",
+        help="URL of the platform (default: ROLLDECK_URL)",
     )
     parser.add_argument(
-        "--token", default=os.environ.get("ROLLDECK_TOKEN", ""), help="ROLLDECK_TOKEN"
+        "--token",
+        default=os.environ.get("ROLLDECK_TOKEN", ""),
+        help="token of the platform (default: ROLLDECK_TOKEN)",
     )
     parser.add_argument(
-        "--weights-directory", default="", help="the run's shared folder, if it uses one"
+        "--weights-directory", default="", help="shared weights folder of the run, if it uses one"
     )
     parser.add_argument(
         "--accept-weights",
         action="store_true",
-        help="let whoever reaches this server replace its weights: PUT /v1/weights/<epoch>/<step>",
+        help="accept new weights from any client: PUT /v1/weights/<epoch>/<step>",
     )
     return parser
 

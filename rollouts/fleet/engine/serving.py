@@ -1,4 +1,4 @@
-"""Run an engine in a thread of its own, for callers in other threads."""
+"""Run an engine in a dedicated thread, for callers in other threads."""
 
 import threading
 from collections.abc import Callable
@@ -16,38 +16,38 @@ from rollouts.fleet.engine.engine import (
 from rollouts.fleet.engine.transformer import Transformer
 
 STOP_SECONDS: Final = 1.0
-"""How long `close` waits for the step under way; nobody else does."""
+"""Time limit for `close` to wait for the current step; no other call waits."""
 STOPPING: Final = "the server is stopping"
 IDLE_SECONDS: Final = 0.2
-"""How long an idle engine sleeps before it looks whether it shall end."""
+"""Interval at which an idle engine checks whether to stop."""
 
 Listener = Callable[[Answer], None]
-"""Called with an answer that got a token or has ended, one call at a time; must not wait."""
+"""Called when an answer got a token or ended, one call at a time; must not block."""
 
 
 class EngineFailed(RuntimeError):
-    """The engine raised and generates nothing more; the text says what."""
+    """The engine failed and generates no more; the text names the cause."""
 
 
 class Progress(NamedTuple):
-    """How much an engine has done and has before it."""
+    """Work done and work in progress of an engine."""
 
     running: int
     waiting: int
     tokens: int
-    """Generated ever."""
+    """Total number of generated tokens."""
     version: Version
 
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A request that was handed over."""
+    """A submitted request."""
 
     prompt: Prompt
     listener: Listener
     number: int | None = None
     ended: int = 0
-    """Answers that have ended."""
+    """Number of answers that have ended."""
 
 
 @dataclass(slots=True)
@@ -58,17 +58,17 @@ class _Inbox:
 
 
 class EngineThread:
-    """Takes requests and weights from any thread; every method returns at once but `close`."""
+    """Accepts requests and weights from any thread; only `close` and `wait_for_version` block."""
 
     def __init__(self, engine: Engine, *, context: int) -> None:
         """Start the thread.
 
         Args:
-            engine: Nobody else's from now on.
-            context: Tokens that a prompt and its answer may have together.
+            engine: Engine to run; the thread takes ownership.
+            context: Maximum length of a prompt and its answer together.
         """
         self.error = ""
-        """Why the engine has ended, if it has."""
+        """Reason why the engine has ended; empty while it runs."""
         self._engine = engine
         self._context = context
         self._tickets: dict[int, Ticket] = {}
@@ -80,16 +80,16 @@ class EngineThread:
 
     @property
     def progress(self) -> Progress:
-        """How much is done and under way."""
+        """Current progress of the engine."""
         engine = self._engine
         return Progress(engine.running, engine.waiting, engine.drawn, engine.version)
 
     def submit(self, prompt: Prompt, listener: Listener) -> Ticket:
-        """Let a prompt be answered.
+        """Submit a prompt.
 
         Raises:
             PromptTooLong: If it does not fit the context.
-            TokenUnknown: If the model lacks one of its tokens.
+            TokenUnknown: If a token is not in the model's vocabulary.
             EngineFailed: If the engine has ended.
         """
         if not 0 < len(prompt.tokens) < self._context:
@@ -98,7 +98,7 @@ class EngineThread:
         size = self._engine.vocab_size
         for token in (min(prompt.tokens), max(prompt.tokens)):
             if not 0 <= token < size:
-                raise TokenUnknown(f"token {token} is none of the model's, 0 to {size - 1}")
+                raise TokenUnknown(f"token {token} is outside the vocabulary, 0 to {size - 1}")
         ticket = Ticket(prompt, listener)
         with self._changed:
             if self.error:
@@ -108,19 +108,19 @@ class EngineThread:
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """End a request; its listener may still hear of it."""
+        """Cancel a request; its listener may still be called."""
         with self._changed:
             self._inbox.cancelled.append(ticket)
             self._changed.notify()
 
     def update_weights(self, model: Transformer, version: Version) -> None:
-        """Go on with other weights after the step under way."""
+        """Use other weights after the current step."""
         with self._changed:
             self._inbox.weights = model, version
             self._changed.notify()
 
     def wait_for_version(self, version: Version, *, timeout_seconds: float) -> bool:
-        """Return whether tokens are drawn by `version` or a later one, within the time."""
+        """Wait until `version` or a later one is in use; return False on timeout or failure."""
         with self._changed:
             return (
                 self._changed.wait_for(
@@ -130,10 +130,10 @@ class EngineThread:
             )
 
     def give_up(self, reason: str) -> None:
-        """Tell everybody who waits that it is over, without waiting for the step under way.
+        """Cancel all pending answers, without waiting for the current step.
 
         Args:
-            reason: What `error` says from now on, and whoever asks later hears.
+            reason: Text of `error`, which later requests also get.
         """
         with self._changed:
             self._is_closing = True
@@ -147,7 +147,7 @@ class EngineThread:
                     ticket.listener(ended)
 
     def close(self) -> None:
-        """Give up, and wait a moment for the thread; a long step ends it later."""
+        """Cancel all answers and wait briefly for the thread; a long step ends it later."""
         self.give_up(STOPPING)
         self._thread.join(STOP_SECONDS)
 
@@ -156,7 +156,7 @@ class EngineThread:
             while not self._is_closing:
                 self._read_inbox()
                 self._tell(self._engine.step())
-        except Exception as error:  # noqa: BLE001 told to everybody who waits
+        except Exception as error:  # noqa: BLE001 passed to all pending requests
             self.give_up(f"{type(error).__name__}: {error}")
 
     def _read_inbox(self) -> None:

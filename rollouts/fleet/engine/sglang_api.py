@@ -1,6 +1,6 @@
-"""Answer SGLang's native ``POST /generate``: tokens in, tokens and log probabilities out.
+"""SGLang's native ``POST /generate``: tokens in, tokens and log probabilities out.
 
-What trains on sampled tokens asks this way, stock Atropos environments among them
+Programs that train on sampled tokens use this route, including stock Atropos environments
 (``server_type: sglang``). Source: https://docs.sglang.io/basic_usage/native_api.html.
 """
 
@@ -25,12 +25,12 @@ from rollouts.fleet.engine.openai_messages import (
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
 DEFAULT_TOKENS: Final = 128
-"""SGLang's."""
+"""SGLang's default."""
 UNSUPPORTED: Final = ("stream", "return_hidden_states", "image_data", "lora_path", "input_embeds")
 
 
 class AskedSampling(Struct, frozen=True, kw_only=True):
-    """SGLang's ``sampling_params``, as far as they can be obeyed here."""
+    """The supported part of SGLang's ``sampling_params``."""
 
     max_new_tokens: Annotated[int, Meta(ge=1)] | None = None
     temperature: Temperature = 1.0
@@ -59,27 +59,27 @@ class AskedGenerate(Struct, kw_only=True):
 
 
 class SglangApi:
-    """One route beside the OpenAI-compatible ones, in front of the same engine."""
+    """A route in addition to the OpenAI-compatible ones, for the same engine."""
 
     def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
-        """Serve.
+        """Set up the route.
 
         Args:
-            api: Generates.
-            tokenizer: Of its model.
+            api: API that generates.
+            tokenizer: Tokenizer of its model.
         """
         self._api, self._tokenizer = api, tokenizer
 
     @property
     def routes(self) -> list[Route]:
-        """What to serve."""
+        """Routes to add to the application."""
         return [Route("/generate", self._generate, methods=["POST"])]
 
     async def _generate(self, request: Request) -> Response:
         asked = await read_body(request, AskedGenerate)
         for name in UNSUPPORTED:
             if getattr(asked, name):
-                raise Refused("is not supported here", param=name)
+                raise Refused("is not supported", param=name)
         prompts, is_single = self._prompts(asked)
         params = asked.sampling_params
         shape = Shape(
@@ -109,16 +109,18 @@ class SglangApi:
         return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
 
     def _prompts(self, asked: AskedGenerate) -> tuple[list[list[int]], bool]:
-        """Return the prompts, and whether there is one that was not in a list."""
+        """Return the prompts, and whether the request has a single prompt outside a list."""
         given: Any = asked.text if asked.input_ids is None else asked.input_ids
         if given is None:
-            raise Refused("give text or input_ids", param="input_ids")
+            raise Refused("text or input_ids is required", param="input_ids")
         is_single = isinstance(given, str) or isinstance(given[0], int)
         prompts = [given] if is_single else given
         for prompt in prompts:
             is_tokens = isinstance(prompt, list) and all(type(one) is int for one in prompt)
             if not (isinstance(prompt, str) or (is_tokens and min(prompt, default=-1) >= 0)):
-                raise Refused("must be tokens, or a list of such", param="input_ids")
+                raise Refused(
+                    "must be a list of tokens, or a list of such lists", param="input_ids"
+                )
         return [self._api.tokens(prompt) for prompt in prompts], is_single
 
 

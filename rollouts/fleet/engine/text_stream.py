@@ -1,4 +1,4 @@
-"""Turn the tokens of an answer into text as they come, and see where it shall end."""
+"""Decode the tokens of an answer incrementally, and detect stop texts."""
 
 from collections.abc import Sequence
 
@@ -8,34 +8,34 @@ INCOMPLETE = "\ufffd"
 
 
 class TextStream:
-    """The text of one answer; nothing is handed out that later tokens could take back.
+    """Text of one answer; released text never changes with later tokens.
 
-    Held back are bytes that are no whole character yet, and the beginning of a stop text.
+    Incomplete characters and possible beginnings of a stop text are held back.
     """
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
-        """Begin empty.
+        """Start with an empty text.
 
         Args:
-            tokenizer: Of the tokens.
-            stop: Texts, none of them empty, before which the answer ends.
+            tokenizer: Tokenizer of the model.
+            stop: Non-empty texts before which the answer ends.
         """
         self.text = ""
-        """All so far that is certain."""
+        """Released text so far."""
         self.is_stopped = False
         self._tokenizer = tokenizer
         self._stop = tuple(stop)
         self._decoded = ""
         self._taken = 0
         self._settled = 0
-        """Tokens whose text no later token changes."""
+        """Number of tokens whose text no later token changes."""
 
     def add(self, tokens: Sequence[int], *, is_last: bool = False) -> str:
-        """Return what is new.
+        """Return the newly released text.
 
         Args:
-            tokens: All of the answer so far.
-            is_last: No further ones come, so nothing is held back.
+            tokens: All tokens of the answer so far.
+            is_last: Whether the answer is complete, so that nothing is held back.
         """
         if self.is_stopped:
             return ""
@@ -50,7 +50,7 @@ class TextStream:
         return self.text[before:]
 
     def _decode(self, tokens: Sequence[int], *, is_last: bool) -> None:
-        """Decode what came since; some tokens before it, as their texts may join."""
+        """Decode the new tokens, together with some earlier ones, because texts may join."""
         known = self._tokenizer.decode(tokens[self._settled : self._taken])
         whole = self._tokenizer.decode(tokens[self._settled :])
         if whole.endswith(INCOMPLETE) and not is_last:
@@ -63,7 +63,7 @@ class TextStream:
         return min(places, default=None)
 
     def _held(self, text: str) -> int:
-        """Return how many characters at the end may be the beginning of a stop text."""
+        """Return how many characters at the end may begin a stop text."""
         longest = max((len(stop) for stop in self._stop), default=1) - 1
         for length in range(min(longest, len(text)), 0, -1):
             if any(stop.startswith(text[-length:]) for stop in self._stop):

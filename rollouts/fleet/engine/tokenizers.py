@@ -1,7 +1,7 @@
-"""Turn text into tokens and back: two tokenizers of our own, and Hugging Face's files.
+"""Tokenizers: two built-in ones, and Hugging Face's files.
 
-A folder says which one it wants: ``rolldeck_tokenizer.json`` one of ours, ``tokenizer.json`` a
-file of the `tokenizers` library, with its chat template in ``tokenizer_config.json``.
+A folder selects one by its file: ``rolldeck_tokenizer.json`` for a built-in tokenizer, or
+``tokenizer.json`` for the `tokenizers` library, with a chat template in ``tokenizer_config.json``.
 """
 
 import json
@@ -13,43 +13,43 @@ import msgspec
 from msgspec import Struct
 
 Message = Mapping[str, Any]
-"""One turn of a conversation: at least `role` and `content`."""
+"""One turn of a conversation with at least `role` and `content`."""
 
 
 class TokenizerUnusable(ValueError):
-    """A tokenizer cannot be read, does not fit its model, or cannot write a text."""
+    """The tokenizer cannot be read, does not fit its model, or cannot encode a text."""
 
 
 class Tokenizer(Protocol):
-    """What generation needs of a tokenizer."""
+    """Interface of a tokenizer for generation."""
 
     vocab_size: int
-    """All tokens are below it."""
+    """Exclusive upper limit of token ids."""
     end: int
-    """Ends an answer."""
+    """Token that ends an answer."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text, nothing added.
+        """Return the tokens of a text, without special tokens added.
 
         Raises:
             TokenizerUnusable: If a part of it has no token.
         """
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of some tokens; the end has none."""
+        """Return the text of some tokens; the end token has none."""
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as the text that the assistant's next turn follows."""
+        """Return a conversation as text, ready for the assistant's next turn."""
 
 
 class ChatFormat(Struct, frozen=True, forbid_unknown_fields=True):
-    """How turns become text: each role's pattern, ``{}`` standing for the content."""
+    """Chat template: a pattern per role, with ``{}`` for the content."""
 
     system: str = "{}\n"
     user: str = "{}\n"
     assistant: str = "{}\n"
     answer: str = ""
-    """What precedes the assistant's next turn."""
+    """Text before the assistant's next turn."""
 
     def render(self, messages: Sequence[Message]) -> str:
         """Return a conversation as text."""
@@ -58,7 +58,9 @@ class ChatFormat(Struct, frozen=True, forbid_unknown_fields=True):
         for place, message in enumerate(messages):
             role = str(message.get("role", ""))
             if role not in patterns:
-                raise TokenizerUnusable(f"messages.{place}.role: {role!r} has no pattern")
+                raise TokenizerUnusable(
+                    f"messages.{place}.role: {role!r} is not one of {', '.join(patterns)}"
+                )
             turns.append(patterns[role].replace("{}", str(message.get("content") or "")))
         return "".join(turns) + self.answer
 
@@ -70,7 +72,7 @@ class _Description(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ByteTokenizer:
-    """A token for each byte of UTF-8, and one for the end."""
+    """Tokenizer with one token per UTF-8 byte, and an end token."""
 
     end = 256
     vocab_size = 257
@@ -83,7 +85,7 @@ class ByteTokenizer:
         return list(text.encode())
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of some bytes; what is no UTF-8 becomes U+FFFD."""
+        """Return the text of some bytes; invalid UTF-8 becomes U+FFFD."""
         return bytes(token for token in tokens if token < self.end).decode(errors="replace")
 
     def render(self, messages: Sequence[Message]) -> str:
@@ -92,23 +94,23 @@ class ByteTokenizer:
 
 
 class CharTokenizer:
-    """A token for each character of an alphabet, and one for the end."""
+    """Tokenizer with one token per character of an alphabet, and an end token."""
 
     def __init__(self, alphabet: str, chat: ChatFormat | None = None) -> None:
         """Number the characters in their order.
 
         Raises:
-            TokenizerUnusable: If one is there twice.
+            TokenizerUnusable: If a character is repeated.
         """
         if len(set(alphabet)) < len(alphabet):
-            raise TokenizerUnusable("alphabet: a character is there twice")
+            raise TokenizerUnusable("alphabet: contains a repeated character")
         self.alphabet, self.chat = alphabet, chat or ChatFormat()
         self.end = len(alphabet)
         self.vocab_size = self.end + 1
         self._places = {character: place for place, character in enumerate(alphabet)}
 
     def encode(self, text: str) -> list[int]:
-        """Return the places of the characters in the alphabet."""
+        """Return the indices of the characters in the alphabet."""
         strange = sorted(set(text) - self._places.keys())
         if strange:
             raise TokenizerUnusable(f"{''.join(strange)!r} is not in the alphabet")
@@ -124,25 +126,25 @@ class CharTokenizer:
 
 
 class HuggingFaceTokenizer:
-    """A ``tokenizer.json``, and the Jinja template of chats beside it."""
+    """Tokenizer from ``tokenizer.json``, with a Jinja chat template."""
 
     def __init__(self, folder: Path) -> None:
         """Read the files.
 
         Raises:
-            TokenizerUnusable: If one is damaged, or the library is not installed.
+            TokenizerUnusable: If a file is invalid, or the library is not installed.
         """
         try:
             import tokenizers
         except ImportError as error:
             raise TokenizerUnusable(
-                f"{folder.name} has a tokenizer.json: pip install tokenizers jinja2"
+                f"{folder.name}: tokenizer.json requires pip install tokenizers jinja2"
             ) from error
         try:
             self._inner = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
             config = folder / "tokenizer_config.json"
             described = json.loads(config.read_text()) if config.exists() else {}
-        except Exception as error:  # the library raises bare ones
+        except Exception as error:  # the library raises bare exceptions
             raise TokenizerUnusable(f"{folder.name}: {error}") from error
         self.vocab_size = self._inner.get_vocab_size(with_added_tokens=True)
         self.end = self._end_of(described)
@@ -154,18 +156,18 @@ class HuggingFaceTokenizer:
         self._template = str(described.get("chat_template") or "")
 
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of `text`; special tokens in it count as such."""
+        """Return the tokens of `text`; special tokens in it are recognized."""
         return list(self._inner.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of some tokens, without special ones."""
+        """Return the text of some tokens, without special tokens."""
         return str(self._inner.decode(list(tokens), skip_special_tokens=True))
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as the template writes it."""
+        """Return a conversation rendered by the chat template."""
         if not self._template:
             return ChatFormat().render(messages)
-        # A template is code that came with a checkpoint: it gets a sandbox.
+        # A template is code from a checkpoint, so it runs in a sandbox.
         from jinja2 import TemplateError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -182,15 +184,15 @@ class HuggingFaceTokenizer:
         name = _text_of(described.get("eos_token") or "")
         end = self._inner.token_to_id(name) if name else None
         if end is None:
-            raise TokenizerUnusable("tokenizer_config.json: eos_token names no token")
+            raise TokenizerUnusable("tokenizer_config.json: eos_token is not in the vocabulary")
         return int(end)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer that lies beside a checkpoint.
+    """Return the tokenizer in a checkpoint's folder.
 
     Raises:
-        TokenizerUnusable: If there is none, or it is damaged.
+        TokenizerUnusable: If it is missing or invalid.
     """
     own = folder / "rolldeck_tokenizer.json"
     if not own.exists():
@@ -207,7 +209,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: ByteTokenizer | CharTokenizer, folder: Path) -> None:
-    """Write one of our tokenizers into a folder."""
+    """Write a built-in tokenizer to a folder."""
     described = (
         _Description("byte", chat=tokenizer.chat)
         if isinstance(tokenizer, ByteTokenizer)
@@ -220,17 +222,17 @@ def save_tokenizer(tokenizer: ByteTokenizer | CharTokenizer, folder: Path) -> No
 
 
 def check_fit(tokenizer: Tokenizer, *, vocab_size: int) -> None:
-    """Refuse a tokenizer with tokens that a model does not have.
+    """Check that a model has all tokens of a tokenizer.
 
     Raises:
-        TokenizerUnusable: Naming both sizes.
+        TokenizerUnusable: If the tokenizer is larger; the text names both sizes.
     """
     if tokenizer.vocab_size > vocab_size:
         raise TokenizerUnusable(
-            f"the tokenizer has {tokenizer.vocab_size} tokens, the model knows {vocab_size}"
+            f"the tokenizer has {tokenizer.vocab_size} tokens, the model only {vocab_size}"
         )
 
 
 def _text_of(token: object) -> str:
-    """Return a special token's text: files hold it bare or inside an object."""
+    """Return the text of a special token, stored as a string or in an object."""
     return str(token.get("content", "")) if isinstance(token, Mapping) else str(token)

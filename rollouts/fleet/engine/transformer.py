@@ -1,9 +1,9 @@
-"""A decoder-only transformer as Llama and Qwen build it, small enough to read in one sitting.
+"""A small decoder-only transformer in the style of Llama and Qwen.
 
 RMSNorm (Zhang and Sennrich 2019, arXiv:1910.07467), rotary positions (Su et al. 2021,
 arXiv:2104.09864), grouped-query attention (Ainslie et al. 2023, arXiv:2305.13245) and SwiGLU
-(Shazeer 2020, arXiv:2002.05202). Projections that read the same input are one matrix here and
-several in a checkpoint; :mod:`rollouts.fleet.engine.checkpoints` translates.
+(Shazeer 2020, arXiv:2002.05202). Projections of the same input are one matrix here and several in
+a checkpoint; :mod:`rollouts.fleet.engine.checkpoints` converts them.
 """
 
 import math
@@ -19,7 +19,7 @@ INITIAL_SPREAD: Final = 0.02
 
 
 class TransformerConfig(Struct, frozen=True, kw_only=True):
-    """Shapes of a transformer, under the names that Hugging Face's ``config.json`` uses."""
+    """Shapes of a transformer, with the names of Hugging Face's ``config.json``."""
 
     vocab_size: int
     hidden_size: int
@@ -28,7 +28,7 @@ class TransformerConfig(Struct, frozen=True, kw_only=True):
     num_key_value_heads: int
     intermediate_size: int
     max_position_embeddings: int
-    """Longest sequence in tokens: prompt and answer."""
+    """Maximum length of a sequence in tokens, prompt and answer together."""
     head_dim: int
     rope_theta: float = 10_000.0
     rms_norm_eps: float = 1e-5
@@ -36,14 +36,14 @@ class TransformerConfig(Struct, frozen=True, kw_only=True):
     attention_bias: bool = False
     """Whether queries, keys and values have biases, as in Qwen 2."""
     qk_norm: bool = False
-    """Whether queries and keys are normalised by head, as in Qwen 3."""
+    """Whether queries and keys are normalized per head, as in Qwen 3."""
 
 
 class KvCache:
-    """Keys and values of S sequences, so that each token is computed once.
+    """Cached keys and values of S sequences.
 
-    `values` are ``[layers, S, kv_heads, capacity, head_dim]``; `keys` have their last two the
-    other way round, as every step multiplies by them so.
+    `values` are ``[layers, S, kv_heads, capacity, head_dim]``. `keys` have the last two dimensions
+    swapped, as each step multiplies by them in that layout.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class KvCache:
         self.values = _zeros((*lines, capacity, config.head_dim), device, dtype)
 
     def copy(self, source: int, targets: Tensor, length: int) -> None:
-        """Let the sequences `targets` begin with the first `length` tokens of `source`."""
+        """Copy the first `length` tokens of sequence `source` to the sequences `targets`."""
         keys, values = self.keys, self.values
         keys[:, targets, ..., :length] = keys[:, source : source + 1, ..., :length]
         values[:, targets, :, :length] = values[:, source : source + 1, :, :length]
 
 
 def _zeros(shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return zeros; on a CPU the machine gives memory for them only where something is written."""
+    """Return zeros; on a CPU, memory is allocated lazily on the first write."""
     if device.type != "cpu":
         return torch.zeros(shape, device=device, dtype=dtype)
     return (
@@ -78,7 +78,7 @@ def _zeros(shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> 
 
 
 class Attention(nn.Module):
-    """Grouped-query attention over what is cached."""
+    """Grouped-query attention over the cache."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -117,14 +117,14 @@ class Attention(nn.Module):
 
 
 def _one_each(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Return attention for one query in each sequence, where the fused kernel is slow.
+    """Return attention for one query per sequence, where the fused kernel is slow.
 
     Args:
         query: ``[B, heads, head_dim]``.
         keys: ``[B, kv_heads, head_dim, reach]``.
         values: ``[B, kv_heads, reach, head_dim]``.
-        mask: ``[B, 1, 1, reach]``, added to the scores: 0 where it may look, else minus
-            infinity; None for everywhere.
+        mask: ``[B, 1, 1, reach]``, added to the scores: 0 where visible, else minus infinity;
+            None if all positions are visible.
     """
     batch, kv_heads, head_dim, _ = keys.shape
     grouped = query.view(batch, kv_heads, -1, head_dim) * head_dim**-0.5
@@ -135,9 +135,9 @@ def _one_each(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) 
 
 
 class CacheView:
-    """Where the keys and values of one forward pass go, and what it may look at.
+    """Part of the cache that one forward pass writes and reads.
 
-    Without a cache a pass sees its own tokens only; `mask` None then means causal.
+    Without a cache, a pass sees only its own tokens, and a `mask` of None means causal.
     """
 
     def __init__(
@@ -149,22 +149,21 @@ class CacheView:
         reach: int = 0,
         mask: Tensor | None = None,
     ) -> None:
-        """Look at a cache.
+        """Create a view of a cache.
 
         Args:
-            cache: None to keep nothing.
-            rows: Sequences of the cache, B of them one behind the other.
-            positions: ``[B, T]``, where the new tokens stand.
-            reach: Positions of the cache that are looked at.
-            mask: ``[B, 1, T, reach]``, added to the scores: 0 where a token may look, else
-                minus infinity.
+            cache: Cache to use; None for no cache.
+            rows: B consecutive sequences of the cache.
+            positions: ``[B, T]``, positions of the new tokens.
+            reach: Number of cache positions to attend to.
+            mask: ``[B, 1, T, reach]``, added to the scores: 0 where visible, else minus infinity.
         """
         self._cache, self._rows, self._positions, self._reach = cache, rows, positions, reach
         self.mask = mask
         self.layer = 0
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Write ``[B, kv_heads, T, head_dim]`` down; return all that may be looked at.
+        """Write ``[B, kv_heads, T, head_dim]`` to the cache; return all visible keys and values.
 
         Returns:
             Keys ``[B, kv_heads, head_dim, reach]`` and values ``[B, kv_heads, reach, head_dim]``.
@@ -181,7 +180,7 @@ class CacheView:
 
 
 class FeedForward(nn.Module):
-    """SwiGLU."""
+    """SwiGLU feed-forward layer."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -195,7 +194,7 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and feed-forward, each around a residual."""
+    """Attention and feed-forward, each with a residual connection."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -211,13 +210,13 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The whole model."""
+    """The complete model."""
 
     cosines: Tensor
     sines: Tensor
 
     def __init__(self, config: TransformerConfig) -> None:
-        """Begin with random weights."""
+        """Initialize with random weights."""
         super().__init__()
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.hidden_size)
@@ -239,12 +238,12 @@ class Transformer(nn.Module):
         return self.logits(self.hidden(tokens, positions, CacheView()))
 
     def hidden(self, tokens: Tensor, positions: Tensor, view: CacheView) -> Tensor:
-        """Return the last layer's output ``[B, T, hidden]``, normalised.
+        """Return the last layer's output ``[B, T, hidden]``, normalized.
 
         Args:
             tokens: ``[B, T]``.
             positions: ``[B, T]`` of each token in its sequence.
-            view: What they may look at besides each other.
+            view: Part of the cache that the tokens can attend to.
         """
         x = self.embed(tokens)
         rotation = self.cosines[positions], self.sines[positions]

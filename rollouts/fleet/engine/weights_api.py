@@ -1,4 +1,4 @@
-"""Take weights over HTTP: for trainers that use no platform."""
+"""HTTP endpoint for weights, for trainers without a platform."""
 
 import asyncio
 from typing import Any, Final
@@ -16,14 +16,14 @@ from rollouts.fleet.engine.openai_messages import Refused
 from rollouts.fleet.engine.serving import EngineThread
 
 HEADER_BYTES: Final = 8 << 20
-"""Room for names beside the weights."""
+"""Extra space for the file's header."""
 ADOPT_SECONDS: Final = 60.0
 
 
 class WeightsApi:
-    """``PUT /v1/weights/<epoch>/<step>``, a safetensors file under Hugging Face's names.
+    """Endpoint ``PUT /v1/weights/<epoch>/<step>`` for a safetensors file with Hugging Face's names.
 
-    It is answered once tokens are drawn by that version or a later one.
+    The response is sent once that version or a later one is in use.
     """
 
     def __init__(self, thread: EngineThread, weights: WeightsSwap) -> None:
@@ -33,7 +33,7 @@ class WeightsApi:
 
     @property
     def routes(self) -> list[Route]:
-        """What to serve beside the OpenAI-compatible routes."""
+        """Routes to add to the OpenAI-compatible ones."""
         return [Route("/v1/weights/{epoch:int}/{step:int}", self._put, methods=["PUT"])]
 
     async def _put(self, request: Request) -> Response:
@@ -52,7 +52,7 @@ class WeightsApi:
         async for piece in request.stream():
             content += piece
             if len(content) > self._most_bytes:
-                said = f"the weights have at most {self._most_bytes} bytes"
+                said = f"the body exceeds the {self._most_bytes} bytes of the weights"
                 raise Refused(said, param="body", status=413)
         return bytes(content)
 
@@ -63,4 +63,7 @@ class WeightsApi:
         except (SafetensorError, CheckpointUnreadable, msgspec.DecodeError, ValueError) as error:
             raise Refused(str(error), param="body") from error
         if not self._thread.wait_for_version(version, timeout_seconds=ADOPT_SECONDS):
-            raise Refused(self._thread.error or "the engine did not take them", status=503)
+            raise Refused(
+                self._thread.error or f"the weights were not in use after {ADOPT_SECONDS:.0f} s",
+                status=503,
+            )

@@ -1,4 +1,4 @@
-"""Play one episode with actions drawn at random, to see what an environment does."""
+"""Play one episode of random actions, to probe an environment."""
 
 import math
 import time
@@ -13,17 +13,17 @@ from rollouts.fleet.policies.spaces import Space
 
 SHOWN_REWARDS = 100
 _WIDE = 1.0
-"""Where a box has no bound: actions are drawn from −1 to 1."""
+"""Bound that replaces an infinite one, for random actions between −1 and 1."""
 
 
 def play(environment: Environment, shown: Space, taken: Space, *, steps: int) -> Episode:
-    """Play until the episode ends, or for so many steps.
+    """Play until the episode ends or the step limit is reached.
 
     Args:
-        environment: Was reset already, and is again.
-        shown: Form of its observations.
-        taken: Form of its actions.
-        steps: At most.
+        environment: Environment, which is reset.
+        shown: Observation space.
+        taken: Action space.
+        steps: Maximum number of steps.
     """
     rng = np.random.default_rng(0)
     obs, _ = environment.reset(seed=0)
@@ -49,7 +49,7 @@ def play(environment: Environment, shown: Space, taken: Space, *, steps: int) ->
 
 
 def drawn(space: Space, rng: np.random.Generator) -> Any:
-    """Return a random action, as a fleet hands it to the environment."""
+    """Return a random action in the environment's form."""
     if space.kind == "discrete":
         return int(space.start + rng.integers(space.choices))
     if space.kind == "multi_discrete":
@@ -68,13 +68,13 @@ def _in_box(space: Space, rng: np.random.Generator) -> NDArray[Any]:
 
 
 def _oddity(obs: Any, space: Space) -> str:
-    """Return in words how an observation differs from the form of its space; empty if it fits."""
+    """Return how an observation differs from its space; empty if it fits."""
     if space.parts:
-        return ""  # its encoder has put it together
+        return ""  # built by its encoder
     shape = np.shape(obs)
     if tuple(shape) != tuple(space.shape):
-        return f"an observation had the shape {list(shape)}, its space says {list(space.shape)}"
+        return f"an observation has shape {list(shape)}, its space {list(space.shape)}"
     array = np.asarray(obs)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return "an observation was not finite"
+        return "an observation is not finite"
     return ""

@@ -1,9 +1,9 @@
 """Build environments from their specs, inside env processes only.
 
-Building one imports the code behind it, so a run's configuration can only choose among what an
-administrator allows. ``ROLLDECK_ENVIRONMENTS`` (comma-separated) registers further specs, such as
-``module:my_lab.mazes:Maze``. Whole kinds come from modules named in
-``ROLLDECK_ENVIRONMENT_MODULES``, each of which calls :func:`register` when it is imported.
+Building an environment imports its code, so a run's configuration can only choose among the
+environments that an administrator allows. ``ROLLDECK_ENVIRONMENTS`` (comma-separated) registers
+further specs, such as ``module:my_lab.mazes:Maze``. Further kinds come from the modules in
+``ROLLDECK_ENVIRONMENT_MODULES``, each of which calls :func:`register` on import.
 """
 
 import importlib
@@ -39,33 +39,33 @@ SPECS_VARIABLE: Final = "ROLLDECK_ENVIRONMENTS"
 
 
 class UnknownEnvironment(LookupError):
-    """No registered kind of environment answers to the spec."""
+    """No registered kind of environment matches the spec."""
 
 
 class Environment(Protocol):
-    """What the fleet uses of a Gymnasium environment."""
+    """Subset of the Gymnasium environment interface that the fleet uses."""
 
     observation_space: Any
     action_space: Any
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation."""
+        """Begin an episode; return its first observation and extras."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return observation, reward, terminated, truncated and extras."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 class VectorEnvironment(Protocol):
-    """R environments of one kind in one object, any of which can be stepped together.
+    """R environments of one kind in one object, any subset of which can be stepped together.
 
-    Each row behaves as the environment of the same spec would alone: whoever runs it cannot tell.
+    Each row behaves exactly like a single environment of the same spec.
     """
 
     observation_space: Any
-    """Of one row, as the next."""
+    """Space of one row; so is `action_space`."""
     action_space: Any
 
     def reset(self, row: int, *, seed: int | None = None) -> Any:
@@ -74,14 +74,14 @@ class VectorEnvironment(Protocol):
     def step(
         self, rows: NDArray[np.intp], actions: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Step different ``rows [N]`` with ``actions [N, …]``; begin no episode.
+        """Step distinct ``rows [N]`` with ``actions [N, …]``, without beginning episodes.
 
         Returns:
             Observations ``[N, …]``; rewards, terminated and truncated, ``[N]`` each.
         """
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 class RowOfVector:
@@ -94,7 +94,7 @@ class RowOfVector:
         self.action_space = vector.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation."""
+        """Begin an episode; return its first observation and extras."""
         return self._vector.reset(self._row, seed=seed), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -105,20 +105,20 @@ class RowOfVector:
         return obs[0], reward[0], bool(terminated[0]), bool(truncated[0]), {}
 
     def close(self) -> None:
-        """Leave the other rows as they are."""
+        """Do nothing: the other rows stay in use."""
 
 
 class Adapted:
-    """An environment whose observations or actions travel in another form than it has.
+    """An environment wrapper that converts observations and actions to supported spaces.
 
-    Its spaces are :class:`Space` already.
+    Its own spaces are of type :class:`Space`.
     """
 
     def __init__(self, environment: Environment) -> None:
         """Wrap `environment`.
 
         Raises:
-            UnsupportedSpace: If it shows or takes what no policy here can.
+            UnsupportedSpace: If its observations or actions cannot be represented here.
         """
         self._environment = environment
         self.observation_space, self._encode = observations(environment.observation_space)
@@ -126,11 +126,11 @@ class Adapted:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything differs."""
+        """Whether any conversion is required."""
         return self._encode is not None or self._decode is not None
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation."""
+        """Begin an episode; return its first observation and extras."""
         obs, extras = self._environment.reset(seed=seed)
         return self._shown(obs), extras
 
@@ -141,16 +141,16 @@ class Adapted:
         return self._shown(obs), *rest
 
     def render(self) -> Any:
-        """Return the environment's picture, where it draws one."""
+        """Return the environment's rendered frame, if it renders."""
         return self._environment.render()  # type: ignore[attr-defined]
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What the environment says of itself."""
+        """Metadata of the wrapped environment."""
         return getattr(self._environment, "metadata", None) or {}
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         self._environment.close()
 
     def _shown(self, obs: Any) -> Any:
@@ -164,7 +164,7 @@ _vector_factories: dict[str, VectorFactory] = {}
 
 
 def register(kind: str, factory: Factory) -> None:
-    """Let `factory` build every spec that reads ``<kind>:<id>``; it gets the id and kwargs."""
+    """Register `factory` for specs of the form ``<kind>:<id>``; it receives the id and kwargs."""
     _factories[kind] = factory
 
 
@@ -177,7 +177,7 @@ def make(spec: str, kwargs: Mapping[str, Any]) -> Environment:
 
     Raises:
         UnknownEnvironment: If the kind is not registered.
-        UnsupportedSpace: If it shows or takes what no policy here can.
+        UnsupportedSpace: If its observations or actions cannot be represented here.
     """
     kind, _, name = spec.partition(":")
     if kind not in _factories:
@@ -188,31 +188,31 @@ def make(spec: str, kwargs: Mapping[str, Any]) -> Environment:
 
 
 def register_vector(spec: str, factory: VectorFactory) -> None:
-    """Let `factory` build all rows of `spec` at once; it gets the kwargs and how many rows.
+    """Register `factory` to build all rows of `spec` at once; it receives kwargs and row count.
 
-    It returns None for kwargs with which its rows would not be what `make` returns.
+    It returns None for kwargs with which its rows would differ from what `make` returns.
     """
     _vector_factories[spec] = factory
 
 
 def make_vector(spec: str, kwargs: Mapping[str, Any], *, rows: int) -> VectorEnvironment | None:
-    """Return `rows` environments that step together; None where `spec` has no such form."""
+    """Return `rows` environments that step together; None if `spec` has no vector form."""
     factory = _vector_factories.get(spec)
     return None if factory is None else factory(kwargs, rows)
 
 
 def import_registered_modules() -> None:
-    """Import what the administrator of this node has named."""
+    """Import the modules that the administrator of this node has named."""
     for name in os.environ.get(MODULES_VARIABLE, "").split(","):
         if name.strip():
             importlib.import_module(name.strip())
 
 
 def describe(environment: Environment) -> tuple[Space, Space]:
-    """Return the forms of an environment's observations and actions.
+    """Return the observation and action spaces of an environment.
 
     Raises:
-        UnsupportedSpace: If no policy here can take them.
+        UnsupportedSpace: If they cannot be represented here.
     """
     shown, taken = environment.observation_space, environment.action_space
     if isinstance(shown, Space) and isinstance(taken, Space):
@@ -221,21 +221,21 @@ def describe(environment: Environment) -> tuple[Space, Space]:
 
 
 def require_registered(spec: str) -> None:
-    """Accept a spec that leads to a module only where an administrator has registered it.
+    """Check that an administrator has registered a spec that imports a module.
 
     Raises:
-        UnknownEnvironment: If this machine's ``ROLLDECK_ENVIRONMENTS`` does not name it.
+        UnknownEnvironment: If ``ROLLDECK_ENVIRONMENTS`` of this machine does not contain it.
     """
     named = os.environ.get(SPECS_VARIABLE, "").split(",")
     if spec not in {name.strip() for name in named}:
         raise UnknownEnvironment(
             f"{spec} is not registered on {socket.gethostname()}: "
-            f"its administrator must add it to {SPECS_VARIABLE}"
+            f"an administrator must add it to {SPECS_VARIABLE}"
         )
 
 
 def _kind(module: str) -> Factory:
-    """Return a factory whose module is imported when it is needed first."""
+    """Return a factory that imports its module on first use."""
 
     def make_one(name: str, kwargs: Mapping[str, Any]) -> Environment:
         kind = importlib.import_module(f"rollouts.fleet.environment_kinds.{module}")

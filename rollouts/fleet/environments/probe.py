@@ -1,8 +1,8 @@
-"""Make what a configuration names once, in a process that may fail, and say what it is.
+"""Probe an environment, a lesson or a cluster once, in a separate process.
 
 ``python -m rollouts.fleet.environments.probe`` reads a :class:`Wanted` from its standard input and
-writes an :class:`Outcome`. Whoever starts it gives it a folder of its own, no secrets in its
-environment, and a time after which it is ended: what it imports is not ours.
+writes an :class:`Outcome`. The probed code is untrusted: the caller provides a dedicated folder,
+an environment without secrets, and a time limit.
 """
 
 import os
@@ -22,57 +22,57 @@ LONGEST_MESSAGE: Final = 500
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What is to be tried."""
+    """Request of a probe."""
 
     kind: Literal["environment", "lesson", "cluster"]
     spec: str = ""
     kwargs: dict[str, Any] = {}
     episode_steps: int = 0
-    """Of an environment: how many to play at most, drawn at random; 0: none."""
+    """For environments: maximum number of random steps to play; 0 plays none."""
     address: str = ""
-    """Of the cluster."""
+    """Address of the cluster."""
 
 
 class Room(Struct, frozen=True, kw_only=True):
-    """What a living node of the cluster has, and what of it is free, by Ray's names."""
+    """Total and free resources of a living node, keyed by Ray's resource names."""
 
     total: dict[str, float]
     free: dict[str, float]
 
 
 class Episode(Struct, frozen=True, kw_only=True):
-    """What came of an episode of actions drawn at random."""
+    """Result of an episode of random actions."""
 
     steps: int
     ended: Literal["terminated", "truncated", "cut"]
-    """`cut`: it was still going on when the steps were used up."""
+    """`cut` means that the episode was still running when the step limit was reached."""
     total_return: float | None
-    """Null where a reward was not finite."""
+    """Null if a reward was not finite."""
     rewards: list[float | None]
-    """Of the first steps."""
+    """Rewards of the first steps."""
     steps_per_second: float
     outside: str = ""
-    """What of an observation was not of the form that the environment says; empty: nothing."""
+    """Part of an observation that was outside the declared space; empty if none was."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What came of it; `trouble` is empty where all went well."""
+    """Result of a probe; `trouble` is empty on success."""
 
     trouble: str = ""
     is_missing: bool = False
-    """This machine lacks what others may have: a package, a registration."""
+    """Whether this machine lacks something others may have, such as a package or registration."""
     seconds: float = 0.0
     observation: str = ""
     action: str = ""
     shows_images: bool = False
     bytes_per_step: int = 0
-    """Of one observation and one action."""
+    """Size of one observation and one action."""
     episode: Episode | None = None
     nodes: list[Room] = []
 
 
 def main() -> None:
-    """Try what the standard input asks for; what the code prints meanwhile goes nowhere."""
+    """Probe the request on standard input; output of the probed code is discarded."""
     answer = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -85,7 +85,7 @@ def main() -> None:
     seconds = round(time.monotonic() - began, 2)
     answer.write(msgspec.json.encode(msgspec.structs.replace(outcome, seconds=seconds)))
     answer.flush()
-    # Threads and exit handlers of what was imported must not keep the process.
+    # Threads and exit handlers of imported code must not keep the process alive.
     os._exit(0)
 
 
@@ -97,12 +97,12 @@ def _bound() -> None:
 
 
 def attempt(wanted: Wanted) -> Outcome:
-    """Return what came of making what is wanted; whatever it raises becomes its trouble."""
+    """Return the result of a probe; exceptions are returned as `trouble`."""
     tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
     try:
         return tries[wanted.kind](wanted)
     except ModuleNotFoundError as error:
-        return Outcome(trouble=f"there is no module {error.name!r}", is_missing=True)
+        return Outcome(trouble=f"module {error.name!r} not found", is_missing=True)
     except BaseException as error:  # noqa: BLE001 foreign code may raise anything
         return Outcome(trouble=_words(error), is_missing=_is_missing(error))
 

@@ -1,4 +1,4 @@
-"""Leave out what no trainer could learn from, and say why."""
+"""Validation of groups: drop those that a trainer cannot use, with a reason."""
 
 import math
 from collections.abc import Sequence
@@ -9,38 +9,38 @@ from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.errors import Fault
 
 TOKENS_END: Final = 1 << 31
-"""Tokens travel as int32."""
+"""Exclusive upper limit of token ids, which are transferred as int32."""
 
 
 def checked(
     groups: Sequence[RolloutGroup], *, wanted: int, generations: int
 ) -> tuple[list[RolloutGroup], list[Fault]]:
-    """Return the sound groups, and what is wrong with each of the others.
+    """Return the valid groups, and a fault for each other group.
 
-    A group is left out as a whole: its rewards mean something only together.
+    A group is dropped as a whole, because its rewards are only meaningful together.
 
     Args:
-        groups: What an environment gave.
-        wanted: Groups that it has given no reason to lack.
-        generations: Rollouts that each must have.
+        groups: Groups returned by an environment.
+        wanted: Number of groups expected, without those the environment reported as faults.
+        generations: Number of rollouts required in each group.
     """
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
     for place, group in enumerate(groups):
-        wrong = _flaw(group, generations=generations) if place < wanted else "one too many"
+        wrong = _flaw(group, generations=generations) if place < wanted else "unrequested group"
         if wrong:
             faults.append(Fault("group_invalid", f"{group.example}: {wrong}"))
         else:
             sound.append(group)
     if len(groups) < wanted:
-        said = f"{len(groups)} of {wanted} groups came, and the environment says nothing of why"
+        said = f"{len(groups)} of {wanted} groups returned, without a reason for the others"
         faults.append(Fault("group_missing", said))
     return sound, faults
 
 
 def _flaw(group: RolloutGroup, *, generations: int) -> str:
     if len(group.rollouts) != generations:
-        return f"{len(group.rollouts)} rollouts, {generations} were wanted"
+        return f"{len(group.rollouts)} rollouts, expected {generations}"
     for place, rollout in enumerate(group.rollouts):
         wrong = _flaw_of(rollout)
         if wrong:
@@ -57,9 +57,9 @@ def _flaw_of(rollout: Rollout) -> str:
             f"{count} {name}" for name, count in columns.items()
         )
     if not any(rollout.is_own):
-        return "the policy wrote no token"
+        return "contains no token of the policy"
     if not math.isfinite(rollout.reward):
-        return f"its reward is {rollout.reward}"
+        return f"the reward is {rollout.reward}, must be finite"
     if not all(map(math.isfinite, rollout.logprobs)):
         return "a logprob is not finite"
     return _flaw_of_tokens(rollout)

@@ -1,4 +1,4 @@
-"""Where lessons come from and where their outcomes go: the port, and one in this process."""
+"""Interface of a curriculum, and an in-process implementation."""
 
 import threading
 from collections.abc import Mapping
@@ -29,50 +29,50 @@ STRATEGIES: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 class Curriculum(Protocol):
-    """Decides what to sample next; both calls return once it is decided and written down."""
+    """Source of tasks and receiver of outcomes; both calls return once the decision is stored."""
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return what a free worker is to do."""
+        """Return a task for a free worker."""
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Take in how rollouts of a lesson ended; a key that is known changes nothing."""
+        """Record an outcome of a lesson; a known key changes nothing."""
 
     def keep_evaluation(self, evaluation: str, fence: int) -> None:
-        """Hear that a leased evaluation is still worked on.
+        """Renew the lease of an evaluation.
 
         Raises:
-            RolldeckError: If it is another's by now, or nobody hears it.
+            RolldeckError: If another worker holds the lease, or the platform is unreachable.
         """
 
 
 class NoCurriculum:
-    """Takes outcomes and does nothing with them: for evaluating a checkpoint."""
+    """A curriculum that discards outcomes, for the evaluation of a checkpoint."""
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return that there is nothing to do."""
-        return RolloutTask(kind="wait", reason=f"nothing for {request.worker}", wait_seconds=1.0)
+        """Return a task to wait."""
+        return RolloutTask(kind="wait", reason=f"no tasks for {request.worker}", wait_seconds=1.0)
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Forget it."""
+        """Discard the outcome."""
         del lesson, outcome
         return OutcomeReceipt(is_new=True)
 
     def keep_evaluation(self, evaluation: str, fence: int) -> None:
-        """Lease nothing, so keep nothing."""
+        """Do nothing: evaluations are not leased."""
 
 
 class LocalCurriculum:
-    """A curriculum in this process: the platform's rules without its tables."""
+    """In-process curriculum with the platform's rules, without its tables."""
 
     def __init__(self, language: LanguageConfig, *, seed: int = 0) -> None:
-        """Begin with every lesson where it begins.
+        """Start with the initial progress of every lesson.
 
         Args:
-            language: The run's.
-            seed: The order of lessons derives from it.
+            language: Language configuration of the run.
+            seed: Seed of the order of lessons.
 
         Raises:
-            InvalidCurriculum: If lessons contradict each other or the strategy.
+            InvalidCurriculum: If the lessons contradict each other or the strategy.
         """
         self._language = language
         self._seed = seed
@@ -87,7 +87,7 @@ class LocalCurriculum:
         self._keys: set[str] = set()
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return rollouts of a lesson that is active, or to wait when all have graduated."""
+        """Return rollouts of an active lesson, or a task to wait if all have graduated."""
         del request
         with self._lock:
             if not active(self.standing):
@@ -108,7 +108,7 @@ class LocalCurriculum:
         )
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Take an outcome in; only `train` and `eval` move anything."""
+        """Record an outcome; only the modes `train` and `eval` affect progress."""
         with self._lock:
             if outcome.key in self._keys:
                 return OutcomeReceipt(is_new=False)
@@ -123,7 +123,7 @@ class LocalCurriculum:
         return OutcomeReceipt(is_new=True, changes=said)
 
     def keep_evaluation(self, evaluation: str, fence: int) -> None:
-        """Lease nothing, so keep nothing."""
+        """Do nothing: evaluations are not leased."""
 
     def _add(self, lesson: str, outcome: LessonOutcome) -> None:
         before, step = self.standing[lesson], max(0, outcome.policy_step)

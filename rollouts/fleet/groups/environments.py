@@ -1,7 +1,7 @@
 """Build token environments from their specs, inside workers only.
 
-Building one may import code, so a run's configuration can only choose among what comes with the
-deck and what an administrator allows in ``ROLLDECK_ENVIRONMENTS``, as for other environments.
+Building an environment may import code. A run's configuration can therefore only choose among
+built-in environments and those that an administrator allows in ``ROLLDECK_ENVIRONMENTS``.
 """
 
 import importlib
@@ -20,21 +20,21 @@ from rollouts.fleet.groups.policy_context import PolicyContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rollouts an environment shall give."""
+    """Rollouts requested from an environment."""
 
     numbers: range
-    """Of the problems: the same number, mode and `problem_seed` are the same problem."""
+    """Numbers of the problems; equal number, mode and `problem_seed` mean the same problem."""
     generations: int
-    """Answers to each."""
+    """Number of answers per problem."""
     mode: Mode
     problem_seed: int
     seed: int
-    """Of how answers are drawn, in [0, 2³¹)."""
+    """Seed of the answers, in [0, 2³¹)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """What an environment gave; every group that is wanted and missing has a fault."""
+    """Result of an environment; each missing group has a fault."""
 
     groups: list[RolloutGroup]
     metrics: dict[str, float] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class Sampled:
 
 
 class GroupEnvironment(Protocol):
-    """Gives prompts, lets the policy answer, and judges the answers.
+    """An environment that provides prompts and scores the policy's answers.
 
-    One instance serves one lesson of one worker; several threads may sample at a time.
+    One instance serves one lesson of one worker; several threads may sample concurrently.
     """
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
-        """Return the groups of the wanted problems, without metadata.
+        """Return the groups of the requested problems, without metadata.
 
         Raises:
             SamplingStopped: If `policy` was asked to stop.
@@ -62,7 +62,7 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
         spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
             ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
             :class:`rollouts.core.tasks.Task`.
-        kwargs: Keyword arguments for its constructor.
+        kwargs: Keyword arguments of its constructor.
 
     Raises:
         LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing`` or
@@ -83,7 +83,7 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
 
 
 def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
-    # Environments know this module's messages, so they come after it.
+    # Environments import this module, so they are imported later.
     from rollouts.fleet.groups.task_environment import TaskEnvironment
 
     kind, _, name = spec.partition(":")
@@ -95,7 +95,7 @@ def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
 
         return VerifiersEnvironment(name, kwargs)
     if kind != "module":
-        raise UnknownEnvironment(f"{spec}: token environments are task:, verifiers: and module:")
+        raise UnknownEnvironment(f"{spec}: unknown kind; use task:, verifiers: or module:")
     built = _registered(spec, name, kwargs)
     return TaskEnvironment(built) if hasattr(built, "reply") else built
 

@@ -1,10 +1,10 @@
-"""Name what can go wrong with a lesson while the others go on."""
+"""Failures of a lesson that leave the other lessons unaffected."""
 
 from typing import NamedTuple
 
 
 class LessonFailed(Exception):
-    """A lesson gave nothing; `kind` is the event that says so."""
+    """A lesson returned no rollouts; `kind` is the kind of the event."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -12,11 +12,11 @@ class LessonFailed(Exception):
 
 
 class SamplingStopped(Exception):
-    """Sampling was asked to stop before its answers were there."""
+    """Sampling was stopped before all answers were complete."""
 
 
 class Fault(NamedTuple):
-    """A part of a batch that was left out."""
+    """A dropped part of a batch."""
 
     kind: str
     """``prompt_too_long``, ``tokenizer_unusable``, ``group_invalid``, ``group_missing``,

@@ -1,4 +1,4 @@
-"""Run ``rolldeck evaluate``: how well a checkpoint answers lessons, without platform or cluster."""
+"""Command ``rolldeck evaluate``: evaluate a checkpoint on lessons without a platform or cluster."""
 
 import argparse
 import json
@@ -18,16 +18,16 @@ from rollouts.fleet.worker.loops import EventLog
 from runs.core.language_config import EvaluationConfig, LanguageConfig, LessonConfig, ModelConfig
 
 ROWS: Final = 256
-"""Answers that are generated at a time."""
+"""Maximum number of answers generated concurrently."""
 Results = dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]
 
 
 class InvalidLessons(ValueError):
-    """The lessons are none; the text names the field."""
+    """The lessons are invalid; the text names the field."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Evaluate and print; return 0, 1 if anything could not be evaluated, or 2 for misuse."""
+    """Evaluate and print; return 0, 1 if an evaluation failed, or 2 for invalid arguments."""
     args = _parser().parse_args(argv)
     try:
         lessons = read_lessons(args.lessons)
@@ -48,14 +48,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def read_lessons(text: str) -> dict[str, LessonConfig]:
-    """Return lessons by name from a JSON text or the file that it names.
+    """Return lessons by name from a JSON text or from the file with that path.
 
     Args:
-        text: An object of lessons by name; or one with a field `lessons` or `language` that
-            holds them, such as the configuration of a run.
+        text: An object of lessons by name, or an object with a field `lessons` or `language`
+            that contains them, such as the configuration of a run.
 
     Raises:
-        InvalidLessons: If it is neither.
+        InvalidLessons: If the lessons cannot be read or are invalid.
     """
     try:
         content = text if text.lstrip().startswith("{") else Path(text).read_text()
@@ -72,21 +72,21 @@ def read_lessons(text: str) -> dict[str, LessonConfig]:
     except msgspec.ValidationError as error:
         raise InvalidLessons(f"--lessons: {error}") from error
     if not lessons:
-        raise InvalidLessons("--lessons: there is none")
+        raise InvalidLessons("--lessons is empty; name at least one lesson")
     return lessons
 
 
 def evaluated(
     args: argparse.Namespace, lessons: Mapping[str, LessonConfig], events: EventLog
 ) -> Results:
-    """Return what each lesson gave, by name.
+    """Return the result of each lesson by name.
 
     Raises:
-        CheckpointUnreadable: If the checkpoint is none.
-        TokenizerUnusable: If it has no tokenizer, or one that does not fit.
+        CheckpointUnreadable: If the checkpoint is missing or invalid.
+        TokenizerUnusable: If the tokenizer is missing or does not fit.
         InferenceFailed: If the model fails.
     """
-    # Whoever only asks for help needs no torch.
+    # Imported here, because --help needs no torch.
     from rollouts.fleet.engine.checkpoints import load
     from rollouts.fleet.engine.tokenizers import check_fit, load_tokenizer
     from rollouts.fleet.groups.torch_server import TorchInferenceServer
@@ -144,28 +144,34 @@ def _plain(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="rolldeck evaluate", description="Evaluate a checkpoint on lessons, here and now."
+        prog="rolldeck evaluate", description="Evaluate a checkpoint on lessons."
     )
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="checkpoint folder")
     parser.add_argument(
         "--lessons",
         required=True,
         metavar="FILE|JSON",
-        help='lessons by name, as in a run: {"add": {"spec": "task:addition"}}',
+        help='lessons by name, as in a run configuration: {"add": {"spec": "task:addition"}}',
     )
     parser.add_argument(
-        "--examples", type=_count, default=256, help="problems of each lesson (default 256)"
+        "--examples", type=_count, default=256, help="problems per lesson (default 256)"
     )
     parser.add_argument(
-        "--generations", type=_count, default=1, help="answers to each: the k of pass@k (default 1)"
+        "--generations",
+        type=_count,
+        default=1,
+        help="answers per problem, the k of pass@k (default 1)",
     )
     parser.add_argument(
-        "--temperature", type=_temperature, default=0.0, help="0 is greedy (default 0)"
+        "--temperature",
+        type=_temperature,
+        default=0.0,
+        help="sampling temperature; 0 is greedy (default 0)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="the run's (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the run (default 0)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument(
-        "--samples", type=int, default=0, metavar="N", help="show N answers of each lesson"
+        "--samples", type=int, default=0, metavar="N", help="show N answers per lesson"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -174,12 +180,12 @@ def _parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 100_000:
-        raise argparse.ArgumentTypeError(f"{number} is not from 1 to 100000")
+        raise argparse.ArgumentTypeError(f"{number} is not between 1 and 100000")
     return number
 
 
 def _temperature(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 10:
-        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 10")
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 10")
     return number

@@ -1,4 +1,4 @@
-"""Show evaluations in a terminal."""
+"""Tables of evaluations for the terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ TEXT_SHOWN = 60
 
 
 def table(results: Mapping[str, Mapping[str, Any] | None]) -> str:
-    """Return a row for each lesson, then its samples.
+    """Return one row per lesson, followed by samples.
 
     Args:
-        results: Figures by lesson as plain values; None for a lesson that gave nothing.
+        results: Figures by lesson as plain values; None for a lesson without rollouts.
     """
     ks = sorted({int(k) for one in results.values() if one for k in one["pass_at"]} - {1})
     rows = [[*HEAD, *(f"pass@{k}" for k in ks)]]

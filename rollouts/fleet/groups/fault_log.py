@@ -1,4 +1,4 @@
-"""Tell of what goes wrong again and again without drowning everything else."""
+"""Log repeated faults at a decreasing rate."""
 
 import threading
 from collections import Counter
@@ -10,14 +10,14 @@ Level = Literal["info", "warning", "error"]
 
 
 class Events(Protocol):
-    """Where events go: :class:`rollouts.fleet.worker.loops.EventLog` in a fleet."""
+    """Receiver of events; :class:`rollouts.fleet.worker.loops.EventLog` in a fleet."""
 
     def add(self, kind: str, message: str, *, level: Level = "info", **details: Any) -> None:
-        """Note that something happened."""
+        """Record an event."""
 
 
 class FaultLog:
-    """Says the first, the tenth, the hundredth … of a kind in a lesson, with their number."""
+    """Emits the first, tenth, hundredth … fault of a kind in a lesson, with the count."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -25,7 +25,7 @@ class FaultLog:
         self._counts = Counter[tuple[str, str]]()
 
     def tell(self, lesson: str, fault: Fault, *, level: Level = "warning") -> None:
-        """Note a fault of a lesson; each is counted, few are told."""
+        """Count a fault of a lesson, and emit an event at powers of ten."""
         with self._lock:
             self._counts[lesson, fault.kind] += 1
             count = self._counts[lesson, fault.kind]

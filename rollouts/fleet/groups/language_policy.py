@@ -1,4 +1,4 @@
-"""Let published weights into whatever draws: received beside it, adopted between two tokens."""
+"""Policies of language runs: published weights are received and adopted while they sample."""
 
 import os
 from collections.abc import Mapping
@@ -20,49 +20,49 @@ from rollouts.fleet.policies.policy_protocol import WeightsNotTaken
 from runs.core.language_config import LanguageConfig
 
 CHECKPOINTS_VARIABLE: Final = "ROLLDECK_CHECKPOINTS"
-"""Names the folder in which an administrator keeps this machine's checkpoints."""
+"""Environment variable with the folder of this machine's checkpoints, set by an administrator."""
 MOST_ROWS: Final = 512
-"""Sequences that are generated at a time; more wait for a row, the cache has room for no more."""
+"""Maximum number of concurrent sequences; the cache has room for this many and others wait."""
 
 
 class LanguagePolicy(Protocol):
-    """What draws in a worker of a language run, as its weights loader and its wrapper see it."""
+    """Policy of a language worker, as seen by its weights loader and its wrapper."""
 
     server: InferenceServer
     tokenizer: Tokenizer
     context_tokens: int
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Any:
-        """Return these weights in the form that `adopt` takes; touches nothing that draws.
+        """Convert weights to the form that `adopt` takes, without affecting sampling.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the model's, and that can be told here.
+            WeightsDoNotFit: If names or shapes do not match the model, where checked here.
         """
 
     def adopt(self, prepared: Any) -> None:
-        """Take weights; `draw_with` follows in the same thread and says what they are called."""
+        """Store weights; the same thread then calls `draw_with` with their version."""
 
     def draw_with(self, version: Version) -> None:
-        """Draw with the weights that were adopted last, under their name.
+        """Sample with the weights adopted last, labelled with `version`.
 
         Raises:
-            WeightsNotTaken: If what draws is away, or refuses them for now.
-            WeightsDoNotFit: If they are not the model's.
+            WeightsNotTaken: If the sampler is unreachable or refuses them for now.
+            WeightsDoNotFit: If they do not match the model.
         """
 
 
 def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePolicy:
-    """Return the policy that a run describes; it draws with weights that no version has.
+    """Return the policy of a run, initially with unversioned weights.
 
     Args:
-        language: The run's.
-        device: ``auto``, ``cpu`` or ``cuda``, for a model of our own.
-        rows: Answers that are generated at a time.
+        language: Language configuration of the run.
+        device: ``auto``, ``cpu`` or ``cuda``, for a model in this process.
+        rows: Number of answers generated concurrently.
 
     Raises:
         CheckpointUnreadable: If this machine has no such checkpoint.
         TokenizerUnusable: If the tokenizer does not fit.
-        PolicyDoesNotFit: If the device or the inference server is not there.
+        PolicyDoesNotFit: If the device or the inference server is missing.
     """
     named = os.environ.get(CHECKPOINTS_VARIABLE)
     root = Path(named) if named else None
@@ -70,7 +70,7 @@ def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePo
     if offered is not None:
         tokenizer = tokenizer_for(language, checkpoints_folder=root)
         return ServedPolicy(offered, tokenizer, language.model.max_position_embeddings)
-    # Workers share their machine; more threads than one only get in each other's way.
+    # Workers share their machine; more threads per worker slow each other down.
     torch.set_num_threads(1)
     model, tokenizer = build(language, checkpoints_folder=root, device=str(device_of(device)))
     server = TorchInferenceServer(model, rows=min(rows, MOST_ROWS))
@@ -78,7 +78,7 @@ def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePo
 
 
 class EnginePolicy:
-    """An engine in this process."""
+    """Policy with an engine in this process."""
 
     def __init__(self, server: TorchInferenceServer, tokenizer: Tokenizer, context: int) -> None:
         self._engine = server
@@ -92,18 +92,18 @@ class EnginePolicy:
         return self._engine.prepare(tensors)
 
     def adopt(self, prepared: Transformer) -> None:
-        """Take the model."""
+        """Store the model."""
         self._adopted = prepared
 
     def draw_with(self, version: Version) -> None:
-        """Draw with it from the next token on."""
+        """Sample with the stored model from the next token on."""
         if self._adopted is not None:
             self._engine.adopt(self._adopted, version)
             self._adopted = None
 
 
 class ServedPolicy:
-    """A server that an administrator offers; it gets the weights as they were published."""
+    """Policy on an inference server configured by an administrator."""
 
     def __init__(self, server: InferenceServer, tokenizer: Tokenizer, context: int) -> None:
         self.server = server
@@ -112,24 +112,24 @@ class ServedPolicy:
         self._adopted: Mapping[str, NDArray[Any]] | None = None
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Return them as they are: the server itself says whether they fit."""
+        """Return the weights unchanged: the server checks whether they fit."""
         return tensors
 
     def adopt(self, prepared: Mapping[str, NDArray[Any]]) -> None:
-        """Take the weights."""
+        """Store the weights."""
         self._adopted = prepared
 
     def draw_with(self, version: Version) -> None:
-        """Hand them over; a server that has this version from another worker keeps it.
+        """Load the weights into the server, unless another worker already loaded this version.
 
         Raises:
-            WeightsNotTaken: If the server cannot be reached, or says no.
-            WeightsDoNotFit: If it says that they are not its model's.
+            WeightsNotTaken: If the server is unreachable or refuses them.
+            WeightsDoNotFit: If the server reports that they do not match its model.
         """
         adopted, self._adopted = self._adopted, None
         if adopted is None:
             return
         try:
             self.server.update_weights(adopted, version)
-        except RuntimeError as failure:  # a client that was closed meanwhile raises a bare one
+        except RuntimeError as failure:  # a closed client raises a bare RuntimeError
             raise WeightsNotTaken(str(failure)) from failure

@@ -1,4 +1,4 @@
-"""Keep the lease of an evaluation for as long as it is worked on."""
+"""Renewal of an evaluation's lease while the evaluation runs."""
 
 import threading
 from collections.abc import Callable
@@ -9,13 +9,14 @@ from rolldeck.errors import RolldeckError
 from rollouts.fleet.groups.platform_curriculum import FINAL
 
 RENEWALS_A_LEASE: Final = 3
-"""Two may be lost before anybody else gets the evaluation."""
+"""Renewals per lease period: two may fail before the lease expires."""
 
 
 class LeaseKeeper:
-    """Renews a lease beside the work inside its `with` block.
+    """Context manager that renews a lease in a background thread.
 
-    Whoever has lost the lease is told once and goes on: the fence keeps the result out.
+    If the lease is lost, `on_lost` is called once and the work continues; the fence then rejects
+    its result.
     """
 
     def __init__(
@@ -25,19 +26,19 @@ class LeaseKeeper:
         lease_seconds: float,
         on_lost: Callable[[RolldeckError], None],
     ) -> None:
-        """Renew nothing yet.
+        """Prepare the keeper; renewals start on entry.
 
         Args:
-            renew: Renews once, or raises.
-            lease_seconds: That each renewal gives.
-            on_lost: Hears why no renewal is taken any more.
+            renew: Renews the lease once, or raises.
+            lease_seconds: Duration that each renewal adds.
+            on_lost: Receives the reason when renewals are refused for good.
         """
         self._renew, self._on_lost = renew, on_lost
         self._every_seconds = lease_seconds / RENEWALS_A_LEASE
         self._is_over = threading.Event()
 
     def __enter__(self) -> Self:
-        """Begin to renew."""
+        """Start renewing."""
         threading.Thread(target=self._run, name="evaluation lease", daemon=True).start()
         return self
 
@@ -47,7 +48,7 @@ class LeaseKeeper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End without waiting for a renewal that is under way."""
+        """Stop without waiting for a renewal in progress."""
         self._is_over.set()
 
     def _run(self) -> None:
@@ -55,9 +56,9 @@ class LeaseKeeper:
             try:
                 self._renew()
             except FINAL as refusal:
-                # What was settled meanwhile is not lost.
+                # An evaluation that has been recorded in the meantime is not lost.
                 if not self._is_over.is_set():
                     self._on_lost(refusal)
                 return
             except RolldeckError:
-                continue  # The platform is away: the next attempt may come in time.
+                continue  # The platform is unreachable; the next attempt may still be in time.

@@ -1,4 +1,4 @@
-"""Turn batches into pushes that can wait on a disk and be repeated without harm."""
+"""Encode batches as idempotent pushes that can be spooled to disk."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 PushGroups = Callable[[bytes, str], GroupsReceipt]
 BOOTSTRAP_STEP: Final = -1
 MOST_SPANS: Final = 256
-"""Of one sequence, as the platform takes them."""
+"""Maximum number of spans per sequence that the platform accepts."""
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
-    """The groups of one batch, ready to be sent: what waits in a queue or a spool."""
+    """Encoded groups of one batch, as stored in a queue or a spool."""
 
     key: str
-    """Of the request, the same however often it is sent."""
+    """Idempotency key of the request, the same for every attempt."""
     sequences: int
     group_size: int
     content: bytes
@@ -32,24 +32,24 @@ class Parcel(Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """Counts sequences on their way through a :class:`rollouts.fleet.spool.sender.Sender`."""
+    """Encodes groups for a :class:`rollouts.fleet.spool.sender.Sender` and counts them."""
 
     def __init__(self, offer: Callable[[bytes], None], *, worker: str) -> None:
-        """Hand nothing over yet.
+        """Start with an empty outbox.
 
         Args:
-            offer: Takes an encoded parcel; waits for nobody.
-            worker: Name and incarnation, the beginning of every key.
+            offer: Takes an encoded batch without waiting.
+            worker: Name and incarnation, used as the prefix of every key.
         """
         self._offer = offer
         self._worker = worker
         self._lock = threading.Lock()
         self._next = 0
         self.groups = 0
-        """Handed over ever."""
+        """Total number of groups handed over."""
 
     def send(self, groups: Sequence[RolloutGroup], *, lesson: str) -> None:
-        """Hand groups of the same size over."""
+        """Hand over groups of equal size."""
         with self._lock:
             number, self._next = self._next, self._next + 1
             self.groups += len(groups)
@@ -67,19 +67,19 @@ class Outbox:
 
 
 class Postman:
-    """The far end: pushes parcels one by one, in order."""
+    """Pushes batches to the platform one by one, in order."""
 
     def __init__(self, push: PushGroups) -> None:
         self._push = push
         self.sent = 0
-        """Groups that the platform has answered for."""
+        """Number of groups that the platform has answered for."""
         self.dropped: dict[str, int] = {}
-        """Sequences that it did not want, by reason."""
+        """Number of sequences that the platform dropped, by reason."""
 
     def __call__(self, parcels: list[bytes]) -> FragmentReceipt:
-        """Push parcels; what is accepted is counted in sequences.
+        """Push batches and return a receipt that counts sequences.
 
-        A request that fails leaves those before it pushed: their keys make the next try harmless.
+        If a request fails, earlier batches stay pushed; their keys make a retry harmless.
         """
         accepted, remaining = 0, 0
         answers = [(parcel, self._pushed(parcel)) for parcel in map(decoded, parcels)]
@@ -99,16 +99,16 @@ class Postman:
 
 
 def decoded(content: bytes) -> Parcel:
-    """Return the parcel that was encoded."""
+    """Decode a batch."""
     return msgspec.msgpack.decode(content, type=Parcel)
 
 
 def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
-    """Return a group as it travels: columns as arrays, where it came from as JSON.
+    """Return the encoding of a group: columns as arrays, provenance as JSON.
 
-    JSON fields: `lesson`, `worker`, `example`, and of each sequence `is_correct`, `is_truncated`
-    and `policy_versions`, ``[[epoch, step, tokens], …]`` in order, own tokens only; also `spans`,
-    where its environment told when its parts were made.
+    JSON fields: `lesson`, `worker`, `example`, and per sequence `is_correct`, `is_truncated` and
+    `policy_versions`, ``[[epoch, step, tokens], …]`` in order, own tokens only. `spans` is present
+    if the environment timed its parts.
     """
     rollouts = group.rollouts
     columns = {
@@ -134,7 +134,7 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
 
 
 def _spans(rollout: Rollout) -> list[dict[str, Any]]:
-    """Return when its parts were made, to the millisecond; of very many turns the first."""
+    """Return the first 256 spans of a rollout, in milliseconds precision."""
     return [
         {"name": span.name, "start": round(span.start, 3), "end": round(span.end, 3)}
         for span in rollout.spans[:MOST_SPANS]
@@ -142,13 +142,13 @@ def _spans(rollout: Rollout) -> list[dict[str, Any]]:
 
 
 def _version(version: Version) -> dict[str, int]:
-    """Return the fields of a version; a group cannot name the weights that a run begins with."""
+    """Return the fields of a version; the initial weights of a run have no step."""
     epoch, step = version
     return {} if step == BOOTSTRAP_STEP else {"epoch": epoch, "policy_step": step}
 
 
 def _runs(rollout: Rollout) -> list[list[int]]:
-    """Return own tokens as runs of the same version."""
+    """Return the run-length encoding of the versions of own tokens."""
     runs: list[list[int]] = []
     for version in rollout.versions:
         if version is None:

@@ -1,4 +1,4 @@
-"""Say how a batch of rollouts ended: figures for people, an outcome for the curriculum."""
+"""Summaries of a batch: figures for display, and an outcome for the curriculum."""
 
 from typing import Literal, NamedTuple
 
@@ -16,7 +16,7 @@ class Lease(NamedTuple):
 
 
 def statistics_of(batch: RolloutBatch) -> GroupStatistics:
-    """Return the figures of a batch's groups."""
+    """Return the group statistics of a batch."""
     return describe_groups(
         Group(
             rewards=group.rewards,
@@ -58,7 +58,7 @@ def outcome_of(
     lease: Lease | None = None,
     error: str = "",
 ) -> LessonOutcome:
-    """Return what the curriculum hears; without a batch that nothing came, and why."""
+    """Return the outcome for the curriculum; without a batch, `error` is the reason."""
     found = statistics_of(batch) if batch else None
     rollouts = batch.rollouts if batch else []
     epoch, step = policy_version

@@ -1,4 +1,4 @@
-"""Ask the platform what to sample, and tell it how that ended."""
+"""Client of the platform's curriculum."""
 
 import random
 import threading
@@ -17,26 +17,26 @@ from rolldeck.http import Backoff
 from rolldeck.lessons import LeaseRenewed, LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 
 FINAL: Final = (InvalidRequest, NotAllowed, NotAuthenticated, NotFound, Conflict)
-"""Answers that another try does not change."""
+"""Errors that a retry cannot resolve."""
 RECORD_SECONDS: Final = 120.0
-"""For how long an outcome is sent again; its rollouts wait in the spool for longer."""
+"""Time limit of retries for an outcome; its rollouts stay in the spool for longer."""
 
 
 class LessonsApi(Protocol):
-    """What is asked of the platform: one attempt a call."""
+    """Platform calls used here; each makes one attempt."""
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return what a worker is to do next."""
+        """Return the next task of a worker."""
 
     def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Tell how rollouts of a lesson ended."""
+        """Record an outcome of a lesson."""
 
     def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
-        """Say that an evaluation is still worked on."""
+        """Renew the lease of an evaluation."""
 
 
 class PlatformCurriculum:
-    """The curriculum of the whole run, which the platform keeps for all workers."""
+    """The curriculum of a run, which the platform holds for all workers."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class PlatformCurriculum:
         backoff: Backoff | None = None,
         record_seconds: float = RECORD_SECONDS,
     ) -> None:
-        """Ask nothing yet.
+        """Prepare the client.
 
         Args:
-            api: Reaches the platform.
+            api: Client of the platform.
             stop: Ends every wait.
             backoff: Waits between attempts.
-            record_seconds: For how long an outcome is sent again.
+            record_seconds: Time limit of retries for an outcome.
         """
         self._api = api
         self._stop = stop
@@ -60,17 +60,17 @@ class PlatformCurriculum:
         self._record_seconds = record_seconds
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return what a free worker is to do; to wait where the platform does not answer."""
+        """Return a task for a free worker, or a task to wait if the platform does not answer."""
         try:
             return self._api.next_task(request)
         except RolldeckError as failure:
             return RolloutTask(kind="wait", reason=str(failure)[:500], wait_seconds=1.0)
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Tell how rollouts ended; sent again under its key until the platform has it.
+        """Record an outcome, retrying under the same key until the platform has stored it.
 
         Raises:
-            RolldeckError: If the platform refuses it, or does not answer in time.
+            RolldeckError: If the platform refuses it or does not answer in time.
         """
         deadline = time.monotonic() + self._record_seconds
         attempt = 0
@@ -86,9 +86,9 @@ class PlatformCurriculum:
                     raise
 
     def keep_evaluation(self, evaluation: str, fence: int) -> None:
-        """Renew the lease of an evaluation; one attempt.
+        """Renew the lease of an evaluation, in one attempt.
 
         Raises:
-            RolldeckError: If it is another's by now, or the platform does not answer.
+            RolldeckError: If another worker holds the lease, or the platform does not answer.
         """
         self._api.renew_evaluation(evaluation, fence)

@@ -1,4 +1,4 @@
-"""What an environment may ask of the policy: to go on from some tokens."""
+"""Interface of the policy for environments: continue a sequence of tokens."""
 
 import threading
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from runs.core.language_config import SamplingConfig
 
 GENERATE_SECONDS: Final = 600.0
-"""How long one turn of a batch may take."""
+"""Time limit of one turn of a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyContext:
-    """The policy as one batch sees it; threads may share it."""
+    """The policy as seen by one batch; thread-safe."""
 
     server: InferenceServer
     tokenizer: Tokenizer
     sampling: SamplingConfig
     context_tokens: int
-    """That a prompt and all that follows it may have together."""
+    """Maximum length of a prompt and its continuation together."""
     stop: threading.Event
 
     def ask(self, tokens: Sequence[int], *, answers: int, seed: int) -> Prompt:
-        """Return a prompt to be answered by this lesson's sampling parameters.
+        """Return a prompt with the sampling parameters of this lesson.
 
         Args:
-            tokens: So far, at least one and fewer than the context.
-            answers: Different ones.
-            seed: Of the draws, in [0, 2³¹): the same seed gives the same answers.
+            tokens: Tokens so far, at least one and fewer than the context.
+            answers: Number of answers to sample.
+            seed: Seed of the answers, in [0, 2³¹); equal seeds give equal answers.
         """
         sampling = SamplingParams(
             max_tokens=self.sampling.max_tokens,
@@ -46,10 +46,10 @@ class PolicyContext:
         return Prompt(tokens=tuple(tokens), sampling=sampling, answers=answers)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[list[Answer]]:
-        """Return the answers to each prompt, all of them ended by themselves.
+        """Return the completed answers to each prompt.
 
         Raises:
-            SamplingStopped: If the worker is to stop.
+            SamplingStopped: If the worker is stopping.
             InferenceFailed: If the server fails.
         """
         if self.stop.is_set():
@@ -57,7 +57,7 @@ class PolicyContext:
         try:
             found = self.server.generate(prompts, stop=self.stop, timeout_seconds=GENERATE_SECONDS)
         except InferenceFailed as failure:
-            # A server that is closed in the middle of a call fails it.
+            # Closing the server fails calls in progress.
             if self.stop.is_set():
                 raise SamplingStopped from failure
             raise

@@ -1,4 +1,4 @@
-"""Let a policy answer the problems of a task, in as many turns as it takes."""
+"""Environment in which a policy answers the problems of a task, over several turns."""
 
 import time
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ OPEN = Reply("", is_over=False, reward=0.0)
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """One conversation about one problem, as far as it is; columns are ``[T]``."""
+    """State of one conversation about one problem; columns are ``[T]``."""
 
     example: Example
     generation: int
@@ -37,17 +37,17 @@ class Episode:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no further turn."""
+        """Whether the conversation has ended."""
         return self.reply.is_over or self.is_truncated
 
     def hear(self, tokens: Iterable[int], text: str) -> None:
-        """Let the policy read what the task replied."""
+        """Append the reply of the task."""
         self.tokens.extend(tokens)
         self._pad()
         self.said += text
 
     def take(self, answer: Answer, tokenizer: Tokenizer) -> None:
-        """Write down a turn of the policy."""
+        """Append a turn of the policy."""
         self.tokens += answer.tokens
         self.is_own += [True] * len(answer.tokens)
         self.logprobs += answer.logprobs
@@ -57,7 +57,7 @@ class Episode:
         self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
 
     def finished(self) -> Rollout:
-        """Return the whole conversation."""
+        """Return the complete conversation."""
         return Rollout(
             tokens=self.tokens,
             is_own=self.is_own,
@@ -79,17 +79,16 @@ class Episode:
 
 
 class TaskEnvironment:
-    """Any :class:`rollouts.core.tasks.Task` as an environment; prompts are plain text."""
+    """Adapter of a :class:`rollouts.core.tasks.Task`; prompts are plain text."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
-        """Return the groups of the wanted problems; see :class:`GroupEnvironment`.
+        """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
-        All conversations take their turns side by side; the first turns of a group share the
-        reading of their prompt. How an answer is drawn depends on `wanted.seed`, its problem and
-        its place in the group, and on nothing else.
+        All conversations run in parallel, and the first turns of a group share the prefill of their
+        prompt. An answer depends only on `wanted.seed`, its problem and its index in the group.
         """
         problems = examples(self._task, wanted.numbers, mode=wanted.mode, seed=wanted.problem_seed)
         read, faults = _read(problems, policy)
@@ -111,7 +110,7 @@ class TaskEnvironment:
     def _begin(
         self, read: list[tuple[Example, list[int]]], policy: PolicyContext, wanted: Wanted
     ) -> list[Episode]:
-        """Let the policy answer each prompt as often as wanted."""
+        """Sample the first turns of each prompt."""
         prompts = [
             policy.ask(tokens, answers=wanted.generations, seed=_seed(wanted.seed, example))
             for example, tokens in read
@@ -129,7 +128,7 @@ class TaskEnvironment:
         return episodes
 
     def _go_on(self, episodes: list[Episode], policy: PolicyContext, seed: int, turn: int) -> None:
-        """Let each conversation that is open have its next turn."""
+        """Sample the next turn of each open conversation."""
         prompts = [
             policy.ask(
                 episode.tokens,
@@ -146,17 +145,17 @@ class TaskEnvironment:
             self._judge(episode, answers[0], policy)
 
     def _judge(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
-        """Take a turn, hear what the task says to it, and see whether another one fits."""
+        """Append a turn and the task's reply, and check whether another turn fits."""
         episode.take(answer, policy.tokenizer)
         began = time.time()
         episode.reply = self._task.reply(episode.example, episode.turns)
-        # What ends a conversation is its judgement, anything else a step of its environment.
+        # The final reply is the reward; any other reply is an env step.
         word = "reward" if episode.reply.is_over else "env step"
         episode.spans.append(Span(word, began, time.time()))
         if episode.reply.is_over:
             return
         told = policy.tokenizer.encode(episode.reply.text)
-        # Nothing may be longer than the context: a trainer has no room for it either.
+        # Nothing may exceed the context, which also limits the trainer.
         is_full = len(episode.tokens) + len(told) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
@@ -166,7 +165,7 @@ class TaskEnvironment:
 def _read(
     problems: Iterable[Example], policy: PolicyContext
 ) -> tuple[list[tuple[Example, list[int]]], list[Fault]]:
-    """Return the problems with their tokens, and what is wrong with the others."""
+    """Return the problems with their tokens, and a fault for each unusable problem."""
     read, faults = [], []
     for example in problems:
         try:

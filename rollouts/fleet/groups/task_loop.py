@@ -1,4 +1,4 @@
-"""Do one task after another: sample, hand over, tell how it ended."""
+"""Task loop of a language worker: sample, hand over, report the outcome."""
 
 import threading
 import time
@@ -29,28 +29,28 @@ from runs.core.run_config import RunConfig
 
 LOOK_SECONDS: Final = 0.2
 FAILED_PAUSE_SECONDS: Final = 2.0
-"""How long a loop pauses after a lesson that gave nothing: nothing else may be there to sample."""
+"""Pause after a lesson returned nothing, because there may be no other lesson to sample."""
 
 Wants = Literal["orders", "weights", "task", "room"]
-"""What a loop waits for."""
+"""Reason of a wait."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Counted:
-    """What the loops of a worker have done; each number is written under `lock`."""
+    """Counters shared by the loops of a worker; writes require `lock`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     episodes: int = 0
     tokens: int = 0
     batches: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    """Episodes that nobody will train on, by reason."""
+    """Number of episodes that are not trained on, by reason."""
     statistics: EpisodeStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the loops of one worker share with each other and with their wrapper."""
+    """Objects shared by the loops of one worker and their wrapper."""
 
     config: RunConfig
     worker_id: str
@@ -59,26 +59,26 @@ class Surroundings:
     credits: Credits
     outbox: Outbox
     has_room: Callable[[], bool]
-    """Whether the sender takes more."""
+    """Returns whether the sender accepts more."""
     active: Callable[[], Version | None]
-    """Version that draws."""
+    """Returns the version in use."""
     monitor: PipelineMonitor
     events: EventLog
     counted: Counted
     wake: threading.Condition
-    """Told whenever something has changed that a loop may wait for."""
+    """Notified when anything changes that a loop may wait for."""
     closing: threading.Event
 
 
 class TaskLoop:
-    """One batch in flight at a time; `turn` belongs in a loop of its own."""
+    """Loop with at most one batch in flight; call `turn` from a dedicated thread."""
 
     def __init__(self, around: Surroundings, *, index: int) -> None:
-        """Have nothing to do.
+        """Start without a task.
 
         Args:
-            around: Shared with the worker's other loops.
-            index: Among them; the first one tells what is waited for.
+            around: Context shared with the worker's other loops.
+            index: Index of this loop; the first loop measures wait times.
         """
         self._around = around
         self._index = index
@@ -87,8 +87,8 @@ class TaskLoop:
         self.episodes = 0
 
     def turn(self, worker: GroupRolloutWorker) -> None:
-        """Do a task, or wait a moment for one."""
-        # Busy before the orders are read: whoever sees it idle under new orders may rely on it.
+        """Run a task, or wait briefly for one."""
+        # Set before the commands are read: an idle loop has then seen the newest commands.
         self.is_busy = True
         wants = None
         try:
@@ -99,7 +99,7 @@ class TaskLoop:
             self._idle(wants)
 
     def _act(self, worker: GroupRolloutWorker) -> Wants | None:
-        """Do a task, if there is one; else return what is missing."""
+        """Run a task if there is one; otherwise return the reason to wait."""
         version = self._around.active()
         if self.orders.desired != "running":
             return "orders"
@@ -126,7 +126,7 @@ class TaskLoop:
         return self._around.credits.unspent >= size and self._around.has_room()
 
     def _idle(self, wants: Wants) -> None:
-        """Wait a moment; the time counts if it is lost to something that others could give."""
+        """Wait briefly; time lost to missing room or weights is recorded."""
         began = time.monotonic()
         with self._around.wake:
             self._around.wake.wait(LOOK_SECONDS)
@@ -157,7 +157,7 @@ class TaskLoop:
             lease_seconds=language.evaluation.lease_seconds if language else 120.0,
             on_lost=lambda refusal: around.events.add(
                 "evaluation_lease_lost",
-                f"The evaluation of {task.lesson} is another's by now: {refusal}",
+                f"The evaluation of {task.lesson} is leased to another worker: {refusal}",
                 level="warning",
                 lesson=task.lesson,
             ),
@@ -178,7 +178,7 @@ class TaskLoop:
         finally:
             room.settle(sequences=begun, handed_over=handed_over)
         if batch is not None:
-            # Whoever keeps the lessons tells how they moved.
+            # The curriculum emits the events about lessons that move.
             worker.update_training_stats(task.lesson, batch)
             self._micro_evaluate(worker, task, version)
 
@@ -216,7 +216,7 @@ class TaskLoop:
         return batch
 
     def _hand_over(self, batch: RolloutBatch) -> int:
-        """Send what a trainer can use; return how many sequences that were."""
+        """Send the groups that a trainer can use; return their number of sequences."""
         groups = self._fresh(batch.groups)
         language = self._around.config.language
         if language is not None and not language.keeps_zero_variance:
@@ -227,7 +227,7 @@ class TaskLoop:
         return len(groups) * batch.generations
 
     def _fresh(self, groups: Sequence[RolloutGroup]) -> list[RolloutGroup]:
-        """Return the groups that the platform would still take."""
+        """Return the groups that the platform would still accept."""
         orders, fresh = self.orders, []
         for group in groups:
             epoch, step = group.policy_version
@@ -242,7 +242,7 @@ class TaskLoop:
     def _micro_evaluate(
         self, worker: GroupRolloutWorker, task: RolloutTask, version: Version
     ) -> None:
-        """Evaluate the lesson at hand every so many batches, for people to look at."""
+        """Evaluate the current lesson every `micro_every_batches` batches, for display only."""
         language = self._around.config.language
         every = language.evaluation.micro_every_batches if language else 0
         counted = self._around.counted
@@ -290,7 +290,7 @@ class TaskLoop:
     def _tell_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
         self._around.events.add(
             "outcome_lost",
-            f"The platform did not hear how {task.kind} of {task.lesson} ended: {failure}",
+            f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",
             level="warning",
             lesson=task.lesson,
         )

@@ -1,4 +1,4 @@
-"""Get tasks for the loops of a worker, and keep those that there is no room for yet."""
+"""Fetch tasks for the loops of a worker, and keep those without room in the buffer."""
 
 import threading
 import time
@@ -15,10 +15,10 @@ MOST_KEPT: Final = 4
 
 
 class TaskSupply:
-    """Tasks of one worker; its loops share it.
+    """Tasks of one worker, shared by its loops.
 
-    Training needs room in the buffer, evaluation does not. So without room the curriculum is
-    asked once for each version: an evaluation that is due comes at once, anything else is kept.
+    Training needs room in the buffer; evaluation does not. Without room, the curriculum is asked
+    once per version: a due evaluation is returned at once, and other tasks are kept.
     """
 
     def __init__(self, curriculum: Curriculum, *, worker: str) -> None:
@@ -29,14 +29,14 @@ class TaskSupply:
         self._asked_at: Version | None = None
         self._ask_again_at = 0.0
         self.reason = ""
-        """Why there is nothing to do, if so."""
+        """Why there is no task; empty if there is one."""
 
     def next(self, version: Version, *, has_room: bool) -> RolloutTask | None:
-        """Return something to do now, if there is anything.
+        """Return a task to run now, or None.
 
         Args:
-            version: That the worker acts with.
-            has_room: Whether a group may be begun.
+            version: Version that the worker uses.
+            has_room: Whether a group may be started.
         """
         with self._lock:
             if has_room and self._kept:
@@ -60,7 +60,7 @@ class TaskSupply:
         return task
 
     def keep_rest(self, task: RolloutTask, *, begun: int) -> None:
-        """Keep the examples of a task that were not begun for later."""
+        """Keep the examples of a task that were not started."""
         if begun < task.examples:
             rest = replace(
                 task,

@@ -1,4 +1,4 @@
-"""Generate in this process: the inference server that is our own engine in a thread."""
+"""Inference server in this process, with an engine in a thread."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from rollouts.fleet.policies.base import tensor_of
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
 LOOK_SECONDS: Final = 0.1
-"""How often a caller that waits looks whether it shall stop."""
+"""Interval at which a waiting caller checks whether to stop."""
 
 
 class TorchInferenceServer:
@@ -27,9 +27,9 @@ class TorchInferenceServer:
         """Start the engine's thread.
 
         Args:
-            model: Draws first; nobody else's from now on.
-            rows: Answers that are generated at a time; the cache has room for as many.
-            version: Of its weights.
+            model: Initial model; the server takes ownership.
+            rows: Number of answers generated concurrently; the cache has room for as many.
+            version: Version of the model's weights.
         """
         self._config = model.config
         weight = model.embed.weight
@@ -41,12 +41,12 @@ class TorchInferenceServer:
 
     @property
     def version(self) -> Version:
-        """Epoch and step of the weights that draw at present."""
+        """Epoch and step of the weights in use."""
         return self._thread.progress.version
 
     @property
     def progress(self) -> Progress:
-        """How much was generated, and is under way."""
+        """Progress: generated tokens and work in progress."""
         return self._thread.progress
 
     def generate(
@@ -68,10 +68,10 @@ class TorchInferenceServer:
         return waiting.answers()
 
     def prepare(self, tensors: Mapping[str, Any]) -> Transformer:
-        """Return a model with these weights; touches nothing that generates.
+        """Return a model with these weights, without affecting generation.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the model's.
+            WeightsDoNotFit: If names or shapes do not match the model.
         """
         with torch.device("meta"):
             model = Transformer(self._config)
@@ -86,19 +86,19 @@ class TorchInferenceServer:
         return model.eval()
 
     def adopt(self, model: Transformer, version: Version) -> None:
-        """Draw with a prepared model from the next step on."""
+        """Use a prepared model from the next step on."""
         self._thread.update_weights(model, version)
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Draw with other weights from the next step on.
+        """Use other weights from the next step on.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the model's.
+            WeightsDoNotFit: If names or shapes do not match the model.
         """
         self.adopt(self.prepare(tensors), version)
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
-        """Return whether it generates: at once, for the model is in memory."""
+        """Return whether the server can generate, without waiting: the model is in memory."""
         del timeout_seconds
         return not (stop.is_set() or self._thread.error)
 
@@ -114,14 +114,16 @@ class TorchInferenceServer:
             if self._thread.error:
                 break
             if time.monotonic() > deadline:
-                raise InferenceFailed(f"{waiting.missing} answers missed {timeout_seconds:.0f} s")
-        # A failing engine ends what waits, and says why.
+                raise InferenceFailed(
+                    f"{waiting.missing} answers not completed within {timeout_seconds:.0f} s"
+                )
+        # A failing engine ends all waits and stores its error.
         if self._thread.error and not stop.is_set():
             raise InferenceFailed(self._thread.error)
 
 
 class _Waiting:
-    """The answers that a call waits for; filled by the engine's thread."""
+    """Answers that a call waits for; the engine's thread fills them in."""
 
     def __init__(self, prompts: Sequence[Prompt]) -> None:
         self._prompts = prompts
@@ -139,15 +141,15 @@ class _Waiting:
 
     @property
     def missing(self) -> int:
-        """Answers that have not ended."""
+        """Number of answers that have not ended."""
         return self._total - len(self._ended)
 
     def wait(self, seconds: float) -> bool:
-        """Return whether every answer has ended, within the time."""
+        """Wait up to `seconds`; return whether every answer has ended."""
         return self._is_over.wait(seconds)
 
     def listener(self, place: int) -> Any:
-        """Return what takes the answers to prompt number `place`."""
+        """Return a callback that takes the answers to prompt number `place`."""
 
         def listen(answer: Answer) -> None:
             at = place, answer.index
@@ -160,7 +162,7 @@ class _Waiting:
         return listen
 
     def answers(self) -> list[list[Answer]]:
-        """Return what is there, by prompt and index; what has not ended counts as cancelled."""
+        """Return all answers by prompt and index; unfinished ones count as cancelled."""
         return [
             [self._answer(place, index) for index in range(prompt.answers)]
             for place, prompt in enumerate(self._prompts)
@@ -172,7 +174,7 @@ class _Waiting:
             return Answer(request=0, index=index, finish="cancelled")
         if (place, index) in self._ended:
             return found
-        # The engine's thread may still be writing: versions are what it writes last.
+        # The engine's thread may still be appending; it appends the versions last.
         count = len(found.versions)
         return Answer(
             request=found.request,

@@ -1,6 +1,6 @@
-"""The policy as a client of the `verifiers` package, and what the policy said through it.
+"""The policy as a client of the `verifiers` package, and its conversations.
 
-Imports the package, so only workers whose lesson wants it import this module.
+This module imports the package, so only workers of such lessons import this module.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from rollouts.fleet.worker.settings import derive_seed
 
 @dataclass(slots=True)
 class Conversation:
-    """What one rollout read and wrote so far; columns are ``[T]``."""
+    """Tokens that one rollout has read and written so far; columns are ``[T]``."""
 
     seed: int
     prompt: str = ""
     text: str = ""
-    """All of it, without the ends of answers."""
+    """Full text, without the end tokens of answers."""
     tokens: list[int] = field(default_factory=list)
     is_own: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Conversation:
     is_truncated: bool = False
 
     def hear(self, told: list[int], text: str) -> None:
-        """Read what precedes the next answer."""
+        """Append the text before the next answer."""
         self.tokens += told
         self.is_own += [False] * len(told)
         self.logprobs += [0.0] * len(told)
@@ -42,7 +42,7 @@ class Conversation:
         self.prompt = self.prompt or text
 
     def say(self, answer: Answer, text: str) -> None:
-        """Write an answer."""
+        """Append an answer."""
         self.tokens += answer.tokens
         self.is_own += [True] * len(answer.tokens)
         self.logprobs += answer.logprobs
@@ -53,7 +53,7 @@ class Conversation:
 
 
 class PolicyClient(Client):
-    """Lets the policy take the turns of one rollout, token by token as it goes on from itself."""
+    """Client that samples the turns of one rollout, continuing its exact tokens."""
 
     def __init__(self, policy: PolicyContext, conversation: Conversation, pool: Executor) -> None:
         super().__init__(policy)
@@ -61,15 +61,15 @@ class PolicyClient(Client):
         self.conversation = conversation
 
     def setup_client(self, config: Any) -> Any:
-        """Refuse a configuration: the policy is given."""
-        raise TypeError(f"the policy is given, not configured by {config!r}")
+        """Raise TypeError: the policy is fixed."""
+        raise TypeError(f"the policy is fixed and cannot be configured with {config!r}")
 
     async def to_native_tool(self, tool: Any) -> Any:
-        """Refuse tools: no template of ours writes them."""
-        raise TypeError(f"{tool.name}: tools are not offered to the policy")
+        """Raise TypeError: the chat template does not support tools."""
+        raise TypeError(f"{tool.name}: tools are not supported")
 
     async def to_native_prompt(self, messages: Any) -> tuple[str, dict[str, Any]]:
-        """Return the conversation as text that the next answer follows."""
+        """Return the conversation as text to be continued."""
         if isinstance(messages, str):
             return messages, {}
         turns = [{"role": message.role, "content": _plain(message.content)} for message in messages]
@@ -80,22 +80,22 @@ class PolicyClient(Client):
     async def get_native_response(
         self,
         prompt: str,
-        model: str,  # noqa: ARG002 there is one
-        sampling_args: Any,  # noqa: ARG002 the lesson says how answers are drawn
+        model: str,  # noqa: ARG002 there is only one
+        sampling_args: Any,  # noqa: ARG002 the lesson sets them
         tools: Any = None,  # noqa: ARG002 refused above
         **_: Any,
     ) -> Answer:
-        """Let the policy go on from `prompt`.
+        """Sample the policy's continuation of `prompt`.
 
         Raises:
-            ValueError: If the prompt is not what was said so far and something after it.
+            ValueError: If the prompt does not start with the conversation so far.
         """
         talk = self.conversation
         if not prompt.startswith(talk.text):
-            raise ValueError("the environment rewrote what the policy had said")
+            raise ValueError("the environment changed the conversation so far")
         told = self._policy.tokenizer.encode(prompt.removeprefix(talk.text))
         if talk.tokens and told and talk.tokens[-1] == told[0] == self._policy.tokenizer.end:
-            # The template ends the answer; the policy had done so itself.
+            # Both the template and the policy have ended the answer.
             told = told[1:]
         if len(talk.tokens) + len(told) >= self._policy.context_tokens:
             raise _overlong(f"{len(talk.tokens) + len(told)} tokens")
@@ -111,7 +111,7 @@ class PolicyClient(Client):
         """Accept every answer."""
 
     async def from_native_response(self, response: Answer) -> Response:
-        """Write an answer down and return it as a message."""
+        """Append an answer and return it as a message."""
         text = self._policy.tokenizer.decode(response.tokens)
         self.conversation.say(response, text)
         is_cut = self.conversation.is_truncated
@@ -126,20 +126,20 @@ class PolicyClient(Client):
         )
 
     async def close(self) -> None:
-        """Have nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def _plain(content: Any) -> str:
     """Return the text of a message.
 
     Raises:
-        ValueError: If there is something else in it.
+        ValueError: If the message has parts other than text.
     """
     if content is None or isinstance(content, str):
         return content or ""
     kinds = {part.type for part in content}
     if kinds - {"text"}:
-        raise ValueError(f"messages with {', '.join(sorted(kinds - {'text'}))} cannot be read")
+        raise ValueError(f"unsupported message parts: {', '.join(sorted(kinds - {'text'}))}")
     return "".join(part.text for part in content)
 
 

@@ -1,4 +1,4 @@
-"""Environments of the `verifiers` package as lessons: their data, their turns, their rubric."""
+"""Environments of the `verifiers` package as lessons: dataset, turns and rubric."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 IDENTITY: Final = re.compile(r"[\w-]+(/[\w-]+)?")
 CORRECT_FROM: Final = 0.5
-"""Reward of a rollout that counts as correct: the package's own `pass_threshold`."""
+"""Reward from which a rollout counts as correct: the package's own `pass_threshold`."""
 TURNS_AT_A_TIME: Final = 64
 LEFT_ALONE: Final = SimpleNamespace(
     signal=lambda *_: None,
@@ -31,22 +31,22 @@ LEFT_ALONE: Final = SimpleNamespace(
     SIG_DFL=signal.SIG_DFL,
     default_int_handler=signal.default_int_handler,
 )
-"""What that package sees in place of the module `signal`."""
+"""Replacement for the module `signal` inside that package, without effects."""
 
 
 class VerifiersEnvironment:
-    """An environment that `verifiers.load_environment` gives, as the package's 0.1 has it.
+    """An environment from `verifiers.load_environment`, for version 0.1 of the package.
 
-    It plays as it would for any client: all rollouts of a batch side by side, its rubric scores
-    each group. Sampling parameters are the lesson's. Environments with tools are refused.
+    All rollouts of a batch run in parallel, and the environment's rubric scores each group.
+    Sampling parameters come from the lesson. Environments with tools are refused.
     """
 
     def __init__(self, identity: str, kwargs: Mapping[str, Any]) -> None:
-        """Load it.
+        """Load the environment.
 
         Args:
-            identity: ``name`` or ``owner/name`` of an environment that is installed.
-            kwargs: For its `load_environment`.
+            identity: ``name`` or ``owner/name`` of an installed environment.
+            kwargs: Keyword arguments of its `load_environment`.
 
         Raises:
             LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing``
@@ -55,16 +55,18 @@ class VerifiersEnvironment:
         self._identity = identity
         self._environment = _loaded(identity, kwargs)
         if getattr(self._environment, "tool_defs", None):
-            raise LessonFailed("environment_failed", f"verifiers:{identity} wants tools: not yet")
+            raise LessonFailed(
+                "environment_failed", f"verifiers:{identity} requires tools, which are unsupported"
+            )
         self._rows = {
             "train": self._environment.get_dataset(),
             "eval": self._environment.get_eval_dataset(),
         }
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
-        """Return the groups of the wanted problems; see :class:`GroupEnvironment`.
+        """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
-        The rows of a dataset are drawn in an order of their own for each time through it.
+        Each pass over the dataset uses a different random order of its rows.
         """
         turns = min(TURNS_AT_A_TIME, len(wanted.numbers) * wanted.generations)
         with ThreadPoolExecutor(max(1, turns)) as pool:
@@ -80,7 +82,7 @@ class VerifiersEnvironment:
         return await asyncio.gather(*[self._group(policy, wanted, row, pool) for row in rows])
 
     def _row(self, number: int, wanted: Wanted) -> int:
-        """Return which row of the dataset a problem is."""
+        """Return the dataset row of a problem."""
         size = len(self._rows[wanted.mode])
         time, place = divmod(number, size)
         order = np.random.default_rng(derive_seed(wanted.problem_seed, wanted.mode, time))
@@ -114,17 +116,17 @@ class VerifiersEnvironment:
 def _loaded(identity: str, kwargs: Mapping[str, Any]) -> Any:
     spec = f"verifiers:{identity}"
     if not IDENTITY.fullmatch(identity):
-        raise LessonFailed("environment_unknown", f"{spec} is no name of an environment")
-    # Not before a lesson wants it: it brings half of the world.
+        raise LessonFailed("environment_unknown", f"{spec} is not a valid environment name")
+    # Imported late, because the package has many dependencies.
     import verifiers
 
     if not hasattr(verifiers, "load_environment"):
         raise LessonFailed(
-            "dependency_missing", f"{spec} needs verifiers 0.1: this one has no load_environment"
+            "dependency_missing", f"{spec} needs verifiers 0.1: load_environment is missing"
         )
     from verifiers.envs import environment
 
-    # It takes over the process's signals, which are the worker's, and fails outside main threads.
+    # It replaces the process's signal handlers, and fails outside the main thread.
     environment.signal = LEFT_ALONE
     try:
         return verifiers.load_environment(identity, **kwargs)
@@ -141,10 +143,10 @@ def _key(identity: str, mode: Mode, row: int) -> str:
 
 
 def _fault(key: str, state: Mapping[str, Any]) -> Fault | None:
-    """Return why a rollout is no good, if it is not.
+    """Return the fault of a rollout, if any.
 
     Raises:
-        SamplingStopped: If the worker is to stop.
+        SamplingStopped: If the worker is stopping.
         InferenceFailed: If the server fails.
     """
     error = state.get("error")

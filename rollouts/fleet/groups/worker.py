@@ -1,4 +1,4 @@
-"""Sample lessons and evaluate them: what computes in a language run, without any I/O."""
+"""Sampling and evaluation of lessons, without I/O."""
 
 import threading
 import time
@@ -30,10 +30,10 @@ Metrics = dict[str, float]
 
 
 class GroupRolloutWorker:
-    """Prompts × generations in, groups out; whoever coordinates stores, sends and logs them.
+    """Worker that samples groups of rollouts; the caller stores, sends and logs them.
 
-    Everything that varies comes in as arguments, so threads may share a worker, and any worker
-    gives the same problems and draws for the same :class:`Draw`.
+    All variable inputs are arguments, so threads may share a worker. Any worker gives the same
+    problems and answers for the same :class:`Draw`.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class GroupRolloutWorker:
         events: Events | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Load no environment yet.
+        """Prepare the worker; environments are loaded on first use.
 
         Args:
-            language: Lessons, and how they are sampled and evaluated.
-            server: Generates; this worker's from now on.
-            tokenizer: Of the policy.
-            context_tokens: That a prompt and what follows it may have together.
-            curriculum: Hears how rollouts ended.
-            problem_seed: Problems derive from it, their number and their mode alone.
-            events: Hears of faults.
+            language: Lessons, and their sampling and evaluation parameters.
+            server: Inference server; the worker takes ownership.
+            tokenizer: Tokenizer of the policy.
+            context_tokens: Maximum length of a prompt and its continuation together.
+            curriculum: Receives outcomes.
+            problem_seed: Seed of the problems, together with their number and mode.
+            events: Receives faults.
             now: Unix time in seconds.
         """
         self._language = language
@@ -73,20 +73,20 @@ class GroupRolloutWorker:
         self._environments: dict[str, GroupEnvironment] = {}
 
     def wait_until_ready(self, *, timeout_seconds: float) -> bool:
-        """Return whether answers can be generated, within the time and unless it is shut down."""
+        """Wait until the server can generate; return False on timeout or shutdown."""
         return self._server.wait_until_ready(timeout_seconds=timeout_seconds, stop=self._stop)
 
     def load_environment(self, lesson_id: str) -> GroupEnvironment:
-        """Return the lesson's environment, built with the first call.
+        """Return the lesson's environment, built on the first call.
 
         Raises:
-            LessonFailed: If there is no such lesson, or it cannot be built.
+            LessonFailed: If the lesson does not exist or cannot be built.
         """
         with self._lock:
             if lesson_id not in self._environments:
                 lesson = self._language.lessons.get(lesson_id)
                 if lesson is None:
-                    raise LessonFailed("lesson_unknown", f"there is no lesson {lesson_id!r}")
+                    raise LessonFailed("lesson_unknown", f"lesson {lesson_id!r} does not exist")
                 self._environments[lesson_id] = load_environment(lesson.spec, lesson.kwargs)
             return self._environments[lesson_id]
 
@@ -101,22 +101,22 @@ class GroupRolloutWorker:
         policy_version: Version,
         worker_id: str,
     ) -> tuple[RolloutBatch | None, Metrics | None]:
-        """Return groups with metadata, and figures of them; two Nones if nothing sound came.
+        """Return groups with metadata, and their figures; two Nones if no group is valid.
 
         Args:
             lesson_id: Name of the lesson.
-            n_examples: Problems.
-            n_generations: Answers to each.
-            mode: Problems of training or of evaluation; the latter has sampling of its own.
-            rng: Which problems, and how answers are drawn.
-            policy_version: Known to draw when this is called; a rollout carries the oldest
-                version that drew any of it, which cannot be older.
-            worker_id: Who samples.
+            n_examples: Number of problems.
+            n_generations: Number of answers per problem.
+            mode: Training or evaluation problems; evaluation has its own sampling parameters.
+            rng: First problem, and seed of the answers.
+            policy_version: Version in use at the time of the call. A rollout carries the oldest
+                version that sampled any of its tokens, which is never older.
+            worker_id: Id of the sampling worker.
 
         Raises:
-            LessonFailed: If the environment raises; other lessons are not concerned.
+            LessonFailed: If the environment raises; other lessons are unaffected.
             SamplingStopped: If the worker was shut down.
-            InferenceFailed: If the server generates nothing more.
+            InferenceFailed: If the server can no longer generate.
         """
         began = time.monotonic()
         wanted = Wanted(
@@ -162,24 +162,24 @@ class GroupRolloutWorker:
         n_generations: int = 0,
         lease: Lease | None = None,
     ) -> tuple[EvaluationFigures | None, RolloutBatch | None]:
-        """Evaluate a lesson, tell the curriculum, and return figures and rollouts, if any came.
+        """Evaluate a lesson and record the outcome; return the figures and rollouts, if any.
 
-        Only the type `eval` moves lessons; `micro_eval` is for people to look at. Draws derive
-        from `rng`, the lesson and the mode, so no two lessons share them.
+        Only the type `eval` affects the curriculum; `micro_eval` is for display. Answers derive
+        from `rng`, the lesson and the mode, so lessons never share random numbers.
 
         Args:
             lesson_id: Name of the lesson.
-            n_examples: Problems.
-            eval_type: What the curriculum hears.
-            rng: Which problems, and how answers are drawn.
-            policy_version: Of the policy.
-            worker_id: Who evaluates.
-            n_generations: Answers to each problem; 0 for as many as the run's evaluation wants.
-            lease: Of the evaluation, where the platform gave one.
+            n_examples: Number of problems.
+            eval_type: Type of the recorded outcome.
+            rng: First problem, and seed of the answers.
+            policy_version: Version of the policy.
+            worker_id: Id of the evaluating worker.
+            n_generations: Answers per problem; 0 uses the run's evaluation settings.
+            lease: Lease of the evaluation, if the platform granted one.
 
         Raises:
             SamplingStopped: If the worker was shut down.
-            InferenceFailed: If the server generates nothing more.
+            InferenceFailed: If the server can no longer generate.
         """
         generations = n_generations or self._language.evaluation.generations
         error = ""
@@ -205,7 +205,7 @@ class GroupRolloutWorker:
             draw=rng,
             generations=generations,
             lease=lease,
-            error=error or ("" if batch else "no valid rollout came"),
+            error=error or ("" if batch else "no valid rollouts"),
         )
         self._record(lesson_id, outcome)
         return _evaluated(outcome), batch
@@ -232,9 +232,9 @@ class GroupRolloutWorker:
         }
 
     def update_training_stats(self, lesson_id: str, batch: RolloutBatch) -> list[str]:
-        """Tell the curriculum how training rollouts ended; return which lessons moved, and why.
+        """Record the outcome of training rollouts; return which lessons moved, and why.
 
-        Returns once the curriculum has written it down.
+        Returns once the curriculum has stored the outcome.
         """
         return self._record(
             lesson_id,
@@ -258,7 +258,7 @@ class GroupRolloutWorker:
         policy_version: Version,
         worker_id: str,
     ) -> None:
-        """Tell of a lesson that gave no training rollouts: people see why, nothing else moves."""
+        """Record a failed lesson for display; the curriculum's progress does not change."""
         self._faults.tell(lesson_id, Fault(failure.kind, str(failure)), level="error")
         self._record(
             lesson_id,
@@ -275,15 +275,15 @@ class GroupRolloutWorker:
         )
 
     def update_model(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Draw with other weights from the next token on; what is under way goes on.
+        """Use other weights from the next token on; sequences in progress continue.
 
         Raises:
-            WeightsDoNotFit: If they are not the model's.
+            WeightsDoNotFit: If they do not match the model.
         """
         self._server.update_weights(tensors, version)
 
     def shutdown(self) -> None:
-        """End whatever samples or evaluates, within two seconds, and the inference server."""
+        """Stop sampling and evaluation within two seconds, and close the inference server."""
         self._stop.set()
         self._server.close()
 
@@ -291,7 +291,7 @@ class GroupRolloutWorker:
         return self._curriculum.record(lesson_id, outcome).changes
 
     def _sample(self, lesson_id: str, wanted: Wanted) -> Sampled:
-        """Return the sound groups that the lesson's environment gives, and faults of the others."""
+        """Return the valid groups of the lesson's environment, and faults for the others."""
         environment = self.load_environment(lesson_id)
         policy = PolicyContext(
             server=self._server,
@@ -306,7 +306,7 @@ class GroupRolloutWorker:
             raise
         except TokenUnknown as error:
             raise LessonFailed(
-                "tokenizer_unusable", f"the environment writes tokens that are not ours: {error}"
+                "tokenizer_unusable", f"the environment returned unknown tokens: {error}"
             ) from error
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
@@ -317,7 +317,7 @@ class GroupRolloutWorker:
             ) from error
 
     def _sampling(self, lesson_id: str, mode: Mode) -> SamplingConfig:
-        """Return how answers are drawn: evaluation has its own temperature and no limits."""
+        """Return the sampling parameters; evaluation has its own temperature."""
         sampling = self._language.lessons[lesson_id].sampling
         if mode == "train":
             return sampling
@@ -328,7 +328,7 @@ class GroupRolloutWorker:
     def _finished(
         self, lesson_id: str, group: RolloutGroup, metadata: RolloutMetadata
     ) -> RolloutGroup:
-        """Return a group whose rollouts say where they came from, and count as the lesson says."""
+        """Return a group with metadata, and with the lesson's threshold for success applied."""
         least = self._language.lessons[lesson_id].success_above
         return RolloutGroup(
             example=group.example,
@@ -346,13 +346,13 @@ class GroupRolloutWorker:
 
 
 def _sound(sampled: Sampled, wanted: Wanted) -> Sampled:
-    """Return what is good of what an environment gave.
+    """Return a result with the valid groups only.
 
     Raises:
-        TypeError: If it gave something else.
+        TypeError: If the environment returned another type.
     """
     if not isinstance(sampled, Sampled):
-        raise TypeError(f"sample() gave {type(sampled).__name__}, not Sampled")
+        raise TypeError(f"sample() returned {type(sampled).__name__}, expected Sampled")
     groups, faults = checked(
         sampled.groups,
         wanted=len(wanted.numbers) - len(sampled.faults),

@@ -1,4 +1,4 @@
-"""Coordinate a worker of a language run: orders and weights in, groups, outcomes and state out."""
+"""Wrapper of a language worker: applies commands and weights, sends groups, reports its state."""
 
 import os
 import threading
@@ -30,17 +30,17 @@ from rollouts.fleet.worker.stacks import read_stacks
 from rollouts.fleet.worker.worker_runtime import Condition, Coordination
 
 BATCHES_IN_FLIGHT: Final = 2
-"""The engine works on one while the last answers of the other come in."""
+"""The engine works on one batch while the last answers of the other complete."""
 CLOSE_SECONDS: Final = 1.5
-"""How long everything may take to end; nothing is waited for longer, whatever it hangs in."""
+"""Total time limit of a shutdown; parts that hang longer are abandoned."""
 MISCONFIGURED: Final = (CheckpointUnreadable, TokenizerUnusable, PolicyDoesNotFit)
 
 
 class GroupWorkerWrapper:
-    """Holds a :class:`GroupRolloutWorker`; every method may be called from any thread.
+    """Wrapper of a :class:`GroupRolloutWorker`; thread-safe.
 
-    Four loops run: two that sample, sending and weights. It looks to its manager as a
-    :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper` does.
+    It runs four loops: two for sampling, one for sending and one for weights. Its interface is
+    that of :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper`.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class GroupWorkerWrapper:
         """Start all loops, paused, without weights or credits.
 
         Args:
-            settings: Of the worker.
-            push: Takes groups in place of the platform.
-            curriculum: Gives tasks in place of the platform.
-            owns_process: Whether whatever the process logs belongs to this worker.
+            settings: Settings of the worker.
+            push: Receives groups instead of the platform.
+            curriculum: Provides tasks instead of the platform.
+            owns_process: Whether all log output of the process belongs to this worker.
         """
         self._settings = settings
         coordination = self._coordination = Coordination(
@@ -84,7 +84,7 @@ class GroupWorkerWrapper:
         coordination.begin({**sampling, "sending": self._sender.turn})
 
     def exchange(self, orders: Orders) -> WorkerState:
-        """Take orders; return how the worker is."""
+        """Apply a command and return the worker's state."""
         with self._lock:
             self._coordination.orders = orders
             for task in self._tasks:
@@ -94,15 +94,15 @@ class GroupWorkerWrapper:
             return self._state(is_reporting=orders.is_reporting)
 
     def update_weights(self, offer: WeightsOffer) -> Version:
-        """Hear of a version, to be loaded beside the rollouts; return the newest one known."""
+        """Receive a version to load in the background; return the newest version known."""
         return self._weights.offer(offer)
 
     def record(self, order: RecordingOrder) -> None:
-        """Refuse to film: there is nothing to see but text, which samples show."""
+        """Refuse the recording: language runs have only text, which samples show."""
         update = RecordingUpdate(
             state="failed",
             worker=self._settings.index,
-            reason="lessons have no picture; their samples are with the evaluations",
+            reason="lessons have no video; the evaluations show samples",
         )
         try:
             self._coordination.api.update_recording(order.id, update)
@@ -114,14 +114,14 @@ class GroupWorkerWrapper:
         return self._coordination.read_log(slot, lines)
 
     def read_stacks(self) -> LogLines:
-        """Return what every thread of the worker's process is at."""
+        """Return the stacks of all threads of the worker's process."""
         return read_stacks()
 
     def stop(self) -> WorkerState:
-        """End all loops and the engine within two seconds; what was not sent stays in the spool.
+        """End all loops and the engine within two seconds; unsent groups stay in the spool.
 
         Returns:
-            How the worker was in the end.
+            The final state of the worker.
         """
         if self._farewell is not None:
             return self._farewell
@@ -166,14 +166,14 @@ class GroupWorkerWrapper:
             try:
                 task.turn(worker)
             except InferenceFailed:
-                # Its engine draws nothing more: the next turn begins with a new one.
+                # The engine is unusable: the next turn builds a new one.
                 self._end(worker)
                 raise
 
         return turn
 
     def _built(self) -> GroupRolloutWorker | None:
-        """Return the worker, made with the first call; None if it cannot be."""
+        """Return the worker, built on the first call; None if it cannot be built."""
         with self._building:
             if self._worker is None and not self._refusal and not self._closing.is_set():
                 try:
@@ -187,7 +187,7 @@ class GroupWorkerWrapper:
                     self._refusal = str(misfit)
                     self._is_hopeless = self._concerns_all(misfit)
             if self._closing.is_set():
-                # Told to stop meanwhile, when there was nothing yet to be ended.
+                # The stop request arrived during the build.
                 self._end(self._worker)
             return self._worker
 
@@ -203,7 +203,7 @@ class GroupWorkerWrapper:
         config = self._settings.fleet.config
         language = config.language
         if language is None:
-            raise PolicyDoesNotFit("language", "the run has no lessons")
+            raise PolicyDoesNotFit("language", "the run has no language section")
         self._policy = policy_of(
             language, device=config.fleet.device, rows=BATCHES_IN_FLIGHT * sequences_of(language)
         )
@@ -219,13 +219,13 @@ class GroupWorkerWrapper:
         )
 
     def _concerns_all(self, misfit: Exception) -> bool:
-        """Return whether every other worker would be refused too: not for what a machine lacks."""
+        """Return whether the problem affects every worker, not only this machine."""
         language = self._settings.fleet.config.language
         has_checkpoint = language is not None and bool(language.model.checkpoint)
         return not (has_checkpoint or isinstance(misfit, PolicyDoesNotFit))
 
     def _adopt(self) -> None:
-        """Let a version draw as soon as it is there: what is under way goes on with it."""
+        """Use a version as soon as it is ready; sequences in progress continue with it."""
         self._weights.adopt()
         self._wake()
 
@@ -235,7 +235,7 @@ class GroupWorkerWrapper:
 
     def _state(self, *, is_reporting: bool) -> WorkerState:
         counted = self._around.counted
-        # In the order in which sequences move on: none is missed, at worst it counts twice.
+        # Read in the order in which sequences move on: one may count twice, but none is missed.
         unspent, sampling = self._around.credits.held()
         waiting = self._waiting_sequences()
         episodes = []
@@ -256,7 +256,7 @@ class GroupWorkerWrapper:
         )
 
     def _waiting_sequences(self) -> int:
-        """Return sequences that wait for the platform's answer, inherited ones estimated."""
+        """Return the number of unanswered sequences; inherited ones are estimated."""
         language = self._settings.fleet.config.language
         return self._sender.waiting * (sequences_of(language) if language else 1)
 
@@ -298,7 +298,7 @@ class GroupWorkerWrapper:
         ]
 
     def _condition(self, now: float) -> tuple[Condition, str]:
-        """Return the state of the worker and, where it is not what is wanted, the reason."""
+        """Return the state of the worker, and the reason if it differs from the desired state."""
         if trouble := self._coordination.trouble(now):
             return "failed", trouble
         if self._refusal:

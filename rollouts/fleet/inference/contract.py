@@ -1,4 +1,4 @@
-"""The port between what samples groups and whatever generates tokens for it."""
+"""Interface between group sampling and token generation."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -8,43 +8,43 @@ from rollouts.fleet.engine.engine import Answer, Prompt, Version
 
 
 class InferenceFailed(RuntimeError):
-    """The server generates nothing more, or refused; the text says why."""
+    """The server failed or refused a request; the text contains the reason."""
 
 
 class InferenceServer(Protocol):
-    """Generates answers; methods may be called from any thread."""
+    """Generator of answers; thread-safe."""
 
     @property
     def version(self) -> Version:
-        """Epoch and step of the weights that draw at present."""
+        """Epoch and step of the weights in use."""
 
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        """Return the answers to each prompt, in order; waits for all of them.
+        """Wait for the answers to all prompts, and return them in order.
 
-        Prompts are answered side by side. When `stop` is set it returns within a second; answers
-        that had not ended are `cancelled`.
+        Prompts are processed concurrently. When `stop` is set, the call returns within a second,
+        and unfinished answers are `cancelled`.
 
         Raises:
-            InferenceFailed: If the server fails, or the time is over.
+            InferenceFailed: If the server fails, or the time limit is reached.
             PromptTooLong: If a prompt leaves no room in the context.
-            TokenUnknown: If a prompt has tokens that the model lacks.
+            TokenUnknown: If a prompt has tokens outside the model's vocabulary.
         """
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Draw with other weights from the next step on, without dropping what is under way.
+        """Use other weights from the next step on; sequences in progress continue.
 
         Args:
-            tensors: By the checkpoint's names (Hugging Face's for Llama and Qwen).
-            version: Of these weights.
+            tensors: Tensors with the names of the checkpoint (Hugging Face's for Llama and Qwen).
+            version: Version of these weights.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the model's.
+            WeightsDoNotFit: If names or shapes do not match the model.
         """
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
-        """Return whether it can generate, within the time."""
+        """Wait until the server can generate; return False on timeout or stop."""
 
     def close(self) -> None:
-        """End what was started for it."""
+        """Release all resources of this interface."""

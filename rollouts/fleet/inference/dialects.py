@@ -1,8 +1,8 @@
-"""Say to each kind of inference server, in its own words, what a group rollout asks for.
+"""Request formats of the supported kinds of inference servers.
 
-All of them are asked by tokens and answer with tokens: text that is encoded again may come out as
-other tokens than those that were sampled. Stop tokens are always said explicitly, with the
-server's own idea of an end switched off, so that an answer ends where the prompt says.
+All of them take and return tokens, because encoding text again may give other tokens than those
+sampled. Stop tokens are always explicit and the server's end token is ignored, so an answer ends
+as the prompt specifies.
 
 Sources: https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html and
 https://docs.sglang.io/basic_usage/native_api.html.
@@ -15,40 +15,40 @@ from rollouts.fleet.engine.engine import Answer, Prompt, Version
 
 
 class BadAnswer(ValueError):
-    """A server answered something else than what it was asked for."""
+    """The response of a server is incomplete or inconsistent."""
 
 
 class Dialect(Protocol):
-    """How one kind of server is asked to generate."""
+    """Request format of one kind of server."""
 
     path: str
-    """Of the route that generates."""
+    """Path of the route for generation."""
     reports_versions: bool
-    """Whether answers say which version drew each token."""
+    """Whether responses contain the version that sampled each token."""
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
-        """Return what to send for one prompt."""
+        """Return the request body for one prompt."""
 
     def answers(self, said: Any, *, version: Version) -> list[Answer]:
         """Return the answers in the order of their indices.
 
         Args:
-            said: The decoded JSON.
-            version: Of tokens whose version the server does not tell.
+            said: The decoded JSON response.
+            version: Version for tokens without one in the response.
 
         Raises:
-            BadAnswer: If something is missing.
+            BadAnswer: If a field is missing.
         """
 
 
 class VllmDialect:
-    """vLLM's completions: prompts as tokens, ``return_token_ids`` (since 0.10.2)."""
+    """vLLM's completions with tokens as prompts and ``return_token_ids`` (since 0.10.2)."""
 
     path: str = "/v1/completions"
     reports_versions: bool = False
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
-        """Return what to send for one prompt."""
+        """Return the request body for one prompt."""
         sampling = prompt.sampling
         return {
             "model": model,
@@ -57,7 +57,7 @@ class VllmDialect:
             "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            # 0 and -1 mean all tokens in one release or the other; -1 in each.
+            # Releases differ in whether 0 means all tokens; -1 means so in each.
             "top_k": sampling.top_k or -1,
             "stop_token_ids": sorted(sampling.stop_tokens),
             "ignore_eos": True,
@@ -82,11 +82,11 @@ class VllmDialect:
                 for index, choice in enumerate(choices)
             ]
         except (KeyError, TypeError) as error:
-            raise BadAnswer(f"a completion lacks {error}") from error
+            raise BadAnswer(f"the completion lacks the field {error}") from error
 
 
 class RolldeckDialect(VllmDialect):
-    """`rolldeck serve`: as vLLM, and each answer says which versions drew it."""
+    """`rolldeck serve`: like vLLM, with the versions of each answer."""
 
     reports_versions: bool = True
 
@@ -97,8 +97,8 @@ class SglangDialect:
     path: str = "/generate"
     reports_versions: bool = False
 
-    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:  # noqa: ARG002 it serves one
-        """Return what to send for one prompt."""
+    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:  # noqa: ARG002 single-model server
+        """Return the request body for one prompt."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": prompt.answers,
@@ -117,7 +117,7 @@ class SglangDialect:
         try:
             return [self._one(index, one["meta_info"], version) for index, one in enumerate(given)]
         except (KeyError, TypeError, IndexError) as error:
-            raise BadAnswer(f"an answer of /generate lacks {error}") from error
+            raise BadAnswer(f"the response of /generate lacks {error}") from error
 
     def _one(self, index: int, about: dict[str, Any], version: Version) -> Answer:
         pairs = about["output_token_logprobs"]
@@ -148,7 +148,7 @@ def _answer(
     version: Version,
 ) -> Answer:
     if len(tokens) != len(logprobs):
-        raise BadAnswer(f"{len(tokens)} tokens came with {len(logprobs)} log probabilities")
+        raise BadAnswer(f"{len(tokens)} tokens but {len(logprobs)} log probabilities")
     spans = versions or [[*version, len(tokens)]]
     return Answer(
         request=0,

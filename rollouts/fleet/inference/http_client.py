@@ -1,4 +1,4 @@
-"""Generate with an inference server that is a process of its own: ours, vLLM or SGLang."""
+"""Client of a separate inference server: `rolldeck serve`, vLLM or SGLang."""
 
 import asyncio
 import random
@@ -27,26 +27,26 @@ from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.core.inference_servers import InferenceServerSettings
 
 REQUESTS_AT_A_TIME: Final = 64
-"""Prompts that are under way; a server queues more of them no better than we do."""
+"""Maximum number of concurrent requests; further prompts wait in this process."""
 LOOK_SECONDS: Final = 0.1
 CLOSE_SECONDS: Final = 0.5
-"""How long hanging up may take, and again the end of the event loop."""
+"""Time limit for closing connections, and again for ending the event loop."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
 
 
 class HttpInferenceServer:
-    """Inference server over HTTP (:mod:`rollouts.fleet.inference.contract`); workers may share one.
+    """Inference server over HTTP (:mod:`rollouts.fleet.inference.contract`); workers may share a server.
 
-    A token's version is what the server says of it. vLLM and SGLang do not: an answer of theirs
-    gets the version that drew when it was asked for, so a label is never newer than the weights.
+    `rolldeck serve` reports the version of each token. vLLM and SGLang do not: their answers get
+    the version in use when the request was sent, so a label is never newer than the weights.
     """
 
     def __init__(self, settings: InferenceServerSettings) -> None:
-        """Ask nothing yet.
+        """Set up the client without a request.
 
         Raises:
-            PolicyDoesNotFit: If vLLM or SGLang is given no `weights_directory`.
+            PolicyDoesNotFit: If `weights_directory` is missing for vLLM or SGLang.
         """
         self._settings, self._dialect = settings, DIALECTS[settings.kind]
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
@@ -64,15 +64,15 @@ class HttpInferenceServer:
 
     @property
     def version(self) -> Version:
-        """Epoch and step of the weights that draw at present.
+        """Epoch and step of the weights in use.
 
         Raises:
-            InferenceFailed: If the server cannot be asked.
+            InferenceFailed: If the server cannot be reached.
         """
         try:
             return self._weights.current()
         except (httpx.HTTPError, ValueError, KeyError) as error:
-            raise InferenceFailed(f"{self._settings.url} tells no version: {error}") from error
+            raise InferenceFailed(f"{self._settings.url} reports no version: {error}") from error
 
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
@@ -84,7 +84,7 @@ class HttpInferenceServer:
         try:
             self._wait(asked, stop, deadline)
         finally:
-            # Hanging up lets the server free its rows.
+            # Closing the connections lets the server free its rows.
             asked.cancel()
         return [
             found.get(place) or [_cancelled(index) for index in range(prompt.answers)]
@@ -92,16 +92,16 @@ class HttpInferenceServer:
         ]
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Let the server draw with other weights; the first worker that has them does it.
+        """Load other weights into the server, unless another worker has done it.
 
         Raises:
-            InferenceFailed: If it refuses or cannot be reached.
-            WeightsDoNotFit: If they are not its model's.
+            InferenceFailed: If the server refuses or cannot be reached.
+            WeightsDoNotFit: If they do not match its model.
         """
         self._weights.update(tensors, version)
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
-        """Return whether the server says that it is well, within the time."""
+        """Wait until the server is healthy; return False on timeout or stop."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
@@ -113,7 +113,7 @@ class HttpInferenceServer:
                 return False
 
     def close(self) -> None:
-        """Hang up and close the sockets; the server goes on."""
+        """Close all connections; the server keeps running."""
         hanging_up = asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop)
         with suppress(TimeoutError):
             hanging_up.result(CLOSE_SECONDS)
@@ -136,7 +136,7 @@ class HttpInferenceServer:
             return PutWeights(self._control)
         if not folder:
             raise PolicyDoesNotFit(
-                "language.inference", f"{kind} reads weights from a folder: no weights_directory"
+                "language.inference", f"{kind} requires weights_directory to read weights from"
             )
         reload = reload_vllm if kind == "vllm" else reload_sglang
         return SharedFolder(Path(folder), self._post, reload=reload)
@@ -155,7 +155,9 @@ class HttpInferenceServer:
                 return asked.result(LOOK_SECONDS)
             except TimeoutError:
                 if time.monotonic() > deadline:
-                    raise InferenceFailed("the server did not answer in time") from None
+                    raise InferenceFailed(
+                        "the server did not answer within the time limit"
+                    ) from None
         return None
 
     async def _all(
@@ -175,7 +177,7 @@ class HttpInferenceServer:
             raise failures.exceptions[0] from None
 
     async def _ask(self, prompt: Prompt, deadline: float) -> list[Answer]:
-        """Return the answers to one prompt; a server that is busy or restarting is asked again."""
+        """Return the answers to one prompt, retrying while the server is busy or restarting."""
         wait = FIRST_WAIT_SECONDS
         body = self._dialect.body(prompt, model=self._settings.model)
         while True:
@@ -205,7 +207,7 @@ class HttpInferenceServer:
         except ValueError as error:
             raise InferenceFailed(f"{self._dialect.path}: {error}") from error
         if len(answers) != prompt.answers:
-            raise InferenceFailed(f"{len(answers)} answers came, {prompt.answers} were asked for")
+            raise InferenceFailed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
 
 

@@ -1,4 +1,4 @@
-"""Find the inference server that a run asks for."""
+"""Select the inference server of a run."""
 
 import os
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from runs.core.language_config import LanguageConfig
 def inference_server_for(
     config: LanguageConfig, settings: Mapping[str, str] = os.environ
 ) -> InferenceServer | None:
-    """Return the server that `config` names; None if workers shall generate themselves.
+    """Return the server named by `config`; None if workers generate themselves.
 
     Args:
-        config: Of the run.
-        settings: This machine's environment variables.
+        config: Language configuration of the run.
+        settings: Environment variables of this machine.
 
     Raises:
-        PolicyDoesNotFit: If this machine knows no such server.
+        PolicyDoesNotFit: If the server is not configured on this machine.
     """
     if not config.inference:
         return None
@@ -29,7 +29,7 @@ def inference_server_for(
             there_are = ", ".join(sorted(known)) or "none"
             raise PolicyDoesNotFit(
                 "language.inference",
-                f"{config.inference!r} is not in this machine's {SETTING}; there are: {there_are}",
+                f"{config.inference!r} is not in this machine's {SETTING}; known: {there_are}",
             )
         from rollouts.fleet.inference.http_client import HttpInferenceServer
 

@@ -1,8 +1,8 @@
-"""Hand weights to a running inference server, once for each version, whoever is first.
+"""Load weights into a running inference server, once per version across all workers.
 
-`rolldeck serve` takes them over HTTP. vLLM and SGLang read them from a folder that they and the
-workers share; there a marker beside the weights says which version they are, and a lock lets one
-worker at a time replace them.
+`rolldeck serve` receives them over HTTP. vLLM and SGLang read them from a folder shared with the
+workers. In that folder, a marker file holds the version of the weights, and a lock admits one
+worker at a time.
 """
 
 import fcntl
@@ -26,37 +26,37 @@ NOTHING: Final[Version] = (0, -2)
 WEIGHTS, MARKER, LOCK = "model.safetensors", "rolldeck_version.json", ".rolldeck_lock"
 
 Post = Callable[[str, dict[str, Any] | None], None]
-"""Posts JSON to a path of the server; raises InferenceFailed when it refuses."""
+"""Post JSON to a path of the server; raises InferenceFailed when it refuses."""
 
 
 class WeightsRoute(Protocol):
-    """One way to hand weights to a server."""
+    """A way to load weights into a server."""
 
     def current(self) -> Version:
-        """Return the version that draws at present; during a change the earlier one."""
+        """Return the version in use; the earlier one during a change."""
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Let the server draw with `tensors`, unless it already does, or with later ones.
+        """Load `tensors` into the server unless it already has this version or a later one.
 
         Raises:
-            InferenceFailed: If it refuses, or cannot be reached.
-            WeightsDoNotFit: If they are not its model's.
+            InferenceFailed: If the server refuses or cannot be reached.
+            WeightsDoNotFit: If they do not match its model.
         """
 
 
 class PutWeights:
-    """`rolldeck serve --accept-weights`."""
+    """Route for `rolldeck serve --accept-weights`."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
 
     def current(self) -> Version:
-        """Return the version that draws at present."""
+        """Return the version in use."""
         epoch, step = self._http.get("/health").json()["policy_version"]
         return epoch, step
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Let the server draw with `tensors`; see :class:`WeightsRoute`."""
+        """Load `tensors` into the server; see :class:`WeightsRoute`."""
         path = f"/v1/weights/{version[0]}/{version[1]}"
         try:
             said = self._http.put(path, content=encoded(tensors), timeout=UPDATE_SECONDS)
@@ -66,26 +66,26 @@ class PutWeights:
             raise InferenceFailed("the server was started without --accept-weights")
         if said.status_code == 400:
             raise WeightsDoNotFit(said.json()["error"]["message"])
-        # 409: another worker was faster.
+        # 409: another worker has already loaded this version.
         if said.status_code not in {200, 409}:
             raise InferenceFailed(f"PUT {path}: {said.status_code} {said.text[:500]}")
 
 
 class SharedFolder:
-    """A folder that the server reads weights from when it is told to."""
+    """Route through a folder from which the server reads weights on request."""
 
     def __init__(self, folder: Path, post: Post, *, reload: Callable[[Post, Path], None]) -> None:
-        """Replace nothing yet.
+        """Prepare the route without replacing weights.
 
         Args:
-            folder: Of the weights, seen by the server under the same path.
-            post: Reaches the server.
-            reload: Tells it to read them; nothing is drawn meanwhile.
+            folder: Folder of the weights; the server sees it under the same path.
+            post: Sends requests to the server.
+            reload: Makes the server read the folder; generation is paused during that time.
         """
         self._folder, self._post, self._reload = folder, post, reload
 
     def current(self) -> Version:
-        """Return the version that draws at present."""
+        """Return the version in use."""
         try:
             marker = msgspec.json.decode((self._folder / MARKER).read_bytes(), type=_Marker)
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class SharedFolder:
         return marker.epoch, marker.step
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Let the server draw with `tensors`; see :class:`WeightsRoute`."""
+        """Load `tensors` into the server; see :class:`WeightsRoute`."""
         try:
             with self._locked():
                 if self.current() >= version:
@@ -107,10 +107,12 @@ class SharedFolder:
             raise InferenceFailed(f"weights_directory: {error}") from error
 
     def _check(self) -> None:
-        """Refuse a checkpoint in several files: the server would read those beside ours."""
+        """Refuse a checkpoint in several files: the server would also read the other files."""
         others = sorted(p.name for p in self._folder.glob("*.safetensors") if p.name != WEIGHTS)
         if others:
-            raise InferenceFailed(f"weights_directory: besides {WEIGHTS} there is {others[0]}")
+            raise InferenceFailed(
+                f"weights_directory contains {others[0]}; remove every file but {WEIGHTS}"
+            )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -124,10 +126,10 @@ class _Marker(Struct, frozen=True):
     step: int
 
 
-def reload_vllm(post: Post, folder: Path) -> None:  # noqa: ARG001 it reads what it was started on
-    """Tell vLLM to read its folder anew; needs ``VLLM_SERVER_DEV_MODE=1``.
+def reload_vllm(post: Post, folder: Path) -> None:  # noqa: ARG001 vLLM reads the folder it was started with
+    """Make vLLM reload its folder; needs ``VLLM_SERVER_DEV_MODE=1``.
 
-    What is under way keeps its tokens and goes on. Source of the routes:
+    Requests in progress keep their tokens and continue. Source of the routes:
     ``vllm/entrypoints/serve/dev`` in vLLM.
     """
     post("/pause?mode=keep", None)
@@ -139,7 +141,7 @@ def reload_vllm(post: Post, folder: Path) -> None:  # noqa: ARG001 it reads what
 
 
 def reload_sglang(post: Post, folder: Path) -> None:
-    """Tell SGLang to read the folder; what is under way computes its cache anew and goes on."""
+    """Make SGLang read the folder; requests in progress recompute their cache and continue."""
     post("/pause_generation", {"mode": "retract"})
     try:
         post("/update_weights_from_disk", {"model_path": str(folder), "flush_cache": True})
@@ -148,7 +150,7 @@ def reload_sglang(post: Post, folder: Path) -> None:
 
 
 def encoded(tensors: Mapping[str, Any]) -> bytes:
-    """Return tensors, of torch or of numpy, as a safetensors file."""
+    """Return torch or NumPy tensors as a safetensors file."""
     if all(hasattr(value, "__array_interface__") for value in tensors.values()):
         return safetensors.encode(tensors)
     import torch

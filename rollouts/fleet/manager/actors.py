@@ -1,6 +1,7 @@
-"""Put managers and workers into Ray actors; everything they do is in plain classes.
+"""Ray actors of managers and workers; their logic is in plain classes.
 
-Those classes are imported where they are built: whoever only launches actors needs no torch.
+Those classes are imported inside the actors, so a process that only launches actors needs no
+torch.
 """
 
 import os
@@ -25,12 +26,12 @@ from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.core.simulated_fleet import simulation_of
 
 CONCURRENCY: Final = 8
-"""Calls that an actor answers at a time: a slow one must not hold up a ping."""
+"""Concurrent calls per actor, so that a slow call does not block a ping."""
 
 
 @ray.remote
 class WorkerActor:
-    """Holds a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, supervised by its manager."""
+    """Actor of a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, supervised by its manager."""
 
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.worker_kinds import begin
@@ -41,15 +42,15 @@ class WorkerActor:
         self._wrapper = begin(decoded, owns_process=True)
 
     def exchange(self, orders: Orders) -> WorkerState:
-        """Take orders; return how the worker is."""
+        """Apply a command and return the worker's state."""
         return self._wrapper.exchange(orders)
 
     def update_weights(self, offer: WeightsOffer) -> Version:
-        """Hear of a version; return the newest one known."""
+        """Receive an offered version and return the newest version known."""
         return self._wrapper.update_weights(offer)
 
     def record(self, order: RecordingOrder) -> None:
-        """Have a slot film its next episode."""
+        """Record the next episode of a slot."""
         self._wrapper.record(order)
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
@@ -57,17 +58,17 @@ class WorkerActor:
         return self._wrapper.read_log(slot, lines)
 
     def read_stacks(self) -> LogLines:
-        """Return what every thread of this process is at."""
+        """Return the stacks of all threads of this process."""
         return self._wrapper.read_stacks()
 
     def stop(self) -> WorkerState:
-        """End loops and environments; return how the worker was in the end."""
+        """End loops and environments, and return the worker's final state."""
         return self._wrapper.stop()
 
 
 @ray.remote(num_cpus=0, max_retries=0)
 def read_log_there(settings: bytes, worker: int, slot: int | None, lines: int) -> LogLines:
-    """Return the end of a log on the node that this runs on."""
+    """Return the end of a log on the node that runs this task."""
     from rollouts.fleet.manager.operator_requests import read_log
 
     decoded = msgspec.json.decode(settings, type=FleetSettings)
@@ -75,11 +76,11 @@ def read_log_there(settings: bytes, worker: int, slot: int | None, lines: int) -
 
 
 class NodeGone(RuntimeError):
-    """The node where a worker was is no part of the cluster any more."""
+    """The node of a worker is no longer part of the cluster."""
 
 
 class RayHandle:
-    """A worker in an actor."""
+    """A worker in a Ray actor."""
 
     def __init__(self, settings: WorkerSettings, seats: Seats) -> None:
         fleet = settings.fleet.config.fleet
@@ -97,7 +98,7 @@ class RayHandle:
 
     @property
     def actor_id(self) -> str:
-        """The actor's id, good for questions when the actor is gone too."""
+        """Id of the actor, which also identifies the actor after it has ended."""
         return id_of(self._actor)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
@@ -110,41 +111,41 @@ class RayHandle:
         ray.kill(self._actor, no_restart=True)
 
     def obstacle(self) -> str:
-        """Return what the cluster lacks for it, as long as it has no seat."""
+        """Return which resources the cluster lacks for the worker; empty once it is placed."""
         return "" if self.is_seated() else self._seats.obstacle(self._index)
 
     def is_seated(self) -> bool:
-        """Return whether some node has a process for it."""
+        """Return whether the worker has a process on some node."""
         return is_seated(self._actor)
 
 
 class RayWorkers:
-    """Starts workers on the cluster that this process is part of."""
+    """Source that starts workers on the Ray cluster of this process."""
 
     def __init__(self, settings: FleetSettings) -> None:
         self._settings = settings
         self._seats = Seats(settings)
-        # The newest one may have no seat yet, and so no log.
+        # Keep two ids: the newest worker may not be placed yet and so has no log.
         self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
-        """Ask the cluster for a worker."""
+        """Request a worker from the cluster."""
         handle = RayHandle(settings, self._seats)
         self._actors[settings.index].appendleft(handle.actor_id)
         return handle
 
     def stay_off(self, nodes: frozenset[str]) -> None:
-        """Place no worker on these nodes from now on."""
+        """Place no further workers on these nodes."""
         self._seats.stay_off(nodes)
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
-        """Have the log of a worker that is gone read on its node, by a task pinned to it."""
+        """Read the log of a worker that ended, in a task pinned to its node."""
         nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
         if not nodes or nodes[0] == _own_node():
             return None
         future: Future[Any] = Future()
         if not is_living(nodes[0]):
-            future.set_exception(NodeGone("its node left the cluster, and the log with it"))
+            future.set_exception(NodeGone("its node and its log are no longer in the cluster"))
             return future
         pinned = read_log_there.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[0], soft=False)
@@ -154,20 +155,20 @@ class RayWorkers:
         return reading
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
-        """Put the record into the object store once; workers map the same memory."""
+        """Put the record into the object store once; all workers map the same memory."""
         return RefWeights.put(record)
 
     def close(self) -> None:
-        """Give the reserved seats back."""
+        """Release the reserved placement."""
         self._seats.close()
 
     def retire(self) -> None:
-        """End the manager's own actor, for good: nobody else would."""
+        """End the manager's own actor, which Ray would otherwise keep alive."""
         _end_own_actor()
 
 
 def workers_for(settings: FleetSettings) -> WorkerSource:
-    """Return where the workers of a run come from: the cluster, or nowhere if it simulates them."""
+    """Return the source of a run's workers: the Ray cluster, or a simulation."""
     environment = settings.config.environment
     simulation = simulation_of(environment.spec, environment.kwargs)
     if simulation is None:
@@ -185,7 +186,7 @@ def _end_own_actor() -> None:
 
 @ray.remote
 class ManagerActor:
-    """The :class:`RolloutManager` of one run: detached, named, restarted by the cluster."""
+    """Actor of the :class:`RolloutManager` of one run: detached, named and restarted by Ray."""
 
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.manager import RolloutManager
@@ -202,7 +203,7 @@ class ManagerActor:
         return self._manager.ping()
 
     def reports_to(self) -> str:
-        """Return the address of its platform."""
+        """Return the address of the platform it reports to."""
         return self._platform_url
 
     def pid(self) -> int:
@@ -210,7 +211,7 @@ class ManagerActor:
         return os.getpid()
 
     def snapshot(self) -> bytes:
-        """Return how the fleet is, as a JSON :class:`rolldeck.wire.FleetReport`."""
+        """Return the state of the fleet as a JSON :class:`rolldeck.wire.FleetReport`."""
         return msgspec.json.encode(self._manager.snapshot())
 
     def shutdown(self) -> None:

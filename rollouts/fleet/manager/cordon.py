@@ -1,4 +1,4 @@
-"""Keep one worker of a fleet out until people let it back in."""
+"""Cordon one worker of a fleet."""
 
 from typing import Final
 
@@ -9,43 +9,43 @@ from rolldeck.wire import WorkerReport
 from rollouts.fleet.worker.loops import EventLog
 
 DRAIN_SECONDS: Final = 300.0
-"""How long a cordoned worker may take to finish what it has begun; the rest counts as lost."""
-_UNSAID: Final = "somebody wants it kept out"
+"""Time a cordoned worker has to finish its items; the rest counts as lost."""
+_UNSAID: Final = "no reason given"
 _CORDONED: Final = "it was cordoned"
 
 
 class Cordon:
-    """Whether a worker is kept out, and since when the one that is there drains for it.
+    """Cordon of a worker, and the drain of its current incarnation.
 
-    A cordon is of the seat, through every incarnation: whoever is there drains and ends, nobody
-    takes its place. Draining has no way back; lifted meanwhile, the cordon lets a successor in
-    once the old one has ended. A cordon of the machine has the worker drain alike, and lets
-    a successor in: elsewhere.
+    A cordon applies to the index through all incarnations: the current worker drains and ends,
+    and no successor starts. A drain is irreversible; if the cordon is lifted during a drain, a
+    successor starts once the old worker has ended. A cordon of the machine drains the worker in
+    the same way, but lets a successor start on another machine.
     """
 
     def __init__(self, index: int, events: EventLog) -> None:
-        """Let anybody in; say in `events` when that changes for worker `index`."""
+        """Start without a cordon; changes for worker `index` are written to `events`."""
         self._index = index
         self._events = events
         self.reason: str | None = None
-        """Why nobody is let in; None: somebody is."""
+        """Reason of the cordon; None if the worker is not cordoned."""
         self.drains_since: float | None = None
-        """Since when the worker that is there drains; None: it does not, or none is there."""
+        """Start of the drain; None if no worker drains."""
         self.why = _CORDONED
-        """Why it drains, in words."""
+        """Reason of the drain, as text."""
 
     @property
     def is_up(self) -> bool:
-        """Whether nobody is let in."""
+        """Whether the worker is cordoned."""
         return self.reason is not None
 
     @property
     def is_draining(self) -> bool:
-        """Whether the worker that is there ends when it has nothing left to do."""
+        """Whether the current worker ends as soon as it is empty."""
         return self.drains_since is not None
 
     def heed(self, order: CordonOrder | None, now: float, *, has_worker: bool) -> bool:
-        """Go by what people want now; return whether that keeps the worker out from now on."""
+        """Apply the requested cordon; return whether the worker has just become cordoned."""
         if order is None:
             self.reason = None
             return False
@@ -54,12 +54,12 @@ class Cordon:
         if has_worker and self.drains_since is None:
             self.drains_since = now
         if is_news:
-            text = f"Worker {self._index} is kept out: {self.reason}"
+            text = f"Worker {self._index} is cordoned: {self.reason}"
             self._events.add("worker_cordoned", text, worker=self._index)
         return is_news
 
     def vacate(self, order: MachineOrder | None, now: float) -> None:
-        """Have the worker that is there leave its machine, if people want that empty."""
+        """Drain the current worker if its machine is cordoned."""
         if order is None or self.drains_since is not None:
             return
         because = f": {order.reason}" if order.reason else ""
@@ -69,15 +69,15 @@ class Cordon:
         self._events.add("worker_leaves_machine", text, worker=self._index)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the worker had the time to finish."""
+        """Return whether the drain has exceeded its time limit."""
         return self.drains_since is not None and now - self.drains_since > DRAIN_SECONDS
 
     def ended(self) -> None:
-        """Note that the worker that drained is gone."""
+        """Mark the drain as finished: the worker has ended."""
         self.drains_since, self.why = None, _CORDONED
 
     def on(self, report: WorkerReport, *, has_worker: bool) -> WorkerReport:
-        """Return how a worker is with what its cordon makes of it."""
+        """Return a worker's report with the effects of its cordon."""
         if has_worker:
             if self.is_draining and self.why != _CORDONED and not self.is_up:
                 return replace(report, reason=self.why[:2000])
@@ -88,6 +88,6 @@ class Cordon:
             report,
             is_cordoned=True,
             state="stopped",
-            reason=f"kept out: {self.reason}"[:2000],
+            reason=f"cordoned: {self.reason}"[:2000],
             slots=[],
         )

@@ -1,4 +1,4 @@
-"""Tell of workers that are no more, in events that people read."""
+"""Emit events about workers that have ended."""
 
 from collections.abc import Sequence
 
@@ -7,25 +7,25 @@ from rollouts.fleet.worker.loops import EventLog
 
 
 def tell_of_leaving(events: EventLog, ending: WorkerEnding, *, waiting: int) -> None:
-    """Say that a worker left a fleet that became smaller, and what it leaves to others."""
-    text = f"Worker {ending.index} has left; {waiting} of its fragments wait"
+    """Emit the event of a worker that left after the fleet was scaled down."""
+    text = f"Worker {ending.index} has left; {waiting} of its fragments remain to be sent"
     events.add("worker_left", text, ending=ending, worker=ending.index)
 
 
 def tell_of_loss(events: EventLog, ending: WorkerEnding) -> None:
-    """Say that a worker crashed while it left."""
+    """Emit the event of a worker that crashed while it was leaving."""
     text = f"Worker {ending.index} is lost: {ending.reason}"
     events.add("worker_left", text, ending=ending, worker=ending.index)
 
 
 def tell_of_restart(events: EventLog, ending: WorkerEnding, *, wanted: str) -> None:
-    """Say that people had a worker replaced, and why they wanted it."""
+    """Emit the event of a worker that was restarted on request, with the reason."""
     text = f"Worker {ending.index} is replaced: {wanted}"
     events.add("worker_restarted", text, ending=ending, worker=ending.index)
 
 
 def tell_of_cordon(events: EventLog, ending: WorkerEnding, *, is_out: bool) -> None:
-    """Say that a cordoned worker has ended; it has a successor if the cordon was lifted."""
+    """Emit the event of a cordoned worker that ended; it is replaced unless `is_out`."""
     what = "is not replaced" if is_out else "is replaced"
     text = f"Worker {ending.index} has ended and {what}: {ending.reason}"
     events.add("worker_out", text, ending=ending, worker=ending.index)
@@ -34,7 +34,7 @@ def tell_of_cordon(events: EventLog, ending: WorkerEnding, *, is_out: bool) -> N
 def tell_of_crash(
     events: EventLog, ending: WorkerEnding, *, wait: float | None, log: Sequence[str]
 ) -> None:
-    """Say that a worker crashed, and when the next one comes: in `wait` seconds, None for never."""
+    """Emit the event of a crash; the successor starts in `wait` seconds, or never (None)."""
     what = "given up" if wait is None else f"respawning in {wait:.1f} s"
     events.add(
         "worker_failed" if wait is None else "worker_respawned",

@@ -1,4 +1,4 @@
-"""Ask a worker to end by itself, and take its last words."""
+"""Graceful shutdown of a worker."""
 
 from concurrent.futures import Future
 from contextlib import suppress
@@ -8,14 +8,14 @@ from rollouts.fleet.manager.workers import WorkerHandle
 from rollouts.fleet.worker.messages import WorkerState
 
 STOP_SECONDS: Final = 5.0
-"""How long a worker may take to end by itself."""
+"""Time a worker has to end by itself."""
 
 
 class Farewell:
-    """One worker's end, asked for and awaited."""
+    """Shutdown request to one worker, and its final state."""
 
     def __init__(self) -> None:
-        """Ask nothing yet."""
+        """Start without a request."""
         self._future: Future[Any] | None = None
         self._asked_at = 0.0
 
@@ -25,12 +25,12 @@ class Farewell:
         return self._future is not None
 
     def ask(self, handle: WorkerHandle, now: float) -> Future[Any]:
-        """Ask the worker to send what it can and to end; return what becomes its last state."""
+        """Ask the worker to send its items and end; return a future of its final state."""
         self._future, self._asked_at = handle.submit("stop"), now
         return self._future
 
     def has_come(self, handle: WorkerHandle, now: float, *, is_due: bool) -> bool:
-        """Return whether the worker has ended; ask it to once that `is_due`."""
+        """Return whether the worker has ended; ask it to end if `is_due` and not asked yet."""
         if self.is_asked:
             return self.is_over(now)
         if is_due:
@@ -38,12 +38,12 @@ class Farewell:
         return False
 
     def is_over(self, now: float) -> bool:
-        """Return whether the worker has ended, or had the time to."""
+        """Return whether the worker has ended or exceeded its time limit."""
         future = self._future
         return future is None or future.done() or now - self._asked_at > STOP_SECONDS
 
     def take(self) -> WorkerState | None:
-        """Return how the worker was in the end, if it said so; ask nothing more."""
+        """Return the worker's final state if it has arrived, and reset the request."""
         future, self._future = self._future, None
         if future is not None and future.done():
             with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Start, find and end a run's manager on the cluster that the caller is connected to."""
+"""Start, find and end a run's manager on the connected cluster."""
 
 import contextlib
 import logging
@@ -18,20 +18,20 @@ ANSWER_SECONDS: Final = 5.0
 
 
 def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) -> None:
-    """Start a detached manager called `name`, unless one with these settings is there.
+    """Start a detached manager called `name`, unless one with these settings exists.
 
-    One with other settings is ended first; so is one that does not answer.
+    A manager that has other settings or does not answer is ended first.
 
     Args:
-        address: Of the cluster, for messages: the caller is connected to it.
+        address: Address of the cluster, for log messages.
         namespace: Ray namespace of the name.
-        name: Of the actor.
-        settings: Of the fleet.
+        name: Name of the actor.
+        settings: Settings of the fleet.
     """
     found = find(namespace=namespace, name=name)
     if found is not None:
         if _fingerprint(found) == settings.fingerprint:
-            logger.info("manager %s is there already", name)
+            logger.info("manager %s already exists", name)
             return
         kill(namespace=namespace, name=name)
     ManagerActor.options(  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) 
 
 
 def find(*, namespace: str, name: str) -> Any | None:
-    """Return the manager's actor handle; None if there is none of that name."""
+    """Return the manager's actor handle; None if it does not exist."""
     try:
         return ray.get_actor(name, namespace=namespace)
     except ValueError:
@@ -56,7 +56,7 @@ def find(*, namespace: str, name: str) -> Any | None:
 
 
 def kill(*, namespace: str, name: str) -> bool:
-    """End the manager and with it its workers; False if there was none."""
+    """End the manager and its workers; return False if it does not exist."""
     actor = find(namespace=namespace, name=name)
     if actor is None:
         return False

@@ -1,4 +1,4 @@
-"""Run a whole fleet in one process, without a cluster."""
+"""Run a complete fleet in one process, without a cluster."""
 
 from types import TracebackType
 from typing import Self
@@ -10,9 +10,9 @@ from rollouts.fleet.worker.settings import FleetSettings
 
 
 class LocalFleet:
-    """The manager and workers of a cluster's fleet, as threads; a context manager.
+    """Manager and workers of a fleet as threads of this process; a context manager.
 
-    Only the environments are processes of their own, as everywhere.
+    Environments still run in separate processes.
     """
 
     def __init__(self, settings: FleetSettings) -> None:
@@ -31,5 +31,5 @@ class LocalFleet:
         self._manager.shutdown()
 
     def snapshot(self) -> FleetReport:
-        """Return how the fleet is."""
+        """Return the state of the fleet."""
         return self._manager.snapshot()

@@ -1,4 +1,4 @@
-"""Conduct the fleet of one run: the platform's wishes in, its state out."""
+"""Manage the fleet of one run: apply the platform's commands and report the fleet's state."""
 
 import threading
 import time
@@ -26,20 +26,21 @@ from rollouts.fleet.worker.settings import FleetSettings
 
 TICK_SECONDS: Final = 0.1
 MEASURE_SECONDS: Final = 0.9
-"""How often workers are asked for statistics; just under the period of reports."""
+"""Interval at which workers are asked for statistics; just under the report interval."""
 POLL_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = 1.0
 PLENTY_SECONDS: Final = 0.25
-"""How long the platform is not asked again while there is far more room than the fleet can use."""
+"""Pause between polls while admission leaves far more room than the fleet can use."""
 RETIRE_AFTER_SECONDS: Final = 60.0
-"""How long the platform may refuse this manager before it ends its workers by itself."""
+"""Time the platform may refuse this manager before the manager shuts the fleet down."""
 
 
 class RolloutManager:
-    """Workers, the loops that keep them going, and what the platform last wanted.
+    """Workers of a fleet, the loops that run them, and the platform's latest command.
 
-    Four loops: conduct (spawn, judge, order), control (long poll), weights (download), report.
-    None waits for another, and each survives the platform's absence.
+    The loops are: conduct (spawn, supervise, command), control (long poll), weights (download),
+    report, and one for operator requests. No loop waits for another, and each survives an
+    outage of the platform.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class RolloutManager:
         """Start all loops.
 
         Args:
-            settings: Of the fleet.
-            source: Where workers come from.
-            owns_process: Whether whatever the process logs belongs to this manager.
-            node_id: As Ray calls the node where this is.
-            loop_rule: How often a loop may crash before the fleet counts as failed.
+            settings: Settings of the fleet.
+            source: Spawns workers.
+            owns_process: Whether all log output of the process belongs to this manager.
+            node_id: Ray's id of the node that runs the manager.
+            loop_rule: Limit of loop crashes after which the fleet counts as failed.
         """
         self._settings = settings
         self._source = source
@@ -100,15 +101,15 @@ class RolloutManager:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether its workers were ended, for good."""
+        """Whether the manager has ended all workers for good."""
         return self._is_stopped
 
     def ping(self) -> str:
-        """Return the fingerprint of the settings: the manager lives."""
+        """Return the fingerprint of the settings, as a liveness check."""
         return self._settings.fingerprint
 
     def snapshot(self) -> FleetReport:
-        """Return how the fleet is, without statistics and events."""
+        """Return the state of the fleet, without statistics and events."""
         state, reason = self._state()
         return self._reporter.preview(state, reason, self._roster.reports(self._newest_step()))
 
@@ -183,7 +184,7 @@ class RolloutManager:
     def _look_for_obstacles(self) -> None:
         waiting = [member for member in self._roster.staying if member.obstacle]
         obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
-        # Amounts in the words change with whatever else runs; one event says that it began.
+        # The amounts in the text change often; a single event marks the start.
         if obstacle and not self._obstacle:
             self._events.add(
                 "fleet_unschedulable",
@@ -191,7 +192,7 @@ class RolloutManager:
                 level="warning",
             )
         if self._obstacle and not obstacle:
-            self._events.add("fleet_schedulable", "Every worker of the fleet has a seat")
+            self._events.add("fleet_schedulable", "All workers of the fleet have been placed")
         self._obstacle = obstacle
 
     def _stop_members(self) -> None:
@@ -213,25 +214,25 @@ class RolloutManager:
         try:
             control = self._api.control(after=after, wait_seconds=wait)
             if wait and control.fingerprint != after:
-                # Its room is of now, and `accepted` of when the wait began.
+                # The admission room is current, but `accepted` was read before the wait.
                 accepted = self._roster.accepted
                 control = self._api.control(after="", wait_seconds=0.0)
         except RolldeckError as failure:
             self._take_failure(failure)
             self._loops["control"].pause(RETRY_SECONDS)
             return
-        # A server that answers at once with nothing new must not be asked in a circle.
+        # Avoid a busy loop when the server answers at once with nothing new.
         if control.fingerprint == after:
             self._refused_since = None
             self._loops["control"].pause(0.05)
             return
         self._take_control(control, accepted=accepted)
         if self._has_plenty(control):
-            # Each batch that is confirmed makes room, which nobody waits for now.
+            # Each acknowledged batch frees room that the fleet does not need now.
             self._loops["control"].pause(PLENTY_SECONDS)
 
     def _has_plenty(self, control: FleetControl) -> bool:
-        """Return whether there is room for as much again as workers have begun or may begin."""
+        """Return whether admission allows more than twice the items that workers hold or want."""
         if control.desired != "running" or control.policy_step == NO_STEP:
             return False
         outstanding = self._roster.outstanding
@@ -239,12 +240,12 @@ class RolloutManager:
         return control.admission_remaining > 2 * (outstanding + wanted)
 
     def _take_control(self, control: FleetControl, *, accepted: int) -> None:
-        """Go by what the platform says from now on.
+        """Apply a command of the platform.
 
         Args:
-            control: What it says.
-            accepted: Fragments that were known to be accepted before it was asked: a later count
-                would miss some that its room does not allow for yet.
+            control: The command.
+            accepted: Number of accepted fragments before the request was sent. A later count
+                could include fragments that the command's admission room does not cover.
         """
         self._refused_since = None
         before, self._control = self._control, control
@@ -255,7 +256,7 @@ class RolloutManager:
             self._wake_weights.set()
 
     def _take_failure(self, failure: RolldeckError) -> None:
-        """Retire when the platform keeps saying that this manager is not wanted."""
+        """Shut the fleet down when the platform keeps refusing this manager."""
         if not isinstance(failure, NotAuthenticated | NotAllowed | NotFound | Conflict):
             self._refused_since = None
             return
@@ -282,10 +283,10 @@ class RolloutManager:
             newer = self._source_of_weights.receive(wanted)
             pause_seconds = TICK_SECONDS
         except InvalidMessage as flaw:
-            self._tell_of_weights("weights_torn", wanted, f"is not as announced: {flaw}")
+            self._tell_of_weights("weights_torn", wanted, f"does not match its metadata: {flaw}")
             newer = None
         except WeightsUnavailable as failure:
-            self._tell_of_weights("weights_unavailable", wanted, f"cannot be had: {failure}")
+            self._tell_of_weights("weights_unavailable", wanted, f"is not available: {failure}")
             newer = None
         if newer is None:
             self._loops["weights"].pause(pause_seconds)
@@ -294,17 +295,17 @@ class RolloutManager:
         self._wake_conduct.set()
 
     def _tell_of_weights(self, kind: str, wanted: Version, what: str) -> None:
-        """Say once for a version what is wrong with it; it is tried again all the same."""
+        """Emit one event per version and problem; the download is retried regardless."""
         if self._told_of_weights != (kind, wanted):
             self._told_of_weights = (kind, wanted)
-            text = f"Version {wanted[1]} of epoch {wanted[0]} {what}; trying again"
+            text = f"Version {wanted[1]} of epoch {wanted[0]} {what}; retrying"
             self._events.add(kind, text, level="error" if kind == "weights_torn" else "warning")
 
     def _report(self) -> None:
         self._wake_report.wait(1.0)
         self._wake_report.clear()
         self._log.trim()
-        # The state first: a fleet that failed tells with it why, as nobody hears a later report.
+        # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
         self._reporter.episodes.extend(self._roster.take_episodes())
         self._reporter.events.extend(self._events.take())
@@ -327,7 +328,7 @@ class RolloutManager:
         return self._control.policy_step if self._control else NO_STEP
 
     def _state(self) -> tuple[FleetState, str]:
-        """Return the state of the fleet and the reason why it is not what is wanted."""
+        """Return the state of the fleet, and the reason if it differs from the desired state."""
         if self._is_stopped:
             return "stopped", ""
         broken = [loop for loop in self._loops.values() if loop.is_broken]
@@ -357,7 +358,7 @@ class RolloutManager:
         return "starting", reason
 
     def _is_hopeless(self) -> bool:
-        """Return whether another fleet of this configuration would fail alike."""
+        """Return whether another fleet of this configuration would fail the same way."""
         return any(member.is_hopeless for member in self._roster.staying)
 
     def _why_given_up(self, failed: int, count: int) -> str:

@@ -1,4 +1,4 @@
-"""Clear a node of what an earlier worker left there, before a new one starts environments."""
+"""Clean up a node after an earlier worker, before a new worker starts environments."""
 
 import hashlib
 import logging
@@ -20,16 +20,16 @@ from rollouts.fleet.worker.settings import WorkerSettings
 logger = logging.getLogger(__name__)
 
 GPU_PATIENCE_SECONDS: Final = 20.0
-"""How long a worker waits for a GPU's memory; a driver takes seconds to free a dead process'."""
+"""Time a worker waits for GPU memory; a driver takes seconds to free a dead process' memory."""
 GPU_LOOK_SECONDS: Final = 0.5
 PROC: Final = Path("/proc")
 
 GpuMemory = Callable[[], tuple[int, int] | None]
-"""Returns (total, used) bytes of this process' GPU; None where nobody knows."""
+"""Returns (total, used) bytes of this process' GPU; None if unknown."""
 
 
 def mark_of(settings: WorkerSettings) -> Mark:
-    """Return what the processes of a worker in this process are marked with."""
+    """Return the mark of the processes that a worker in this process starts."""
     fleet = settings.fleet
     deck = f"{fleet.platform_url} {fleet.run_key or fleet.run}".encode()
     return Mark(
@@ -42,12 +42,12 @@ def mark_of(settings: WorkerSettings) -> Mark:
 
 
 def clean_start(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = gpu_memory) -> None:
-    """End what was left behind, then wait a while for the memory of the GPU."""
+    """End leftover processes, then wait up to 20 s for free GPU memory."""
     ended = end_leftovers(mark_of(settings))
     if ended:
         events.add(
             "leftovers_ended",
-            f"Ended {len(ended)} processes that were left on the node: {'; '.join(ended[:20])}",
+            f"Ended {len(ended)} processes left on the node: {'; '.join(ended[:20])}",
             level="warning",
         )
     share = settings.fleet.config.fleet.num_gpus_per_worker
@@ -55,17 +55,17 @@ def clean_start(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = 
     if held:
         events.add(
             "gpu_memory_held",
-            f"Starting after {GPU_PATIENCE_SECONDS:.0f} s all the same: {held}",
+            f"Starting without enough free GPU memory after {GPU_PATIENCE_SECONDS:.0f} s: {held}",
             level="warning",
         )
 
 
 def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
-    """End every process of this user on this machine that lost its worker; return which and why.
+    """End this user's processes that lost their worker; return each with the reason.
 
     Args:
-        mine: Of the worker that starts.
-        proc: Where the kernel says in which namespace a process has its id.
+        mine: Mark of the starting worker.
+        proc: Path of procfs, which shows the PID namespace of a process.
     """
     return [
         f"{process.pid} {_name(process)}: {reason}"
@@ -75,15 +75,15 @@ def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
 
 
 def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
-    """Wait until a worker's share of its GPU is free; return why it is not, if it never was."""
+    """Wait until the worker's share of its GPU is free; return the shortage, if any remains."""
     if not share:
-        logger.info("no look at the GPU's memory: the worker asks for no GPU")
+        logger.info("GPU memory not checked: the worker requests no GPU")
         return ""
     deadline = time.monotonic() + GPU_PATIENCE_SECONDS
     while True:
         found = gpu()
         if found is None:
-            logger.info("no look at the GPU's memory: its driver cannot be asked here")
+            logger.info("GPU memory not checked: the driver cannot be queried")
             return ""
         lacking = shortage(share=share, total_bytes=found[0], used_bytes=found[1])
         if not lacking or time.monotonic() >= deadline:
@@ -97,7 +97,7 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
         try:
             mark = read_mark(process.environ().get(VARIABLE, ""))
         except (psutil.Error, OSError):
-            continue  # another user's, or gone
+            continue  # another user's process, or one that has ended
         if mark is None or process.pid == mine.owner_pid:
             continue
         if not _counts_as_we_do(process.pid, proc):
@@ -105,7 +105,7 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
         owner_lives = lives(mark, _started(mark.owner_pid))
         reason = why_ended(mark, mine=mine, owner_lives=owner_lives)
         if reason and owner_lives and mark.owner_pid not in owners:
-            # First: it would only start another one.
+            # The owner comes first: it would restart the process.
             owners.add(mark.owner_pid)
             yield psutil.Process(mark.owner_pid), reason
         if reason:
@@ -113,9 +113,9 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
 
 
 def _counts_as_we_do(pid: int, proc: Path) -> bool:
-    """Return whether process ids mean the same to a process as to this one.
+    """Return whether a process is in the same PID namespace as this one.
 
-    In a container of its own it was marked with an id that is somebody else's out here.
+    In a container, its mark holds an id that may belong to another process out here.
     """
     if not sys.platform.startswith("linux"):
         return True
@@ -127,7 +127,7 @@ def _counts_as_we_do(pid: int, proc: Path) -> bool:
 
 
 def _started(pid: int) -> float | None:
-    """Return when the living process of that id began; None if there is none."""
+    """Return when the living process with this id started; None if there is none."""
     try:
         process = psutil.Process(pid)
         is_over = process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
@@ -137,7 +137,7 @@ def _started(pid: int) -> float | None:
 
 
 def _end(process: psutil.Process) -> bool:
-    """End one process; psutil sees to it that it is still the one that was looked at."""
+    """End one process; psutil checks that its id was not reused."""
     try:
         process.kill()
         process.wait(timeout=5)

@@ -1,7 +1,7 @@
-"""Do what people asked for and only the fleet can: read a log, film an episode.
+"""Operator requests that only the fleet can fulfil: read a log, record an episode.
 
-Requests come with the platform's orders and are answered by a call of their own, so that no
-loop of the fleet waits for a slow node.
+Requests arrive with the platform's commands. Each answer is a separate call, so no loop of the
+fleet waits for a slow node.
 """
 
 import logging
@@ -28,22 +28,22 @@ from rollouts.fleet.worker.settings import FleetSettings
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 3.0
-"""How long a worker may take to read its log before its node is asked without it."""
+"""Time a worker has to read its log before its node is asked instead."""
 ELSEWHERE_SECONDS: Final = 10.0
-"""How long that node may take, which has to start a process first."""
+"""Time for that node, which must start a process first."""
 LOOK_SECONDS: Final = 0.05
 REMEMBERED: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """A log that somebody was asked to read."""
+    """A log request in progress."""
 
     request: LogRequest
     future: "Future[Any] | None"
     until: float
     is_elsewhere: bool = False
-    """Whether the worker could not be asked, and its node was."""
+    """Whether the log is read by a task on the node instead of by the worker."""
 
     @property
     def is_over(self) -> bool:
@@ -51,18 +51,18 @@ class _Reading:
 
 
 class Errands:
-    """The requests under way; `turn` belongs in a loop of its own."""
+    """Requests in progress; call `turn` from a dedicated loop."""
 
     def __init__(
         self, settings: FleetSettings, *, api: PlatformApi, roster: Roster, source: WorkerSource
     ) -> None:
-        """Begin with nothing to do.
+        """Start without requests.
 
         Args:
-            settings: Of the fleet.
-            api: Takes the answers.
-            roster: Who may be asked.
-            source: Knows where those were who may not be asked any more.
+            settings: Settings of the fleet.
+            api: Receives the answers.
+            roster: Pool of the workers that can be asked.
+            source: Reads the logs of workers that no longer run.
         """
         self._settings = settings
         self._api = api
@@ -74,23 +74,23 @@ class Errands:
         self._stacks_wanted: list[StacksRequest] = []
         self._stacks = StackErrands(api=api, roster=roster)
         self._filming: dict[str, tuple[int, str]] = {}
-        """Worker and incarnation by order."""
+        """Worker index and incarnation by recording id."""
         self._under_way: dict[str, _Reading] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def hear(self, control: FleetControl) -> None:
-        """Take the platform's orders; never waits."""
+        """Store the requests of the platform's commands; never waits."""
         self._wanted, self._to_film = control.log_requests, control.recordings
         self._stacks_wanted = control.stacks
         if control.log_requests or control.recordings or control.stacks:
             self._asked.set()
 
     def wake(self) -> None:
-        """End the wait of the turn under way."""
+        """End the wait of the current turn."""
         self._asked.set()
 
     def turn(self) -> None:
-        """Begin what is new, answer what is ready; wait while there is neither."""
+        """Start new requests and send finished answers; wait if there are none."""
         is_busy = bool(self._under_way) or self._stacks.is_waiting
         self._asked.wait(LOOK_SECONDS if is_busy else 1.0)
         self._asked.clear()
@@ -105,7 +105,7 @@ class Errands:
                 self._conclude(reading)
 
     def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
-        """Pass each order to a worker, again when that worker is lost."""
+        """Assign each recording to a worker, and reassign it when that worker is lost."""
         wanted = {order.id for order in orders}
         there = {(member.index, member.incarnation) for member in self._roster.members}
         self._filming = {
@@ -120,7 +120,7 @@ class Errands:
                     break
 
     def _filmers(self, order: RecordingOrder) -> list[Member]:
-        """Return the workers that may take an order, those with the fewest films first."""
+        """Return the workers that can record, those with the fewest recordings first."""
         members = self._roster.members
         if order.worker is not None:
             return [member for member in members if member.index == order.worker]
@@ -143,7 +143,7 @@ class Errands:
         return _Reading(request=request, future=asked[0] if asked else None, until=until)
 
     def _conclude(self, reading: _Reading) -> None:
-        """Answer with what was read; if that is nothing, have it read elsewhere, or here."""
+        """Send the answer; if the read failed, retry on the worker's node or on this one."""
         request = reading.request
         read, failure = _outcome(reading.future)
         if read is None and not reading.is_elsewhere and request.worker is not None:
@@ -163,16 +163,16 @@ class Errands:
         try:
             self._api.answer_log(request.id, lines)
         except RolldeckError as failure:
-            # Whoever asked has gone, or asks again.
+            # The client has disconnected or will ask again.
             logger.info("log request %s not answered: %s", request.id, failure)
 
     def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
-        """Read the log on the manager's node; a worker that is gone may have been here.
+        """Read the log on the manager's node, where an earlier incarnation may have run.
 
         Args:
-            request: Whose log.
-            failure: Why it was not read where the worker was.
-            is_elsewhere: Whether that is another node: what lies here is older then.
+            request: The log request.
+            failure: Why the worker's node returned no log.
+            is_elsewhere: Whether the worker ran on another node; a log found here is then older.
         """
         read = read_log(
             self._settings, worker=request.worker, slot=request.slot, lines=request.lines
@@ -186,12 +186,12 @@ class Errands:
 
 
 def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
-    """Return what was read, or why it was not."""
+    """Return the log, or the reason why it could not be read."""
     if future is None or not future.done():
         return None, "its node did not answer in time"
     try:
         read: LogLines = future.result()
-    except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+    except Exception as error:  # noqa: BLE001 a lost worker raises many types
         logger.info("a log was not read: %s", error)
         return None, cause_of(error)
     return read, ""
@@ -200,7 +200,7 @@ def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
 def read_log(
     settings: FleetSettings, *, worker: int | None, slot: int | None, lines: int
 ) -> LogLines:
-    """Return the end of a log of this node."""
+    """Return the end of a log on this node."""
     path = log_files.log_of(settings, worker=worker, slot=slot)
     found = log_files.tail(path, lines=lines)
     return LogLines(lines=found, node=socket.gethostname()[:200], path=str(path)[-500:])

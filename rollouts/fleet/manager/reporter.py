@@ -1,4 +1,4 @@
-"""Number a fleet's reports, and keep what they carry until it is delivered."""
+"""Number a fleet's reports, and keep their content until it is delivered."""
 
 import time
 from collections import deque
@@ -17,19 +17,19 @@ Item = TypeVar("Item")
 
 
 class Reporter:
-    """Builds reports; one that was not delivered is sent again under the same number.
+    """Builds reports; an undelivered report is sent again under the same number.
 
-    Its episodes and events stay the same, so that the platform may count a number once; the
-    state of the fleet and its workers is always that of now.
+    Its episodes and events stay the same, so the platform can count each number once. The state
+    of the fleet and its workers is always current.
     """
 
     def __init__(self, incarnation: str, *, node_id: str = "") -> None:
-        """Begin behind every number that an earlier process of the incarnation can have used."""
+        """Start above every number that an earlier process of the incarnation can have used."""
         self.episodes: deque[EpisodeWindow] = deque(maxlen=EPISODES_KEPT)
         self.events: deque[FleetEvent] = deque(maxlen=EVENTS_KEPT)
         self._incarnation = incarnation
         self._node_id = node_id
-        # The cluster may restart a manager with the settings it had: a counter would go back.
+        # Ray may restart a manager with the same settings: a counter would restart as well.
         self._sequence = int(time.time() * 1000)
         self._under_way: tuple[list[EpisodeWindow], list[FleetEvent]] | None = None
 
@@ -41,7 +41,7 @@ class Reporter:
         *,
         for_good: bool = False,
     ) -> FleetReport:
-        """Return the report to send now; `for_good` as in :class:`FleetReport`."""
+        """Return the next report; see :class:`FleetReport` for `for_good`."""
         if self._under_way is None:
             self._sequence += 1
             episodes = _take(self.episodes, EPISODES_PER_REPORT)
@@ -60,11 +60,11 @@ class Reporter:
         )
 
     def delivered(self) -> None:
-        """Let go of what the last report carried."""
+        """Drop the content of the delivered report."""
         self._under_way = None
 
     def preview(self, state: FleetState, reason: str, workers: list[WorkerReport]) -> FleetReport:
-        """Return a report that is not to be sent: without episodes and events."""
+        """Return a report without episodes and events, which is not sent."""
         return FleetReport(
             incarnation=self._incarnation,
             sequence=self._sequence,

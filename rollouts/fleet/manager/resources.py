@@ -1,7 +1,7 @@
-"""Measure what a worker and its env processes use of their machine.
+"""Measure the machine resources used by a worker and its env processes.
 
-Nothing is invented: what could not be measured is None, and a GPU is reported only by a process
-that computes on one and can ask its driver.
+Values that cannot be measured are None. GPU usage is reported only by a process that computes on a
+GPU and can query the driver.
 """
 
 import os
@@ -14,20 +14,20 @@ import psutil
 
 
 class Usage(NamedTuple):
-    """What was used since the last measurement; None where nobody knows."""
+    """Usage since the last measurement; None where unknown."""
 
     cpu_percent: float | None = None
-    """Of one core, over all processes: 250 is two and a half cores."""
+    """Percent of one core, over all processes: 250 means two and a half cores."""
     memory_bytes: int | None = None
-    """Resident, over all processes; pages that they share count for each."""
+    """Resident memory of all processes; shared pages count once per process."""
     gpu_percent: float | None = None
-    """Time in which the worker's device computed, for whomever."""
+    """Percent of time in which the worker's device was busy, for any process."""
     gpu_memory_bytes: int | None = None
-    """Taken on the worker's device, by whomever."""
+    """Memory in use on the worker's device, by any process."""
 
 
 class ResourceMeter:
-    """Measures a few processes, each since the call before."""
+    """Meter of a set of processes; CPU time counts since the previous call."""
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[psutil.Process, float]] = {}
@@ -35,9 +35,9 @@ class ResourceMeter:
         self._gpu = GpuReader()
 
     def measure(self, pids: Iterable[int]) -> Usage:
-        """Return what the processes use; those that are gone count for nothing.
+        """Return the usage of the processes; processes that have ended count as zero.
 
-        A process that is new since the last call counts with its memory only.
+        A process that is new since the last call counts only with its memory.
         """
         now = time.monotonic()
         before, since = self._seen, self._measured_at
@@ -46,7 +46,7 @@ class ResourceMeter:
         for pid in pids:
             known = before.get(pid)
             try:
-                # Compares creation times too: a new process may have an old one's id.
+                # is_running() compares creation times, because process ids are reused.
                 is_known = known is not None and known[0].is_running()
                 process = known[0] if known and is_known else psutil.Process(pid)
                 with process.oneshot():
@@ -65,20 +65,20 @@ class ResourceMeter:
 
 
 class GpuReader:
-    """Asks NVIDIA's driver about the device that this process computes on."""
+    """Reader of NVIDIA driver data about the device that this process computes on."""
 
     def __init__(self, nvml: Any = None) -> None:
-        """Ask nothing yet.
+        """Prepare the reader without a query.
 
         Args:
-            nvml: Answers as the module `pynvml` does; None for that module, if there is one.
+            nvml: Object with the interface of the module `pynvml`; None uses that module.
         """
         self._nvml = nvml
         self._device: Any = None
         self._is_absent = False
 
     def read(self) -> tuple[float | None, int | None]:
-        """Return how busy the device is in percent, and the bytes taken of its memory."""
+        """Return the device's utilization in percent and its used memory in bytes."""
         if self._is_absent:
             return None, None
         try:
@@ -86,18 +86,18 @@ class GpuReader:
                 self._device = self._open()
             busy = self._nvml.nvmlDeviceGetUtilizationRates(self._device).gpu
             taken = self._nvml.nvmlDeviceGetMemoryInfo(self._device).used
-        except Exception:  # noqa: BLE001 no module, no driver, no right: all mean that nobody knows
+        except Exception:  # noqa: BLE001 module, driver or permission missing
             self._is_absent = True
             return None, None
         return float(busy), int(taken)
 
     def memory(self) -> tuple[int, int] | None:
-        """Return all and the taken bytes of the device's memory; None where nobody knows."""
+        """Return the device's total and used memory in bytes; None if unknown."""
         try:
             if self._device is None:
                 self._device = self._open()
             found = self._nvml.nvmlDeviceGetMemoryInfo(self._device)
-        except Exception:  # noqa: BLE001 no module, no driver, no right: all mean that nobody knows
+        except Exception:  # noqa: BLE001 module, driver or permission missing
             return None
         return int(found.total), int(found.used)
 
@@ -107,26 +107,26 @@ class GpuReader:
 
             self._nvml = pynvml
         self._nvml.nvmlInit()
-        # The first device that the process may see, as frameworks count; Ray sets this variable.
+        # The first visible device, in the order of CUDA frameworks; Ray sets this variable.
         first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
         if first.startswith(("GPU-", "MIG-")):
             return self._nvml.nvmlDeviceGetHandleByUUID(first)
         if first.startswith("-"):
-            raise LookupError("every device is hidden from this process")
+            raise LookupError("CUDA_VISIBLE_DEVICES hides every device from this process")
         return self._nvml.nvmlDeviceGetHandleByIndex(int(first or 0))
 
 
 def gpu_memory() -> tuple[int, int] | None:
-    """Return all and the taken bytes of this process' GPU; None where nobody knows.
+    """Return the total and used memory of this process' GPU in bytes; None if unknown.
 
-    Uses the driver alone: the process itself takes no memory by asking.
+    Only the driver is queried, so the call itself allocates no GPU memory.
     """
     return GpuReader().memory()
 
 
 def computes_on_gpu() -> bool:
-    """Return whether this process has begun to use a GPU; never begins to."""
-    # Another thread may be importing the module: it is there, and not yet what is in it.
+    """Return whether this process has initialized a GPU; never initializes one."""
+    # Another thread may be importing torch, which is then only partially initialized.
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_initialized = getattr(cuda, "is_initialized", None)
     return is_initialized is not None and bool(is_initialized())

@@ -1,4 +1,4 @@
-"""Judge how long a worker may owe an answer."""
+"""Response timeouts of workers."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any, Final
 from rollouts.fleet.manager.workers import WorkerHandle
 
 ANSWER_SECONDS: Final = 15.0
-"""How long a worker may owe an answer before it counts as hung."""
+"""Time limit for an answer, after which a worker counts as hung."""
 START_SECONDS: Final = 90.0
-"""How long its first answer may take, where nothing is in the way of starting it."""
+"""Time limit for the first answer, not counting the wait for cluster resources."""
 SAY_WAITING_AFTER_SECONDS: Final = 2.0
 LOOK_FOR_OBSTACLES_EVERY_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
 class Call:
-    """Orders that a worker was given, and what becomes its answer."""
+    """A command to a worker, with the future of its answer."""
 
     future: Future[Any]
     since: float
@@ -24,33 +24,33 @@ class Call:
 
 
 class Patience:
-    """What is in the way of a worker's first answer, and when its silence is too long."""
+    """Obstacles to a worker's first answer, and its response timeouts."""
 
     def __init__(self) -> None:
-        """Know of nothing in the way."""
+        """Start without an obstacle."""
         self.obstacle = ""
-        """What keeps the cluster from starting it, if anything does."""
+        """Reason why the cluster cannot start the worker; empty if there is none."""
         self._look_at = 0.0
 
     def judge(
         self, call: Call, handle: WorkerHandle, *, spawned_at: float | None, now: float
     ) -> str:
-        """Return why the worker is to be let go of; empty to wait on.
+        """Return why the worker has timed out; empty to keep waiting.
 
         Args:
-            call: What it owes the answer to.
-            handle: To ask what is in its way.
-            spawned_at: Since when it starts; None once it has answered.
+            call: The unanswered command.
+            handle: Reports obstacles to the start.
+            spawned_at: Time of the spawn; None once the worker has answered.
             now: Monotonic seconds.
         """
         owed = now - call.since
         if spawned_at is None:
-            return f"it did not answer for {ANSWER_SECONDS:.0f} s" if owed > ANSWER_SECONDS else ""
+            return f"did not answer for {ANSWER_SECONDS:.0f} s" if owed > ANSWER_SECONDS else ""
         if now - spawned_at > SAY_WAITING_AFTER_SECONDS and now >= self._look_at:
             self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
             self.obstacle = handle.obstacle()
         if self.obstacle:
-            # Nothing is wrong with the worker: its time to start has not begun.
+            # The worker is not at fault: its start timeout has not begun.
             call.since = now
             return ""
-        return f"it did not start within {START_SECONDS:.0f} s" if owed > START_SECONDS else ""
+        return f"did not start within {START_SECONDS:.0f} s" if owed > START_SECONDS else ""

@@ -1,4 +1,4 @@
-"""Decide when a worker that is no more gets a successor."""
+"""Restart policy of a worker."""
 
 from typing import Final
 
@@ -10,47 +10,47 @@ RESPAWN_RULE: Final = RestartRule(
 
 
 class Succession:
-    """When the next incarnation of a worker begins, if one does."""
+    """Time of the next incarnation of a worker, or the decision not to start one."""
 
     def __init__(self) -> None:
-        """Begin the first one at once."""
+        """Start the first incarnation at once."""
         self._budget = RestartBudget(RESPAWN_RULE)
         self._spawn_at: float | None = 0.0
         self.is_given_up = False
-        """It crashed in a loop, or was hopeless, and is left alone."""
+        """Whether the worker crashed too often or cannot succeed, and is not restarted."""
         self.is_hopeless = False
-        """What it last failed of, no successor could do better."""
+        """Whether any successor would fail the same way."""
 
     @property
     def restarts(self) -> int:
-        """Successors so far."""
+        """Number of restarts so far."""
         return self._budget.total
 
     def is_due(self, now: float) -> bool:
-        """Return whether to begin the next one."""
+        """Return whether the next incarnation is due."""
         return self._spawn_at is not None and now >= self._spawn_at
 
     def nobody(self) -> None:
-        """Begin no other one."""
+        """Schedule no further incarnation."""
         self._spawn_at = None
 
     def crashed(self, now: float) -> float | None:
-        """Count a crash; return how many seconds to wait, or None to give up. See `go_on`."""
+        """Count a crash; return the seconds to wait, or None to give up. See `go_on`."""
         wait = self._budget.crashed(now)
         return None if self.is_hopeless else wait
 
     def go_on(self, wait: float | None, now: float) -> None:
-        """Begin the next one so much later, or never."""
+        """Schedule the next incarnation after `wait` seconds, or none (None)."""
         self._spawn_at = None if wait is None else now + wait
         self.is_given_up = wait is None
 
     def replaced(self, now: float) -> None:
-        """Begin the next one now: people wanted another one."""
+        """Schedule a requested restart at once."""
         self._spawn_at = now
         self._budget.total += 1
 
     def another_chance(self, now: float) -> None:
-        """Begin one now; one that was given up has a new budget of crashes."""
+        """Schedule a start at once; a worker that was given up gets a fresh crash budget."""
         if self.is_given_up:
             self._budget = RestartBudget(RESPAWN_RULE, total=self._budget.total)
             self.is_given_up = self.is_hopeless = False

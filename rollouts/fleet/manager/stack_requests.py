@@ -1,4 +1,4 @@
-"""Have workers say what their threads are at, and pass it on."""
+"""Collect the thread stacks of workers for the platform."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from rollouts.fleet.spool.platform_api import PlatformApi
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 8.0
-"""How long a worker may take: one that runs native code without a break answers late, or never."""
+"""Time a worker has to answer; native code that holds the GIL delays or prevents the answer."""
 
 
 class _Asked(NamedTuple):
@@ -28,14 +28,14 @@ class _Asked(NamedTuple):
 
 
 class StackErrands:
-    """The questions under way; nothing here waits for a worker."""
+    """Stack requests in progress; no method waits for a worker."""
 
     def __init__(self, *, api: PlatformApi, roster: Roster) -> None:
-        """Ask nobody yet.
+        """Start without requests.
 
         Args:
-            api: Takes the answers.
-            roster: Who may be asked.
+            api: Receives the answers.
+            roster: Pool of the workers that can be asked.
         """
         self._api = api
         self._roster = roster
@@ -44,12 +44,12 @@ class StackErrands:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an answer is due."""
+        """Whether any answer is outstanding."""
         return bool(self._under_way)
 
     def turn(self, wanted: Sequence[StacksRequest]) -> None:
-        """Ask what is new in `wanted`, pass on what has been answered."""
-        # What the platform asks for no more was answered or is too old: it needs no remembering.
+        """Start the new requests in `wanted`, and send finished answers."""
+        # Requests that the platform no longer lists were answered or have expired.
         ids = {request.id for request in wanted}
         self._done = {request_id: None for request_id in self._done if request_id in ids}
         for request in wanted:
@@ -72,18 +72,18 @@ class StackErrands:
         try:
             self._api.answer_log(request_id, read)
         except RolldeckError as failure:
-            # Whoever asked has gone, or asks again.
-            logger.info("stacks %s not told: %s", request_id, failure)
+            # The client has disconnected or will ask again.
+            logger.info("stacks request %s not answered: %s", request_id, failure)
 
 
 def _outcome(future: Future[Any] | None) -> LogLines:
     if future is None:
-        return LogLines(lines=[], note="the worker is not there any more")
+        return LogLines(lines=[], note="the worker no longer exists")
     if not future.done():
-        note = f"the worker did not answer within {ANSWER_SECONDS:.0f} s: it hangs in native code"
+        note = f"no answer within {ANSWER_SECONDS:.0f} s: the worker is stuck in native code"
         return LogLines(lines=[], note=note)
     try:
         read: LogLines | None = future.result()
-    except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+    except Exception as error:  # noqa: BLE001 a lost worker raises many types
         return LogLines(lines=[], note=f"the worker does not answer: {cause_of(error)}")
     return read or LogLines(lines=[], note="a simulated worker has no threads")

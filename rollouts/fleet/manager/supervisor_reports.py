@@ -1,4 +1,4 @@
-"""Complete what is known of a worker, or say how one is that cannot say so itself."""
+"""Complete worker reports, and build reports for absent workers."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ MEASURED: Final = (
     *("stages", "time_use", "shares", "last_log"),
     *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
 )
-"""Fields that come once a second and hold until the next time."""
+"""Fields that are measured once a second and stay valid until the next measurement."""
 
 
 def absent_report(
@@ -22,7 +22,7 @@ def absent_report(
     reason: str,
     announced_step: int,
 ) -> WorkerReport:
-    """Return the report of a worker that has not answered yet, or will not any more."""
+    """Return the report of a worker that has not answered yet or never will."""
     coming = "respawning" if restarts else "starting"
     return WorkerReport(
         index=index,
@@ -37,19 +37,19 @@ def absent_report(
 def final_report(
     index: int, incarnation: str, last: WorkerReport | None, *, restarts: int
 ) -> WorkerReport:
-    """Return the report of a worker that has ended, from its last one."""
+    """Return the report of a worker that has ended, based on its last one."""
     known = last or WorkerReport(index=index, incarnation=incarnation, state="stopped")
     slots = [replace(slot, state="stopped", pid=None) for slot in known.slots]
     return replace(known, state="stopped", reason="", restarts=restarts, slots=slots)
 
 
 def with_measurements(report: WorkerReport, measured: WorkerReport) -> WorkerReport:
-    """Return `report` with what an earlier one measured and this one may lack."""
+    """Return `report` with the measurements of an earlier report."""
     return replace(report, **{name: getattr(measured, name) for name in MEASURED})
 
 
 def with_losses(report: WorkerReport, lost_steps: int) -> WorkerReport:
-    """Return `report` with the steps that earlier incarnations had begun and lost."""
+    """Return `report` with the steps lost by earlier incarnations."""
     if not lost_steps:
         return report
     return replace(report, dropped_steps={**report.dropped_steps, "worker_lost": lost_steps})

@@ -1,4 +1,4 @@
-"""Begin the kind of worker that a run wants: steps of environments, or groups of answers."""
+"""Kinds of workers: env steps, or groups of language-model answers."""
 
 from typing import Protocol
 
@@ -9,35 +9,35 @@ from rollouts.fleet.worker.settings import WorkerSettings
 
 
 class Wrapper(Protocol):
-    """What a manager sees of a worker; no method waits, and any thread may call them."""
+    """Interface of a worker for its manager; thread-safe, and no method waits."""
 
     def exchange(self, orders: Orders) -> WorkerState:
-        """Take orders; return how the worker is."""
+        """Apply a command and return the worker's state."""
 
     def update_weights(self, offer: WeightsOffer) -> Version:
-        """Hear of a version, to be loaded beside the rollouts; return the newest one known."""
+        """Receive a version to load in the background; return the newest version known."""
 
     def record(self, order: RecordingOrder) -> None:
-        """Have a slot film its next episode."""
+        """Record the next episode of a slot."""
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of a log."""
 
     def read_stacks(self) -> LogLines:
-        """Return what every thread of its process is at."""
+        """Return the stacks of all threads of the worker's process."""
 
     def stop(self) -> WorkerState:
-        """End everything; return how the worker was in the end."""
+        """End the worker and return its final state."""
 
 
 def begin(settings: WorkerSettings, *, owns_process: bool = False) -> Wrapper:
-    """Return a worker whose loops run.
+    """Return a worker with running loops.
 
     Args:
-        settings: Of the worker.
-        owns_process: Whether whatever the process logs belongs to it.
+        settings: Settings of the worker.
+        owns_process: Whether all log output of the process belongs to the worker.
     """
-    # Each kind brings its own libraries.
+    # Each kind imports its own libraries.
     if settings.fleet.config.language is not None:
         from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
 

@@ -1,8 +1,7 @@
-"""Find seats for workers on the cluster, and say what is in the way of one.
+"""Placement of workers on the cluster, and the reasons that prevent it.
 
-Here alone Ray is asked things that it has no public call for: what each node has free, and
-whether an actor has got a node. Its version is pinned to a minor one, and the tests on a real
-cluster hold this module to it.
+Only this module uses Ray's non-public calls: free resources per node, and whether an actor has
+been placed. Ray's minor version is pinned, and the tests on a real cluster cover this module.
 """
 
 import time
@@ -25,19 +24,19 @@ from rollouts.fleet.worker.settings import FleetSettings
 
 LOOK_AGAIN_AFTER_SECONDS: Final = 1.0
 NODE_ID_LABEL: Final = "ray.io/node-id"
-"""What Ray labels every node with by itself."""
+"""Label that Ray sets on every node."""
 _STRATEGIES: Final = {"spread": "SPREAD", "pack": "PACK"}
 
 
 class Seats:
-    """The seats of a fleet's workers: reserved together in a placement group, or each its own.
+    """Placement of a fleet's workers: in one placement group, or each on its own.
 
-    The group belongs to the manager: Ray removes it when the manager ends for good, however
-    that happens, and keeps it when Ray restarts the manager. Worker i has bundle i.
+    The manager owns the group. Ray removes the group when the manager ends for good, and keeps
+    it when Ray restarts the manager. Worker i uses bundle i.
     """
 
     def __init__(self, settings: FleetSettings) -> None:
-        """Reserve nothing yet; the first worker does."""
+        """Prepare the placement; the first worker makes the reservation."""
         fleet = settings.config.fleet
         self._wanted = fleet.worker_resources
         self._workers = fleet.num_workers
@@ -46,24 +45,24 @@ class Seats:
         self._group: PlacementGroup | None = None
         self._closed: frozenset[str] = frozenset()
         self._outside: set[int] = set()
-        """Workers whose room is where nobody is to be seated."""
+        """Workers whose reserved bundle is on an excluded node."""
         self._rooms: list[NodeRoom] = []
         self._looked_at = -LOOK_AGAIN_AFTER_SECONDS
 
     def stay_off(self, nodes: frozenset[str]) -> None:
-        """Seat nobody on these nodes from now on.
+        """Place no further workers on these nodes.
 
-        A reservation that still waits for room is given back: the next worker makes another one.
+        A reservation that is still pending is released; the next worker makes a new one.
         """
         self._closed = nodes
         if self._group is not None and self._told_of(self._group).get("state") == "PENDING":
             self.close()
 
     def placement(self, index: int) -> dict[str, Any]:
-        """Return Ray's options for where a worker shall go; never waits for room.
+        """Return Ray's scheduling options for a worker, without waiting for resources.
 
-        A worker beyond those that room was reserved for goes where there is some, and so does
-        one whose room is on a node where nobody is to be seated.
+        A worker without a bundle, or whose bundle is on an excluded node, is placed on any other
+        node with enough room.
         """
         self._outside.discard(index)
         if self._kind is not None and index < self._workers:
@@ -77,17 +76,17 @@ class Seats:
         return {"scheduling_strategy": "DEFAULT", **anywhere_but(self._closed)}
 
     def obstacle(self, index: int) -> str:
-        """Return what the cluster lacks for a worker that has no node yet."""
+        """Return which resources the cluster lacks for a worker that has no node yet."""
         if self._group is None or index >= self._workers or index in self._outside:
             return self._lack(obstacle(self._wanted, self._look()))
         found = self._told_of(self._group).get("state")
         if found == "PENDING":
             return self._lack(group_obstacle(self._wanted, self._look(), workers=self._workers))
-        # A node died: Ray looks for another one for its bundles, the others stay.
+        # A node died: Ray reschedules its bundles and keeps the others.
         return self._lack(obstacle(self._wanted, self._look())) if found == "RESCHEDULING" else ""
 
     def close(self) -> None:
-        """Give the reserved room back."""
+        """Release the reservation."""
         group, self._group = self._group, None
         if group is not None:
             remove_placement_group(group)
@@ -95,7 +94,7 @@ class Seats:
     def _reserved(self, kind: str) -> PlacementGroup:
         if self._group is None:
             try:
-                # The cluster has restarted this manager: its reservation is still there.
+                # Ray restarted this manager, so its reservation still exists.
                 self._group = get_placement_group(self._name)
             except ValueError:
                 bundles = [dict(self._wanted) for _ in range(self._workers)]
@@ -113,13 +112,13 @@ class Seats:
         return found
 
     def _bundle_node(self, group: PlacementGroup, index: int) -> str:
-        """Return where a worker's room is; empty while it has none, and when nobody asks."""
+        """Return the node of a worker's bundle; empty if unknown or if no node is excluded."""
         if not self._closed:
             return ""
         return str(self._told_of(group).get("bundles_to_node_id", {}).get(index) or "")
 
     def _lack(self, said: str) -> str:
-        """Return what is lacking with what the cordon of machines has to do with it."""
+        """Return the missing resources, with a note about cordoned machines."""
         return said and said + cordoned_words(self._closed_living)
 
     def _look(self) -> list[NodeRoom]:
@@ -134,14 +133,14 @@ class Seats:
 
 
 def anywhere_but(nodes: Iterable[str]) -> dict[str, Any]:
-    """Return Ray's option that keeps an actor off some nodes; none where there is no such node."""
-    # Ray takes a space behind a comma for a part of the next id, which is then nobody's.
+    """Return Ray's option that excludes nodes for an actor; empty if there are none."""
+    # Ray would take a space after a comma as part of the next id.
     closed = ",".join(sorted(nodes))
     return {"label_selector": {NODE_ID_LABEL: f"!in({closed})"}} if closed else {}
 
 
 def rooms() -> list[NodeRoom]:
-    """Return what each living node has, and what of it is free."""
+    """Return the total and free resources of each living node."""
     free = ray_state.available_resources_per_node()
     return [
         NodeRoom(node=node["NodeID"], total=node["Resources"], free=free.get(node["NodeID"], {}))
@@ -152,24 +151,24 @@ def rooms() -> list[NodeRoom]:
 
 def id_of(actor: Any) -> str:
     """Return the id of an actor; unlike a handle, it keeps nothing alive."""
-    found: str = actor._actor_id.hex()  # noqa: SLF001 there is no public way
+    found: str = actor._actor_id.hex()  # noqa: SLF001 no public API
     return found
 
 
 def node_of(actor_id: str) -> str:
-    """Return the id of the node where an actor has its process, or had it when it ended.
+    """Return the id of the node that runs an actor's process, or ran it last.
 
-    Empty if it has none yet, or never had one.
+    Empty if the actor has never been placed.
     """
     address = ray_state.actors(actor_id).get("Address", {})
     place = address.get("NodeID", ""), address.get("Port", 0)
-    # While a node lets it wait, its address is that of the node itself.
+    # The address of a queued actor is that of the node manager.
     queues = {(node["NodeID"], node["NodeManagerPort"]) for node in ray.nodes()}
     return "" if not place[1] or place in queues else str(place[0])
 
 
 def is_seated(actor: Any) -> bool:
-    """Return whether an actor has got a process on some node; it may still be starting."""
+    """Return whether an actor has a process on some node; it may still be starting."""
     return bool(node_of(id_of(actor)))
 
 

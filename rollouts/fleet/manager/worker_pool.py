@@ -1,4 +1,4 @@
-"""Hold the workers of a fleet: as many as are wanted, and those that are leaving."""
+"""Pool of a fleet's workers: the current ones and those that are leaving."""
 
 from collections.abc import Iterable
 
@@ -11,20 +11,20 @@ from rollouts.fleet.worker.settings import FleetSettings
 
 
 class Roster:
-    """Workers by index.
+    """Worker supervisors by index.
 
-    One thread resizes and tends; others may read meanwhile, for lists here are replaced and
-    never changed. A worker that left is reported once more, and its index is free after that:
-    no report names two workers of one index.
+    One thread resizes and runs the pool. Other threads may read concurrently, because the lists
+    are replaced and never mutated. A worker that left is reported once more before its index is
+    reused, so no report contains two workers of one index.
     """
 
     def __init__(self, *, settings: FleetSettings, source: WorkerSource, events: EventLog) -> None:
-        """Take as many workers as the run's configuration says."""
+        """Create as many workers as the run's configuration asks for."""
         self._settings = settings
         self._source = source
         self._events = events
         self.members: list[Member] = []
-        """By index, those that are leaving included."""
+        """Ordered by index, including workers that are leaving."""
         self._left: list[WorkerReport] = []
         self._closed = frozenset(settings.closed_nodes)
         source.stay_off(self._closed)
@@ -39,16 +39,16 @@ class Roster:
 
     @property
     def accepted(self) -> int:
-        """Fragments of all workers there ever were that the platform accepted."""
+        """Number of fragments the platform accepted, over all workers of the fleet's history."""
         return self._accepted_of_the_left + sum(member.accepted for member in self.members)
 
     @property
     def outstanding(self) -> int:
-        """Credits that are out."""
+        """Number of credits granted and not yet used up."""
         return sum(member.outstanding for member in self.members)
 
     def resize(self, wanted: int, now: float) -> None:
-        """Take workers in, or let those with the highest indexes leave, until `wanted` stay."""
+        """Add workers, or remove those with the highest indexes, until `wanted` remain."""
         staying = self.staying
         for member in staying[wanted:]:
             member.leave(now)
@@ -60,20 +60,20 @@ class Roster:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
 
     def restart(self, orders: Iterable[RestartOrder], now: float) -> None:
-        """Replace the workers that people want replaced."""
+        """Restart the workers named in `orders`."""
         by_index = {order.worker: order for order in orders}
         for member in self.members:
             if member.index in by_index:
                 member.restart(by_index[member.index], now)
 
     def cordon(self, orders: Iterable[CordonOrder], now: float) -> None:
-        """Keep out the workers that people want kept out, and let all others in."""
+        """Cordon the workers named in `orders`, and lift the cordon of all others."""
         by_index = {order.worker: order for order in orders}
         for member in self.members:
             member.cordon(by_index.get(member.index), now)
 
     def vacate(self, orders: Iterable[MachineOrder], now: float) -> None:
-        """Have workers leave the machines that people want empty, and seek seats on all others."""
+        """Drain the workers on the machines in `orders`, and place waiting workers elsewhere."""
         by_node = {order.node: order for order in orders}
         if by_node.keys() != self._closed:
             self._closed = frozenset(by_node)
@@ -84,14 +84,14 @@ class Roster:
             member.leave_machine(by_node, now)
 
     def tend(self, now: float) -> None:
-        """Give every worker its turn, and part with those that have left."""
+        """Run one turn of every worker, and remove those that have left."""
         for member in self.members:
             member.turn(now)
             if member.is_gone:
                 self._part_with(member)
 
     def take_episodes(self) -> list[EpisodeWindow]:
-        """Return statistics that came since the last call."""
+        """Return the statistics collected since the last call."""
         windows, self._episodes_of_the_left = self._episodes_of_the_left, []
         for member in self.members:
             came, member.episodes = member.episodes, []
@@ -99,11 +99,11 @@ class Roster:
         return windows
 
     def reports(self, announced_step: int) -> list[WorkerReport]:
-        """Return how every worker is, and how those that left were in the end."""
+        """Return the reports of all workers, including final reports of those that left."""
         return [*(member.report(announced_step) for member in self.members), *self._left]
 
     def told(self, reports: list[WorkerReport]) -> None:
-        """Speak no more of workers that left: `reports` were delivered."""
+        """Forget the workers that left and whose final `reports` were delivered."""
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
 
@@ -113,6 +113,6 @@ class Roster:
     def _part_with(self, member: Member) -> None:
         self._accepted_of_the_left += member.accepted
         self._episodes_of_the_left = [*self._episodes_of_the_left, *member.episodes]
-        # First there twice, then once: a report in between names it rather than not.
+        # Listed twice for an instant: a concurrent report must not miss the worker.
         self._left = [*self._left, member.report(0)]
         self.members = [other for other in self.members if other is not member]

@@ -1,4 +1,4 @@
-"""Keep one rollout worker of a fleet alive, and pass it orders and weights."""
+"""Supervise one rollout worker of a fleet: restarts, commands and weights."""
 
 import secrets
 from collections.abc import Mapping
@@ -30,24 +30,24 @@ from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import Orders, WorkerState, ending_of
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
-SMALLER: Final = "the fleet became smaller"
+SMALLER: Final = "the fleet was scaled down"
 LEAVE_SECONDS: Final = 60.0
-"""How long a worker that is leaving may take to send what it has; the rest is left to others."""
+"""Time a leaving worker has to send its fragments; others send the rest later."""
 
 
 class Member:
-    """The worker with a certain index, through all its incarnations.
+    """Supervise the worker of one index through all its incarnations.
 
-    Nothing here waits for the worker: a dead or hung one never holds up the others.
+    No method waits for the worker, so a dead or hung worker never delays the others.
     """
 
     def __init__(
         self, index: int, *, settings: FleetSettings, source: WorkerSource, events: EventLog
     ) -> None:
-        """Spawn nothing yet; the first turn does."""
+        """Set up the supervisor; the first turn spawns the worker."""
         self.index = index
         self.episodes: list[EpisodeWindow] = []
-        """Statistics that wait to be reported."""
+        """Statistics that are still to be reported."""
         self._settings = settings
         self._items_at_once = settings.items_at_once
         self._pace = admission.Pace()
@@ -62,7 +62,7 @@ class Member:
         self._delivery = WeightsDelivery(index, events)
         self._leaving_since: float | None = None
         self._restart_reason: str | None = None
-        """Why somebody wants another one in its place, if so."""
+        """Why a restart was requested, if one was."""
         self._farewell = Farewell()
         self._has_ended = False
         self._state: WorkerState | None = None
@@ -74,52 +74,52 @@ class Member:
 
     @property
     def obstacle(self) -> str:
-        """What keeps the cluster from starting it, if anything does."""
+        """Reason why the cluster cannot start the worker; empty if there is none."""
         return self._patience.obstacle
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it sends what it has and then ends."""
+        """Whether the worker sends its remaining fragments and then ends."""
         return self._leaving_since is not None
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has left."""
+        """Whether the worker has left the fleet."""
         return self.is_leaving and self._has_ended
 
     @property
     def is_out(self) -> bool:
-        """Whether it is cordoned, and nobody is there any more."""
+        """Whether the worker is cordoned and no incarnation is alive."""
         return self._cordon.is_up and self._handle is None
 
     @property
     def is_winding_down(self) -> bool:
-        """Whether the worker that is there finishes what it has begun, and begins nothing."""
+        """Whether the worker finishes the items in progress and starts no new ones."""
         return self.is_leaving or self._cordon.is_draining
 
     @property
     def incarnation(self) -> str:
-        """Of the worker that is there now."""
+        """Id of the current incarnation."""
         return self._incarnation
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it crashed in a loop and is left alone."""
+        """Whether the worker crashed too often and is not restarted."""
         return self._succession.is_given_up
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether it was given up for what no successor could do better."""
+        """Whether the worker was given up because any successor would fail the same way."""
         return self.is_given_up and self._succession.is_hopeless
 
     @property
     def refusal(self) -> str:
-        """Why the worker does not act with the newest weights that it got, if so."""
+        """Reason why the newest weights received are not in use; empty if they are."""
         return self._state.refusal if self._state else ""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of the worker remains to be waited for in a drain."""
+        """Whether a drain no longer has to wait for this worker."""
         return self.is_given_up or self.is_out or self._has_nothing_left
 
     @property
@@ -131,25 +131,25 @@ class Member:
 
     @property
     def condition(self) -> str:
-        """State for the report."""
+        """State of the worker, as reported."""
         return self.report(0).state
 
     @property
     def accepted(self) -> int:
-        """Fragments of all incarnations that the platform accepted."""
+        """Number of fragments the platform accepted, over all incarnations."""
         return self._accepted_before + (self._state.accepted if self._state else 0)
 
     @property
     def outstanding(self) -> int:
-        """Credits that are out, those under way included."""
+        """Number of credits granted and not yet used up, including those in a pending command."""
         known = self._state.outstanding if self._state else 0
         return known + (self._exchange.credits if self._exchange else 0)
 
     def wants(self, policy_step: int) -> int:
-        """Return how many credits it could use now.
+        """Return how many more credits the worker can use now.
 
-        A worker that does not act with version `policy_step` yet wants none: room that came with
-        a version is for what that version samples, anything older would be too old in the end.
+        The answer is 0 until the worker uses version `policy_step`. Room that opens with a new
+        version is reserved for samples of that version; older samples would become stale.
         """
         if self._state is None or self._exchange is not None or self.is_winding_down:
             return 0
@@ -160,7 +160,7 @@ class Member:
         return admission.wanted(at_once=self._items_at_once, unspent=unspent, per_second=pace)
 
     def turn(self, now: float) -> None:
-        """Spawn what is due and take what came back."""
+        """Spawn the worker if it is due, and process its answers."""
         if self._handle is None:
             if self.is_leaving:
                 self._has_ended = True
@@ -185,7 +185,7 @@ class Member:
             self._bury(reason, now)
 
     def _why_to_end(self, now: float) -> str:
-        """Return why people want the worker gone, once it has ended or had the time to."""
+        """Return the reason to end the worker once it has stopped or run out of time."""
         if self._restart_reason is not None:
             return self._restart_reason if self._farewell.is_over(now) else ""
         if self._cordon.is_draining:
@@ -194,32 +194,32 @@ class Member:
         return ""
 
     def restart(self, order: RestartOrder, now: float) -> None:
-        """Replace this very incarnation by another; it sends what it can first.
+        """Replace exactly the incarnation of the order, after it has sent its items.
 
-        One that was given up gets another chance, and a new budget of crashes.
+        A worker that was given up is started again with a fresh crash budget.
         """
         if order.incarnation != self._incarnation or self.is_winding_down or self.is_out:
             return
         if self._handle is None:
             self._succession.another_chance(now)
         elif self._restart_reason is None:
-            self._restart_reason = order.reason or "somebody asked for another one"
+            self._restart_reason = order.reason or "restart requested without a reason"
             self._farewell.ask(self._handle, now)
 
     def cordon(self, order: CordonOrder | None, now: float) -> None:
-        """Keep the worker out from now on, or (None) let one in again: with another chance."""
+        """Cordon the worker, or (with None) lift the cordon and start it with a fresh budget."""
         is_news = self._cordon.heed(order, now, has_worker=self._handle is not None)
         if is_news and self._handle is None:
             self._succession.another_chance(now)
 
     def leave_machine(self, orders: Mapping[str, MachineOrder], now: float) -> None:
-        """Drain the worker if people want its machine empty; another one comes elsewhere then."""
+        """Drain the worker if its machine is cordoned; a successor starts on another machine."""
         is_ending = self.is_leaving or self._restart_reason is not None
         if self._state is not None and self._handle is not None and not is_ending:
             self._cordon.vacate(orders.get(self._state.report.node_id), now)
 
     def seek_another_seat(self, now: float) -> None:
-        """Let go of a worker that waits for a seat, and ask for another one: the choice is new."""
+        """Cancel a worker that still waits for placement and request it again elsewhere."""
         if self._handle is None or self._state is not None or self._handle.is_seated():
             return
         self._handle.kill()
@@ -227,11 +227,11 @@ class Member:
         self._succession.another_chance(now)
 
     def leave(self, now: float) -> None:
-        """Send what the worker has, then end it; until then turns go on. There is no way back."""
+        """Send the worker's fragments, then end it over the next turns. This is irreversible."""
         self._leaving_since = now
 
     def give(self, orders: Orders, now: float) -> None:
-        """Pass orders on, unless the last ones are still under way."""
+        """Send a command to the worker unless the previous one is still unanswered."""
         if self.is_winding_down:
             orders = replace(orders, desired="draining", credits=0)
         is_ending = self._restart_reason is not None or self._farewell.is_asked
@@ -240,25 +240,28 @@ class Member:
             self._exchange = Call(future, now, credits=orders.credits)
 
     def give_weights(self, offer: WeightsOffer, now: float) -> None:
-        """Pass a version on, unless the worker knows of it or it is under way."""
+        """Offer a version of the weights unless the worker has it or the offer is in progress."""
         if self._handle is not None:
             self._delivery.offer(offer, self._handle, now)
 
     def ask(self, method: str, *arguments: object, may_start: bool = False) -> Future[Any] | None:
-        """Ask the worker aside; None if nobody is there who has answered or `may_start`."""
+        """Call a method out of band; None if no worker has started.
+
+        With `may_start`, a worker that is still starting is called as well.
+        """
         if self._handle is None or (self._state is None and not may_start):
             return None
         return self._handle.submit(method, *arguments)
 
     def stop(self, now: float) -> Future[Any] | None:
-        """Ask the worker to end; it is not spawned again."""
+        """Ask the worker to end; it is not restarted."""
         self._succession.nobody()
         if self._handle is None:
             return None
         return self._farewell.ask(self._handle, now)
 
     def kill(self) -> None:
-        """End the worker at once; it is not spawned again."""
+        """End the worker at once; it is not restarted."""
         self._succession.nobody()
         self._take_farewell()
         self._has_ended = True
@@ -267,7 +270,7 @@ class Member:
             handle.kill()
 
     def report(self, announced_step: int) -> WorkerReport:
-        """Return how the worker is, and what its earlier incarnations had begun and lost."""
+        """Return the worker's report, including the steps lost by earlier incarnations."""
         report = self._present(announced_step)
         if self._has_ended:
             last = self._state.report if self._state else None
@@ -295,8 +298,8 @@ class Member:
         )
 
     def _has_wound_down(self, now: float, *, is_overdue: bool) -> bool:
-        """Ask a worker that has nothing left, or had the time, to end; return whether it has."""
-        # One that has never answered has nothing to send.
+        """Ask the worker to end if it is empty or overdue; return whether it has ended."""
+        # A worker that has never answered has nothing to send.
         is_due = self._state is None or self._has_nothing_left or is_overdue
         return self._handle is not None and self._farewell.has_come(
             self._handle, now, is_due=is_due
@@ -309,7 +312,7 @@ class Member:
 
     def _spawn(self, now: float) -> None:
         self._succession.nobody()
-        # The manager itself may have been restarted: a counter could repeat.
+        # The manager may have been restarted as well, so a counter could repeat.
         self._incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
         settings = WorkerSettings(
             fleet=self._settings, index=self.index, incarnation=self._incarnation
@@ -319,8 +322,8 @@ class Member:
         self._delivery.begin_anew()
         try:
             self._handle = self._source.spawn(settings)
-        except Exception as error:  # noqa: BLE001 whatever a cluster may raise
-            self._bury(f"it did not start: {error}", now)
+        except Exception as error:  # noqa: BLE001 clusters raise many types
+            self._bury(f"did not start: {error}", now)
 
     def _take_state(self, now: float) -> None:
         call = self._exchange
@@ -332,7 +335,7 @@ class Member:
         self._exchange = None
         try:
             state: WorkerState = call.future.result()
-        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+        except Exception as error:  # noqa: BLE001 a lost worker raises many types
             self._bury(cause_of(error), now)
             return
         state = self._heard(state)
@@ -351,7 +354,7 @@ class Member:
                 self._bury(reason, now)
 
     def _heard(self, state: WorkerState) -> WorkerState:
-        """Pass on what an answer tells; return it with what was last measured."""
+        """Forward the episodes and events of an answer; return it with the latest measurements."""
         if state.report.stages or state.episodes or state.report.memory_bytes is not None:
             self._measured = state.report
         self.episodes += state.episodes
@@ -364,10 +367,10 @@ class Member:
         return state
 
     def _bury(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
-        """Let go of the worker; `last` is how it was where that is newer than what is known.
+        """Drop the worker's handle and decide about a successor; `last` is a newer final state.
 
-        Reports are made meanwhile: a worker that will have a successor is at no moment given up,
-        and one that is has been told of.
+        Reports may be made concurrently. A worker that will have a successor is therefore never
+        marked as given up, and the event precedes that mark.
         """
         handle, self._handle = self._handle, None
         if handle is not None:

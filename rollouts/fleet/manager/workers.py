@@ -1,4 +1,4 @@
-"""Describe where a manager's workers come from: a Ray cluster, or its own process."""
+"""Sources of a manager's workers: a Ray cluster, or the manager's own process."""
 
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -8,46 +8,46 @@ from rollouts.fleet.worker.settings import WorkerSettings
 
 
 class WorkerHandle(Protocol):
-    """One :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, wherever it is."""
+    """Handle of one :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, local or remote."""
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
-        """Call a method; the future fails when the worker is gone. Never waits."""
+        """Call a method without waiting; the future fails when the worker is gone."""
 
     def kill(self) -> None:
-        """End the worker at once; never waits and never fails."""
+        """End the worker at once; never waits and never raises."""
 
     def obstacle(self) -> str:
-        """Return why the worker cannot start at present; empty if nothing is in the way."""
+        """Return why the worker cannot start at present; empty if it can."""
 
     def is_seated(self) -> bool:
-        """Return whether it has got its place; it may still be starting there."""
+        """Return whether the worker has been placed; it may still be starting."""
 
 
 class WorkerSource(Protocol):
-    """Starts workers."""
+    """Interface that starts workers."""
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
-        """Start a worker; it may take a while until its first answer."""
+        """Start a worker; its first answer may take a while."""
 
     def stay_off(self, nodes: frozenset[str]) -> None:
-        """Place workers that are spawned from now on anywhere but on these nodes, by Ray's ids."""
+        """Place further workers on other nodes than these, given by Ray's node ids."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
-        """Return what to pass to `update_weights`, the same for every worker."""
+        """Return the object to pass to `update_weights`, the same for every worker."""
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
-        """Have the log of a worker that is gone read where it was.
+        """Read the log of a worker that ended, on the node where it ran.
 
         Returns:
-            What becomes the end of the log, or fails if that node is gone; None if the worker
-            was on this node, or nobody knows where it was.
+            A future of the log lines, which fails if that node is gone. None if the worker ran on
+            this node, or its node is unknown.
         """
 
     def close(self) -> None:
-        """Give back what was reserved for workers; there will be no more of them."""
+        """Release the resources reserved for workers; no more workers are started."""
 
     def retire(self) -> None:
-        """End whatever holds the manager: no platform wants it any more."""
+        """End the process that holds the manager: the platform has replaced it."""
 
 
 class LocalHandle:
@@ -60,11 +60,11 @@ class LocalHandle:
         self._wrapper = begin(settings)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
-        """Call the method here and now: none of them waits."""
+        """Call the method synchronously; no method waits."""
         future: Future[Any] = Future()
         try:
             future.set_result(getattr(self._wrapper, method)(*arguments))
-        except Exception as error:  # noqa: BLE001 carried over to whoever asks for the result
+        except Exception as error:  # noqa: BLE001 re-raised by result()
             future.set_exception(error)
         return future
 
@@ -73,41 +73,41 @@ class LocalHandle:
         self._wrapper.stop()
 
     def obstacle(self) -> str:
-        """Return nothing: threads always start."""
+        """Return an empty string: threads always start."""
         return ""
 
     def is_seated(self) -> bool:
-        """Return True: it is here."""
+        """Return True: the worker is in this process."""
         return True
 
 
 class LocalWorkers:
-    """Starts workers in this process."""
+    """Source that starts workers in this process."""
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Start a worker's loops."""
         return LocalHandle(settings)
 
     def stay_off(self, nodes: frozenset[str]) -> None:
-        """Do nothing: all workers are here."""
+        """Do nothing: all workers are in this process."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""
         return record
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:  # noqa: ARG002
-        """Return None: all workers are here."""
+        """Return None: all workers are in this process."""
         return None
 
     def close(self) -> None:
         """Do nothing: nothing is reserved."""
 
     def retire(self) -> None:
-        """Do nothing: the manager is a part of its caller."""
+        """Do nothing: the manager belongs to its caller."""
 
 
 def cause_of(error: Exception) -> str:
-    """Return what happened in one line; Ray puts the worker's own exception into the last one."""
+    """Return a one-line cause; Ray puts the worker's exception into the last line of its trace."""
     lines = str(error).strip().splitlines() or [""]
     is_trace = lines[0].rstrip().endswith(")") and len(lines) > 1 and "ray::" in lines[0]
     text = lines[-1] if is_trace else lines[0]

@@ -1,4 +1,4 @@
-"""Do what every torch policy does in a rollout worker: take weights, act, keep its device."""
+"""Base class of torch policies in rollout workers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ BIT_DTYPES: Final = {
 
 
 class TorchPolicy(ABC):
-    """A torch module at work in a rollout worker.
+    """A torch module in a rollout worker.
 
-    The module it is given is only a template and never acts: each version of the weights gets a
-    module of its own in `prepare`, and `adopt` makes that the acting one.
+    The given module is only a template. Each version of the weights gets its own module in
+    `prepare`, and `adopt` activates it.
     """
 
     def __init__(
@@ -43,19 +43,19 @@ class TorchPolicy(ABC):
         seed: int,
         device: str = "auto",
     ) -> None:
-        """Have no weights yet.
+        """Set up the policy without weights.
 
         Args:
-            module: Names, shapes and types of the weights; its values are never used.
-            observation: Form of observations.
-            action: Form of actions.
-            seed: Of the draws.
-            device: ``auto`` takes a GPU if there is one.
+            module: Template with names, shapes and types of the weights; its values are not used.
+            observation: Observation space.
+            action: Action space.
+            seed: Random seed of the actions.
+            device: ``auto`` uses a GPU if there is one.
 
         Raises:
-            PolicyDoesNotFit: If the device is not there.
+            PolicyDoesNotFit: If the device is missing.
         """
-        # One worker is one core: more threads would only fight with the other workers.
+        # Workers are sized for one core each; more threads would compete with other workers.
         torch.set_num_threads(1)
         self._device = device_of(device)
         self._observation = observation
@@ -64,19 +64,19 @@ class TorchPolicy(ABC):
         self._acting: nn.Module | None = None
         self._random = torch.Generator(device=self._device).manual_seed(seed)
 
-    def initial_state(self, batch: int) -> State:  # noqa: ARG002 the protocol's
-        """Return nothing: the policy remembers nothing."""
+    def initial_state(self, batch: int) -> State:  # noqa: ARG002 protocol
+        """Return an empty state: the policy is stateless."""
         return {}
 
     def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
-        """Draw an action for each of ``obs [B, …]``.
+        """Sample an action for each of ``obs [B, …]``.
 
         Raises:
-            NoWeights: If none were adopted yet.
+            NoWeights: If no weights have been adopted.
         """
         module = self._acting
         if module is None:
-            raise NoWeights("the policy was asked to act before it had weights")
+            raise NoWeights("act() requires adopted weights")
         with torch.inference_mode():
             outputs, values, after = self._run(module, obs, state, first)
             log_std = module.log_std if self._head.is_continuous else None
@@ -89,13 +89,13 @@ class TorchPolicy(ABC):
             )
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> nn.Module:
-        """Return a module with these weights on the policy's device; from any thread.
+        """Return a module with these weights on the policy's device; thread-safe.
 
-        On a CPU the module acts with the very bytes of arrays that nobody can write to: all
-        workers of a node then hold one copy of the weights, in the cluster's object store.
+        On a CPU, the module uses the memory of read-only arrays directly. All workers of a node
+        then share one copy of the weights, in the cluster's object store.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the policy's own.
+            WeightsDoNotFit: If names or shapes do not match the policy.
         """
         wanted = self._template.state_dict()
         _check(wanted, tensors)
@@ -106,14 +106,14 @@ class TorchPolicy(ABC):
         return _with_weights(self._template, tensors_of)
 
     def adopt(self, prepared: nn.Module) -> None:
-        """Act with what `prepare` returned from now on; recurrent state is kept."""
+        """Use a prepared module from now on; recurrent state is kept."""
         self._acting = prepared
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Prepare and adopt at once.
+        """Prepare and adopt weights.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the policy's own.
+            WeightsDoNotFit: If names or shapes do not match the policy.
         """
         self.adopt(self.prepare(tensors))
 
@@ -125,22 +125,22 @@ class TorchPolicy(ABC):
 
 
 def device_of(asked: str) -> torch.device:
-    """Return the device that a configuration asks for.
+    """Return the device of a configuration.
 
     Raises:
-        PolicyDoesNotFit: If it is not there.
+        PolicyDoesNotFit: If the device is missing.
     """
     has_gpu = torch.cuda.is_available()
     if asked == "cuda" and not has_gpu:
-        raise PolicyDoesNotFit("fleet.device", "cuda was asked for, but torch finds no GPU here")
+        raise PolicyDoesNotFit("fleet.device", "cuda is configured, but torch finds no GPU")
     return torch.device(("cuda" if has_gpu else "cpu") if asked == "auto" else asked)
 
 
 def _placed(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return `tensor` there and in that type; itself if it is, without asking torch.
+    """Return `tensor` on a device and with a type; unchanged, without a torch call, if it matches.
 
-    Whatever torch is asked to do, it lets go of Python's lock for: beside a thread that acts, the
-    lock takes milliseconds to come back.
+    Every torch call releases the GIL, which takes milliseconds to reacquire next to an acting
+    thread.
     """
     if tensor.device == device and tensor.dtype == dtype:
         return tensor
@@ -148,10 +148,10 @@ def _placed(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 
 def _with_weights(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str = "") -> nn.Module:
-    """Return a module with weights of its own, by name, that shares all else with `module`.
+    """Return a copy of `module` with other weights, by name; all else is shared.
 
-    A deep copy of an empty module takes longer than all the rest of `prepare`, and so does
-    `load_state_dict` beside a thread that acts; see `_placed`.
+    A deep copy of an empty module takes longer than the rest of `prepare`, and so does
+    `load_state_dict` next to an acting thread; see `_placed`.
     """
     made = copy(module)
     own = made.__dict__
@@ -168,16 +168,16 @@ def _with_weights(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str 
         for name, child in own["_modules"].items()
     }
     if isinstance(made, nn.RNNBase):
-        # Torch's own recurrent layers list their weights a second time.
+        # Torch's recurrent layers have a second list of their weights.
         own["_flat_weights"] = [getattr(made, name, None) for name in own["_flat_weights_names"]]
     return made
 
 
 def tensor_of(array: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor of the same numbers; see `shared` for whose memory it has.
+    """Return an array as a tensor; see `shared` for its memory.
 
     Args:
-        array: Of numbers that numpy has, or of the bits of others
+        array: Array of a NumPy type, or of the bits of another type
             (:data:`rolldeck.safetensors.BITS`).
     """
     if array.dtype.names is None:
@@ -188,9 +188,9 @@ def tensor_of(array: NDArray[Any]) -> Tensor:
 
 
 def shared(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` in a form that torch takes: the same memory if nobody can write to it.
+    """Return `array` in a form that torch accepts, without a copy if it is read-only.
 
-    Otherwise a copy: its owner, a trainer perhaps, may write to it at any time.
+    Writable arrays are copied, because their owner may change them at any time.
     """
     flags = array.flags
     if flags.writeable or not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
@@ -199,9 +199,9 @@ def shared(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Lent:
-    """Lends an array's memory as if it were writable.
+    """Presents a read-only array's memory as writable.
 
-    Torch warns of tensors that nobody can write to; weights that act are never written to.
+    Torch warns about read-only tensors; the weights in use are never written.
     """
 
     def __init__(self, array: NDArray[Any]) -> None:

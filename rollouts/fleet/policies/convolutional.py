@@ -1,4 +1,4 @@
-"""See images: the encoder of convolutional policies, and the policy itself."""
+"""Convolutional policies for images, and their encoder."""
 
 import math
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from rollouts.fleet.policies.policy_protocol import State
 
 
 class ImageEncoder(nn.Module):
-    """Convolutions that halve the picture, then dense layers; ReLU after each.
+    """Convolutions that halve the image, then dense layers, each followed by ReLU.
 
     Its tensors are ``convolutions.<2i>.{weight,bias}`` for convolution i (3 × 3, stride 2,
-    padding 1) and ``dense.<2i>.{weight,bias}`` for dense layer i. The first dense layer takes the
-    last convolution's ``[C, H, W]`` flat, with the `others` behind it.
+    padding 1) and ``dense.<2i>.{weight,bias}`` for dense layer i. The first dense layer takes
+    the flat ``[C, H, W]`` of the last convolution, followed by the `others`.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class ImageEncoder(nn.Module):
         channels: Sequence[int],
         hidden_sizes: Sequence[int],
     ) -> None:
-        """Begin with orthogonal weights.
+        """Initialize with orthogonal weights.
 
         Args:
             image_shape: Height, width and channels.
-            other_size: Numbers beside the picture.
-            channels: Of each convolution.
+            other_size: Number of values besides the image.
+            channels: Channels of each convolution.
             hidden_sizes: Units of each dense layer.
         """
         super().__init__()
@@ -66,22 +66,22 @@ class ImageEncoder(nn.Module):
 
 
 class ConvolutionalPolicy(nn.Module):
-    """One encoder for images, and two heads.
+    """One image encoder with a policy head and a value head.
 
     Its tensors are those of the :class:`ImageEncoder` under ``encoder.``,
-    ``policy_head.{weight,bias}``, ``value_head.{weight,bias}``, and ``log_std`` where actions are
-    continuous.
+    ``policy_head.{weight,bias}``, ``value_head.{weight,bias}``, and ``log_std`` for continuous
+    actions.
     """
 
     def __init__(
         self, encoder: ImageEncoder, action_size: int, *, is_continuous: bool = False
     ) -> None:
-        """Begin with orthogonal weights.
+        """Initialize with orthogonal weights.
 
         Args:
-            encoder: Of observations.
-            action_size: Outputs of the policy head.
-            is_continuous: Actions are drawn from a Gaussian with a spread of its own.
+            encoder: Encoder of observations.
+            action_size: Number of outputs of the policy head.
+            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
         """
         super().__init__()
         self.encoder = encoder
@@ -97,14 +97,14 @@ class ConvolutionalPolicy(nn.Module):
 
 
 class TorchConvolutional(TorchPolicy):
-    """A :class:`ConvolutionalPolicy` at work in a rollout worker."""
+    """A :class:`ConvolutionalPolicy` in a rollout worker."""
 
     def _run(
         self,
         module: nn.Module,
         obs: NDArray[Any],
-        state: State,  # noqa: ARG002 the base's
-        first: NDArray[np.bool_],  # noqa: ARG002 the base's
+        state: State,  # noqa: ARG002 base class
+        first: NDArray[np.bool_],  # noqa: ARG002 base class
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         space = self._observation
         outputs, values = module(

@@ -1,4 +1,4 @@
-"""Make the policy that a run's configuration asks for."""
+"""Create the policy of a run's configuration."""
 
 import torch
 
@@ -23,20 +23,20 @@ def make_policy(
     """Return a policy without weights.
 
     Args:
-        config: Of the run.
-        observation: Form of observations.
-        action: Form of actions.
-        seed: Of the draws.
-        device: ``auto`` takes a GPU if there is one.
+        config: Policy configuration of the run.
+        observation: Observation space.
+        action: Action space.
+        seed: Random seed of the actions.
+        device: ``auto`` uses a GPU if there is one.
 
     Raises:
-        PolicyDoesNotFit: If the policy cannot take such observations.
+        PolicyDoesNotFit: If the policy does not support such observations.
     """
     if config.kind == "mlp":
         return TorchMlp(
             observation, action, hidden_sizes=config.hidden_sizes, seed=seed, device=device
         )
-    # Only names and shapes are wanted of the module.
+    # Only the names and shapes of the module are used.
     with torch.device("meta"):
         module = make_module(config, observation, action)
     kind = TorchRecurrent if config.kind == "gru" else TorchConvolutional
@@ -46,10 +46,10 @@ def make_policy(
 def make_module(
     config: PolicyConfig, observation: Space, action: Space
 ) -> MlpPolicy | RecurrentPolicy | ConvolutionalPolicy:
-    """Return the network of a policy, with weights to begin with.
+    """Return the network of a policy with initial weights.
 
     Raises:
-        PolicyDoesNotFit: If the policy cannot take such observations.
+        PolicyDoesNotFit: If the policy does not support such observations.
     """
     head = head_for(action)
     if config.kind == "mlp":

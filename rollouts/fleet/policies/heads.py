@@ -1,4 +1,4 @@
-"""Turn the outputs of a network into actions and their probability."""
+"""Action distributions over the outputs of a network."""
 
 import math
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ LOG_2_PI: Final = math.log(2 * math.pi)
 
 
 class Head(Protocol):
-    """A distribution of actions, by the outputs of a network."""
+    """Distribution of actions, given the outputs of a network."""
 
     outputs: int
-    """Numbers that the network gives for one observation."""
+    """Number of network outputs per observation."""
     is_continuous: bool
-    """Whether the network has a `log_std [outputs]` beside its outputs."""
+    """Whether the network has a `log_std [outputs]` in addition to its outputs."""
 
     def draw(
         self, outputs: Tensor, log_std: Tensor | None, random: Generator
@@ -30,7 +30,7 @@ class Head(Protocol):
 
 
 class ChoiceHead:
-    """One of n choices: the outputs are logits."""
+    """Categorical distribution; the outputs are logits."""
 
     is_continuous = False
 
@@ -40,12 +40,12 @@ class ChoiceHead:
     def draw(
         self,
         outputs: Tensor,
-        log_std: Tensor | None,  # noqa: ARG002 the protocol's
+        log_std: Tensor | None,  # noqa: ARG002 protocol
         random: Generator,
     ) -> tuple[Tensor, Tensor]:
         """Return ``[B]`` int64 choices and their logprobs."""
         logprobs = torch.log_softmax(outputs, dim=-1)
-        # The largest of logprob + Gumbel noise is distributed as the softmax.
+        # The argmax of logprob + Gumbel noise is distributed as the softmax.
         noise = torch.empty_like(logprobs).exponential_(generator=random).log_()
         chosen = (logprobs - noise).argmax(dim=-1)
         return chosen, logprobs.gather(-1, chosen[..., None]).squeeze(-1)
@@ -53,7 +53,7 @@ class ChoiceHead:
     def logprob(
         self,
         outputs: Tensor,
-        log_std: Tensor | None,  # noqa: ARG002 the protocol's
+        log_std: Tensor | None,  # noqa: ARG002 protocol
         actions: Tensor,
     ) -> Tensor:
         """Return the logprobs of ``actions […]``."""
@@ -62,10 +62,10 @@ class ChoiceHead:
 
 
 class GaussianHead:
-    """Numbers drawn around the outputs, with a spread that no observation changes.
+    """Gaussian distribution with a standard deviation independent of the observation.
 
-    A logprob is that of the number as it was drawn: fragments keep that number, and only what
-    the environment gets is clipped to its bounds.
+    A logprob is that of the unclipped action. Fragments store the unclipped action; only the
+    environment gets an action clipped to its bounds.
     """
 
     is_continuous = True
@@ -91,7 +91,7 @@ class GaussianHead:
 
 
 class ChoicesHead:
-    """Several choices at once, independent of one another: the outputs are their logits."""
+    """Several independent categorical distributions; the outputs are their logits."""
 
     is_continuous = False
 
@@ -103,7 +103,7 @@ class ChoicesHead:
     def draw(
         self, outputs: Tensor, log_std: Tensor | None, random: Generator
     ) -> tuple[Tensor, Tensor]:
-        """Return ``[B, n]`` int64 choices and the logprobs of all n together."""
+        """Return ``[B, n]`` int64 choices and their joint logprobs."""
         logits = outputs.split(self._each, dim=-1)
         drawn = [
             head.draw(one, log_std, random) for head, one in zip(self._heads, logits, strict=True)
@@ -121,7 +121,7 @@ class ChoicesHead:
 
 
 def head_for(action: Space) -> Head:
-    """Return the distribution that fits a form of actions."""
+    """Return the distribution for an action space."""
     if action.kind == "box":
         return GaussianHead(action.shape)
     if action.kind == "multi_discrete":

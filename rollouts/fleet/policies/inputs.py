@@ -1,6 +1,6 @@
-"""Turn observations, as they travel, into what networks take.
+"""Convert stored observations to network inputs.
 
-Trainers use these too: they work for any leading axes, ``[N, T, …]`` as well as ``[B, …]``.
+Trainers use these functions too; any leading axes are allowed, ``[N, T, …]`` as well as ``[B, …]``.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from rollouts.fleet.policies.spaces import Space
 def vectors(space: Space, obs: NDArray[Any]) -> Tensor:
     """Return ``obs […, *space.shape]`` as float32 ``[…, space.size]``.
 
-    Choices become one-hot, bytes numbers in [0, 1]; parts are put side by side in their order.
+    Choices become one-hot vectors, and bytes become values in [0, 1]. Parts are concatenated.
     """
     if space.kind == "parts":
         return torch.cat([vectors(part, obs[name]) for name, part in space.parts.items()], dim=-1)
@@ -32,10 +32,10 @@ def vectors(space: Space, obs: NDArray[Any]) -> Tensor:
 
 
 def images(space: Space, obs: NDArray[Any]) -> Tensor:
-    """Return the pictures of ``obs […]`` as uint8 ``[…, H, W, C]``, channels side by side.
+    """Return the images of ``obs […]`` as uint8 ``[…, H, W, C]``, with concatenated channels.
 
     Raises:
-        NoImages: If there are none, or several of different sizes.
+        NoImages: If there are none, or their sizes differ.
     """
     chosen = image_parts(space)
     pictures = [obs[name] if name else obs for name in chosen]
@@ -43,7 +43,7 @@ def images(space: Space, obs: NDArray[Any]) -> Tensor:
 
 
 def others(space: Space, obs: NDArray[Any]) -> Tensor:
-    """Return everything but the pictures of ``obs […]`` as float32 ``[…, numbers]``."""
+    """Return all parts of ``obs […]`` except images as float32 ``[…, numbers]``."""
     rest = [(name, part) for name, part in space.parts.items() if not part.is_image]
     if not rest:
         return torch.zeros((*obs.shape[: obs.ndim - len(space.shape)], 0))
@@ -51,29 +51,29 @@ def others(space: Space, obs: NDArray[Any]) -> Tensor:
 
 
 class NoImages(ValueError):
-    """Observations hold no pictures, or pictures that do not lie side by side."""
+    """The observations contain no images, or images of different sizes."""
 
 
 def image_parts(space: Space) -> dict[str, Space]:
-    """Return the pictures in observations by name, the empty name for observations themselves.
+    """Return the image parts of observations by name; the empty name is the whole observation.
 
     Raises:
-        NoImages: If there are none, or several of different sizes.
+        NoImages: If there are none, or their sizes differ.
     """
     if space.is_image:
         return {"": space}
     found = {name: part for name, part in space.parts.items() if part.is_image}
     sizes = {part.shape[:2] for part in found.values()}
     if len(sizes) != 1:
-        raise NoImages("pictures differ in size" if sizes else f"no uint8 [H, W, C] among: {space}")
+        raise NoImages("image sizes differ" if sizes else f"no uint8 [H, W, C] part in: {space}")
     return found
 
 
 def image_shape(space: Space) -> tuple[int, int, int]:
-    """Return height, width and channels of all pictures together.
+    """Return height, width and total channels of all images.
 
     Raises:
-        NoImages: If there are none, or several of different sizes.
+        NoImages: If there are none, or their sizes differ.
     """
     parts = list(image_parts(space).values())
     height, width, _ = parts[0].shape

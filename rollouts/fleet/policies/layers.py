@@ -1,4 +1,4 @@
-"""Build the layers that policies share, with orthogonal weights."""
+"""Layers shared by the policies, with orthogonal weights."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def linear(inputs: int, units: int, gain: float) -> nn.Linear:
-    """Return a dense layer with weights of scale `gain` and no bias yet."""
+    """Return a dense layer with weights of scale `gain` and zero bias."""
     layer = nn.Linear(inputs, units)
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
@@ -26,7 +26,7 @@ def tower(sizes: Sequence[int], gain: float) -> nn.Sequential:
 
 
 def tanh_layers(sizes: Sequence[int]) -> list[nn.Module]:
-    """Return dense layers with a tanh after each; `sizes` are the inputs and each one's units."""
+    """Return dense layers, each followed by tanh; `sizes` are the inputs and units per layer."""
     layers: list[nn.Module] = []
     for inputs, units in pairwise(sizes):
         layers += [linear(inputs, units, math.sqrt(2)), nn.Tanh()]

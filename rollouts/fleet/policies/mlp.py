@@ -1,4 +1,4 @@
-"""Act with two multi-layer perceptrons: one chooses, one estimates."""
+"""Policy with two multi-layer perceptrons: one for actions, one for values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,10 +17,10 @@ from rollouts.fleet.policies.spaces import Space
 
 
 class MlpPolicy(nn.Module):
-    """Separate policy and value towers.
+    """Separate policy and value networks.
 
     Its tensors are ``policy_net.<2i>.{weight,bias}`` and ``value_net.<2i>.{weight,bias}`` for
-    layer i, and ``log_std`` where actions are continuous.
+    layer i, and ``log_std`` for continuous actions.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class MlpPolicy(nn.Module):
         *,
         is_continuous: bool = False,
     ) -> None:
-        """Begin with orthogonal weights.
+        """Initialize with orthogonal weights.
 
         Args:
-            observation_size: Numbers in one flat observation.
-            action_size: Choices, or numbers in one flat action.
-            hidden_sizes: Units of each hidden layer of both towers.
-            is_continuous: Actions are drawn from a Gaussian with a spread of its own.
+            observation_size: Size of a flat observation.
+            action_size: Number of choices, or size of a flat action.
+            hidden_sizes: Units of each hidden layer of both networks.
+            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
         """
         super().__init__()
         self.policy_net = tower([observation_size, *hidden_sizes, action_size], 0.01)
@@ -51,7 +51,7 @@ class MlpPolicy(nn.Module):
 
 
 class TorchMlp(TorchPolicy):
-    """An :class:`MlpPolicy` at work in a rollout worker."""
+    """An :class:`MlpPolicy` in a rollout worker."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class TorchMlp(TorchPolicy):
         seed: int,
         device: str = "auto",
     ) -> None:
-        """Have no weights yet.
+        """Set up the policy without weights.
 
         Args:
-            observation: Form of observations; they are flattened.
-            action: Form of actions.
+            observation: Observation space; observations are flattened.
+            action: Action space.
             hidden_sizes: Units of each hidden layer.
-            seed: Of the draws.
-            device: ``auto`` takes a GPU if there is one.
+            seed: Random seed of the actions.
+            device: ``auto`` uses a GPU if there is one.
         """
         head = head_for(action)
         with torch.device("meta"):
@@ -82,8 +82,8 @@ class TorchMlp(TorchPolicy):
         self,
         module: nn.Module,
         obs: NDArray[Any],
-        state: State,  # noqa: ARG002 the base's
-        first: NDArray[np.bool_],  # noqa: ARG002 the base's
+        state: State,  # noqa: ARG002 base class
+        first: NDArray[np.bool_],  # noqa: ARG002 base class
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         outputs, values = module(vectors(self._observation, obs).to(self._device))
         return outputs, values, {}

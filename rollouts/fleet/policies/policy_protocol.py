@@ -1,6 +1,6 @@
-"""Say what a policy is to a rollout worker, without any framework.
+"""Interface of a policy for rollout workers, independent of any framework.
 
-A worker starts its environments before it imports one: that takes seconds.
+A worker starts its environments before it imports a framework, which takes seconds.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from rollouts.fleet.policies.spaces import Space
 
 State = Mapping[str, NDArray[Any]]
-"""Recurrent state by name, each ``[B, …]``; empty for policies that keep none."""
+"""Recurrent state by name, each ``[B, …]``; empty for stateless policies."""
 NAMED_AT_MOST: Final = 8
-"""Parameters that a message lists; a refusal's event lists more."""
+"""Maximum number of parameters in a message; the refusal's event lists more."""
 Shape = tuple[int, ...]
 
 
 class WeightsDoNotFit(ValueError):
-    """The tensors are not those of the policy; `parameters` says how each differs, where known."""
+    """The tensors do not match the policy; `parameters` holds the differences, where known."""
 
     def __init__(self, message: str, parameters: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class WeightsDoNotFit(ValueError):
 
     @classmethod
     def between(cls, wanted: Mapping[str, Shape], given: Mapping[str, Shape]) -> Self:
-        """Return what to raise when the shapes `given` by name are not those `wanted`."""
+        """Return the error for shapes `given` by name that differ from those `wanted`."""
         differing = sorted(dict(wanted.items() ^ given.items()))
         flaws = {name: _flaw(wanted.get(name), given.get(name)) for name in differing}
         named = [f"{name[:120]} {flaw}" for name, flaw in flaws.items()][:NAMED_AT_MOST]
@@ -38,11 +38,11 @@ class WeightsDoNotFit(ValueError):
 
 
 class WeightsNotTaken(RuntimeError):
-    """What draws did not take weights for now: it is away, or refuses them; worth another try."""
+    """The sampler is unreachable or refuses the weights for now; a retry may succeed."""
 
 
 class PolicyDoesNotFit(ValueError):
-    """The configured policy cannot act in the environment; `field` is what to change."""
+    """The configured policy cannot act in the environment; `field` names the setting to change."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -50,12 +50,12 @@ class PolicyDoesNotFit(ValueError):
 
 
 class NoWeights(RuntimeError):
-    """A policy must not act before it was given weights."""
+    """The policy was used before it had weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a policy chose for B observations."""
+    """Actions of a policy for B observations."""
 
     actions: NDArray[Any]
     """``[B]`` int64 for discrete actions, ``[B, …]`` float32 otherwise."""
@@ -67,36 +67,36 @@ class Decision:
 
 
 class TakesWeights(Protocol):
-    """Whatever acts with weights that change."""
+    """Interface of a consumer of changing weights."""
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Any:
-        """Return these weights in the form that `adopt` takes; may take its time.
+        """Convert weights to the form that `adopt` takes; may be slow.
 
-        Any thread may call it, at any moment: nothing that acts is touched.
+        Any thread may call it at any time, without effect on the weights in use.
 
         Raises:
-            WeightsDoNotFit: If names or shapes are not the policy's own.
+            WeightsDoNotFit: If names or shapes do not match the policy.
         """
 
     def adopt(self, prepared: Any) -> None:
-        """Act with what `prepare` returned from now on; recurrent state stays what it is.
+        """Use prepared weights from now on; recurrent state is unchanged.
 
-        Called between two inferences by the thread that acts; takes microseconds.
+        The acting thread calls it between two inferences; it takes microseconds.
         """
 
 
 class Policy(TakesWeights, Protocol):
-    """Acts on batches of observations with the weights it was last given."""
+    """Policy that acts on batches of observations with the adopted weights."""
 
     def initial_state(self, batch: int) -> State:
         """Return the state at the start of `batch` episodes."""
 
     def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
-        """Choose actions for ``obs [B, …]``; `first` marks where an episode begins."""
+        """Choose actions for ``obs [B, …]``; `first` marks the starts of episodes."""
 
 
 def for_environment(actions: NDArray[Any], space: Space) -> NDArray[Any]:
-    """Return what the environments get for a policy's ``actions [B, …]``: inside bounds."""
+    """Convert a policy's ``actions [B, …]`` to the environment's range and type."""
     if space.kind == "discrete":
         return actions + space.start if space.start else actions
     if space.kind == "multi_discrete":
@@ -109,7 +109,7 @@ def for_environment(actions: NDArray[Any], space: Space) -> NDArray[Any]:
 
 
 def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Return numbers as `dtype`; what whole numbers of that type cannot hold ends at its limits."""
+    """Return numbers as `dtype`, clipped to the limits of integer types."""
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
         actions = np.clip(actions, float(limits.min), float(limits.max))
@@ -119,4 +119,4 @@ def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
 def _flaw(wanted: Shape | None, given: Shape | None) -> str:
     if given is None or wanted is None:
         return "is missing" if given is None else "is unknown"
-    return f"is {list(given)}, not {list(wanted)}"
+    return f"is {list(given)}, expected {list(wanted)}"

@@ -1,4 +1,4 @@
-"""Act with a memory: a gated recurrent unit between an encoder and two heads."""
+"""Recurrent policy: a gated recurrent unit between an encoder and two heads."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,16 +15,16 @@ from rollouts.fleet.policies.layers import linear, tanh_layers
 from rollouts.fleet.policies.policy_protocol import State
 
 HIDDEN: Final = "hidden"
-"""Name of the state: fragments carry it as ``in_state.hidden``."""
+"""Name of the state; fragments store it as ``in_state.hidden``."""
 
 
 class RecurrentPolicy(nn.Module):
-    """Encoder, :class:`torch.nn.GRUCell`, heads.
+    """Encoder, :class:`torch.nn.GRUCell` and two heads.
 
-    Its tensors are ``encoder.<2i>.{weight,bias}`` for dense layer i (those of an
-    :class:`ImageEncoder` where observations are images),
-    ``memory.{weight_ih,weight_hh,bias_ih,bias_hh}``, ``policy_head.{weight,bias}``,
-    ``value_head.{weight,bias}``, and ``log_std`` where actions are continuous.
+    Its tensors are ``encoder.<2i>.{weight,bias}`` for dense layer i (or those of an
+    :class:`ImageEncoder` for images), ``memory.{weight_ih,weight_hh,bias_ih,bias_hh}``,
+    ``policy_head.{weight,bias}``, ``value_head.{weight,bias}``, and ``log_std`` for continuous
+    actions.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class RecurrentPolicy(nn.Module):
         recurrent_units: int,
         is_continuous: bool = False,
     ) -> None:
-        """Begin with orthogonal weights, and PyTorch's own in the recurrent unit.
+        """Initialize with orthogonal weights, and PyTorch's defaults in the recurrent unit.
 
         Args:
-            encoder: Numbers in one flat observation, or what encodes images.
-            action_size: Outputs of the policy head.
-            hidden_sizes: Units of each dense layer before the memory.
-            recurrent_units: Of the memory.
-            is_continuous: Actions are drawn from a Gaussian with a spread of its own.
+            encoder: Size of a flat observation, or an encoder of images.
+            action_size: Number of outputs of the policy head.
+            hidden_sizes: Units of each dense layer before the recurrent unit.
+            recurrent_units: Units of the recurrent unit.
+            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
         """
         super().__init__()
         if isinstance(encoder, int):
@@ -62,12 +62,12 @@ class RecurrentPolicy(nn.Module):
         """Run T steps of B slots.
 
         Args:
-            obs: ``[T, B, numbers]``; for images the encoder's two inputs.
+            obs: ``[T, B, numbers]``; for images, the encoder's two inputs.
             hidden: ``[B, recurrent_units]``, the state before the first step.
-            first: ``[T, B]`` bool; the state is zero before a step that begins an episode.
+            first: ``[T, B]`` bool; the state is reset before a step that begins an episode.
 
         Returns:
-            Outputs ``[T, B, action_size]``, values ``[T, B]``, the state after the last step.
+            Outputs ``[T, B, action_size]``, values ``[T, B]`` and the state after the last step.
         """
         encoded = self.encoder(*obs) if isinstance(obs, tuple) else self.encoder(obs)
         going_on = (~first).to(encoded.dtype).unsqueeze(-1)
@@ -80,7 +80,7 @@ class RecurrentPolicy(nn.Module):
 
 
 class TorchRecurrent(TorchPolicy):
-    """A :class:`RecurrentPolicy` at work in a rollout worker."""
+    """A :class:`RecurrentPolicy` in a rollout worker."""
 
     def initial_state(self, batch: int) -> State:
         """Return ``hidden [batch, recurrent_units]`` of zeros."""

@@ -1,15 +1,15 @@
-"""Describe what environments show and take, and carry it as plain arrays.
+"""Observation and action spaces as plain arrays.
 
-Gymnasium's spaces become a :class:`Space`, which any process can read without Gymnasium:
+Gymnasium's spaces are converted to a :class:`Space`, which does not require Gymnasium:
 
 ==================  =======================================================================
-Box                 itself; uint16 and uint32 travel as int32 and int64, uint64 is refused
-Discrete(n)         a number, as the environment counts it
-MultiDiscrete       one flat row of numbers from 0, whatever its shape and `start`
-MultiBinary         as MultiDiscrete of twos
-Dict, Tuple         observations: *parts*, one array each, named by their keys (by their
-                    position in a Tuple; ``a.b`` for b inside a)
-                    actions: one flat row of their parts in that order, which must be all
+Box                 unchanged; uint16 and uint32 become int32 and int64, uint64 is refused
+Discrete(n)         a number, including the environment's `start`
+MultiDiscrete       one flat row of numbers from 0, for any shape and `start`
+MultiBinary         like MultiDiscrete with two choices each
+Dict, Tuple         observations: *parts*, one array each, named by key (or by position in a
+                    Tuple; ``a.b`` for b inside a)
+                    actions: one flat row of all parts in order, which must be all
                     discrete (Discrete, MultiDiscrete, MultiBinary) or all Box
 ==================  =======================================================================
 """
@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-# What messages cannot hold, and what holds every one of its values.
+# Types that messages cannot contain, with a wider type for each.
 WIDER: Final = {"uint16": "int32", "uint32": "int64"}
 CARRIED: Final = frozenset(
     {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
@@ -36,31 +36,31 @@ Decode = Callable[[NDArray[Any]], Any]
 
 
 class UnsupportedSpace(TypeError):
-    """Observations or actions have a form that no policy here can take."""
+    """The observations or actions have an unsupported space."""
 
 
 class Space(Struct, frozen=True, kw_only=True):
-    """The form of observations or actions, free of Gymnasium."""
+    """Space of observations or actions, independent of Gymnasium."""
 
     kind: Literal["discrete", "box", "multi_discrete", "parts"]
     shape: tuple[int, ...]
-    """Of one value; empty for discrete ones and for parts."""
+    """Shape of one value; empty for discrete spaces and for parts."""
     dtype: str
-    """Empty for parts."""
+    """NumPy type; empty for parts."""
     choices: int = 0
-    """Of a discrete space, counted from `start`."""
+    """Number of choices of a discrete space, counted from `start`."""
     start: int = 0
     low: list[float] = []
-    """Of a box, flat; empty where every bound is infinite."""
+    """Flat lower bounds of a box; empty if any bound is infinite or implied by the type."""
     high: list[float] = []
     each_choices: list[int] = []
-    """Of a multi-discrete space: choices of each number, counted from 0."""
+    """Number of choices per element of a multi-discrete space, counted from 0."""
     parts: dict[str, "Space"] = {}
-    """By name, in the order of the environment."""
+    """Parts by name, in the order of the environment."""
 
     @property
     def size(self) -> int:
-        """Numbers in one value once it is flat; choices are one-hot."""
+        """Length of a flat value, with one-hot choices."""
         if self.parts:
             return sum(part.size for part in self.parts.values())
         if self.each_choices:
@@ -69,12 +69,12 @@ class Space(Struct, frozen=True, kw_only=True):
 
     @property
     def is_image(self) -> bool:
-        """Whether a value is a picture ``[H, W, C]`` of bytes."""
+        """Whether a value is an image ``[H, W, C]`` of bytes."""
         return self.kind == "box" and self.dtype == "uint8" and len(self.shape) == 3
 
     @property
     def array_dtype(self) -> np.dtype[Any]:
-        """Of an array of values; parts are its fields."""
+        """Type of an array of values; parts are its fields."""
         if not self.parts:
             return np.dtype(self.dtype)
         return np.dtype([(name, part.dtype, part.shape) for name, part in self.parts.items()])
@@ -88,12 +88,12 @@ class Space(Struct, frozen=True, kw_only=True):
 
 
 def observations(space: Any) -> tuple[Space, Encode | None]:
-    """Return the form of a Gymnasium space's values, and what brings one into that form.
+    """Return the converted observation space, and the conversion of its values.
 
-    That is None where a value is an array of that form already.
+    The conversion is None if values need none.
 
     Raises:
-        UnsupportedSpace: If it has no such form.
+        UnsupportedSpace: If the space is not supported.
     """
     if not _is_composed(space):
         return _simple(space)
@@ -113,12 +113,12 @@ def observations(space: Any) -> tuple[Space, Encode | None]:
 
 
 def actions(space: Any) -> tuple[Space, Decode | None]:
-    """Return the form of actions for a Gymnasium space, and what makes its value of one.
+    """Return the converted action space, and the conversion back to the environment's values.
 
-    That is None where the environment takes an action as it is.
+    The conversion is None if actions need none.
 
     Raises:
-        UnsupportedSpace: If it has no such form, as a Dict of both Box and Discrete.
+        UnsupportedSpace: If the space is not supported, such as a Dict of Box and Discrete.
     """
     if not _is_composed(space):
         described, _ = _simple(space)
@@ -127,7 +127,7 @@ def actions(space: Any) -> tuple[Space, Decode | None]:
     forms = [form for _, _, form in leaves]
     if len({form.kind == "box" for form in forms}) > 1:
         names = ", ".join(f"{'.'.join(path)}: {form}" for path, _, form in leaves)
-        raise UnsupportedSpace(f"an action of both numbers and choices is not supported: {names}")
+        raise UnsupportedSpace(f"an action cannot combine Box and discrete parts: {names}")
     described = _row_of_boxes(forms) if forms[0].kind == "box" else _row_of_choices(forms)
     ends = np.cumsum([_width(form) for form in forms]).tolist()
 
@@ -174,7 +174,7 @@ def _box(space: Any) -> tuple[Space, Encode | None]:
     if carried not in CARRIED:
         raise UnsupportedSpace(f"a Box of {dtype} is not supported")
     low, high = np.ravel(space.low), np.ravel(space.high)
-    # A picture has as many bounds as pixels, and they say nothing that its type does not.
+    # The bounds of an image, one per pixel, add nothing to its type.
     bounded = bool(np.isfinite(low).all() and np.isfinite(high).all()) and not (
         dtype == "uint8" and not low.any() and bool((high == UINT8_HIGH).all())
     )
@@ -191,7 +191,7 @@ def _box(space: Any) -> tuple[Space, Encode | None]:
 
 
 def _decoder(space: Any, described: Space) -> Decode | None:
-    """Return what a plain space needs; the start of a Discrete is added by the caller."""
+    """Return the conversion for a plain space; the caller adds the start of a Discrete."""
     if described.kind == "multi_discrete":
         return lambda row: _value_of(space, row)
     if described.kind == "box" and np.dtype(space.dtype).name != described.dtype:
@@ -227,10 +227,10 @@ def _is_composed(space: Any) -> bool:
 
 
 def _leaves(space: Any, above: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Walk the plain spaces inside a composed one.
+    """Yield the plain spaces inside a composed one.
 
     Raises:
-        UnsupportedSpace: If there is nothing in it.
+        UnsupportedSpace: If a composed space is empty.
     """
     children = space.spaces
     if not children:
@@ -251,7 +251,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _nested(space: Any, value: Mapping[Path, Any], above: Path = ()) -> Any:
-    """Return a value of `space` that holds `value`, the inverse of walking its leaves."""
+    """Return a nested value of `space` from its leaves, the inverse of `_leaves`."""
     if not _is_composed(space):
         return value[above]
     children = space.spaces

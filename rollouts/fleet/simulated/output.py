@@ -1,7 +1,7 @@
-"""Send real fragments for workers that only reckon, as many as a platform is to be shown.
+"""Send real fragments for simulated workers, at a configurable rate.
 
-One fragment is cut from a simulated environment under a simulated policy. All others are that
-one under another name, number and version: what they cost the platform is what any would.
+One fragment is cut from a simulated environment and policy. All others are copies with another
+slot, number and version, so they cost the platform as much as real fragments.
 """
 
 import tempfile
@@ -28,23 +28,23 @@ from runs.core.simulated_fleet import Simulation
 
 QUEUE: Final = 256
 BURST_SECONDS: Final = 1.0
-"""Of fragments that were not sent, so many seconds' worth may follow at once."""
+"""Seconds' worth of fragments that may be sent in one burst after a pause."""
 CLOSE_SECONDS: Final = 3.0
 
 Answered = Callable[[bool], None]
-"""Hears that the platform has answered for a fragment, and whether it took it in."""
+"""Called when the platform has answered for a fragment, with whether it was accepted."""
 
 
 class SimulatedOutput:
-    """What all simulated workers of one fleet send, at a bounded rate; any thread may offer."""
+    """Sender of all simulated workers of a fleet, with a rate limit; thread-safe."""
 
     def __init__(self, settings: FleetSettings, simulation: Simulation, *, push: Push) -> None:
-        """Send nothing yet.
+        """Start the sender.
 
         Args:
-            settings: Of the fleet.
-            simulation: Says how many fragments a second.
-            push: Hands encoded fragments to the platform.
+            settings: Settings of the fleet.
+            simulation: Contains the rate of fragments per second.
+            push: Pushes encoded fragments to the platform.
         """
         self._rate = simulation.fragments_per_second
         self._template = _cut_one(settings, simulation)
@@ -54,7 +54,7 @@ class SimulatedOutput:
         self._owners: deque[Answered] = deque()
         self._lock = threading.Lock()
         events = EventLog()
-        # Its spool is for outages of seconds: a simulation has nothing to lose.
+        # This spool only bridges short outages: simulated data need not be durable.
         self._folder = tempfile.TemporaryDirectory(prefix="rolldeck-simulated-")
         self._sender = Sender(
             self._push, spool=Spool(Path(self._folder.name)), capacity=QUEUE, events=events
@@ -63,7 +63,7 @@ class SimulatedOutput:
         self._loop.start()
 
     def may_send(self, now: float) -> bool:
-        """Return whether one more fragment may go out now, and count it as going if so."""
+        """Return whether another fragment may be sent now; if so, count it against the rate."""
         with self._lock:
             since = now if self._allowed_at is None else self._allowed_at
             most = max(1.0, self._rate * BURST_SECONDS)
@@ -77,7 +77,7 @@ class SimulatedOutput:
     def offer(
         self, *, slot: str, number: int, worker: str, version: tuple[int, int], answered: Answered
     ) -> None:
-        """Send a fragment of `slot`, sampled by `version`."""
+        """Send a fragment of `slot`, labelled with `version`."""
         step = np.full(self._template.steps, version[1], dtype=np.int32)
         fragment = structs.replace(
             self._template,
@@ -94,7 +94,7 @@ class SimulatedOutput:
             self._sender.offer(encode(fragment))
 
     def close(self) -> None:
-        """Stop sending; what waits is lost."""
+        """Stop sending; waiting fragments are discarded."""
         self._loop.stop()
         self._sender.close()
         self._loop.join(CLOSE_SECONDS)
@@ -105,17 +105,17 @@ class SimulatedOutput:
         try:
             receipt = self._push_on(fragments)
         except (InvalidRequest, StaleEpoch):
-            if len(fragments) == 1:  # refused for good; several are tried one by one
+            if len(fragments) == 1:  # refused; batches are retried one by one
                 self._owners.popleft()(False)
             raise
         for at in range(len(fragments)):
-            # Which of them were taken is not said; only their sum matters to a manager.
+            # The receipt has only the number of accepted fragments, which is all a manager needs.
             self._owners.popleft()(at < receipt.accepted)
         return receipt
 
 
 def _cut_one(settings: FleetSettings, simulation: Simulation) -> Fragment:
-    """Return a fragment of a simulated environment, with no time taken over it."""
+    """Return a fragment of a simulated environment, without simulated durations."""
     config = settings.config
     environment = SimulatedEnvironment(
         spread=simulation.spread, episode_length=simulation.episode_length

@@ -1,7 +1,7 @@
-"""Pretend to infer and to step, taking time and failing as asked.
+"""Simulated inference and environment, with configurable durations and failures.
 
-Both take part in real workers. An administrator offers the environment, as ``simulated:<name>``,
-by naming this module in ``ROLLDECK_ENVIRONMENT_MODULES``. Nothing here imports torch.
+Both run inside real workers. An administrator enables the environment, ``simulated:<name>``, by
+adding this module to ``ROLLDECK_ENVIRONMENT_MODULES``. This module does not import torch.
 """
 
 import time
@@ -17,11 +17,11 @@ from rollouts.fleet.policies.spaces import Space
 
 
 class SimulatedFailure(RuntimeError):
-    """It was drawn that this should fail."""
+    """A simulated failure."""
 
 
 class SimulatedInference:
-    """A policy that takes its time and chooses at random."""
+    """Policy that takes a configurable time and acts at random."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class SimulatedInference:
         spread: float = 0.3,
         failure_rate: float = 0.0,
     ) -> None:
-        """Begin with whatever weights: none are used.
+        """Set up the policy; it uses no weights.
 
         Args:
-            action: Form of actions.
-            seed: Of the draws.
-            act_seconds: Mean time of one inference, whatever the batch.
-            spread: Its standard deviation, as a part of the mean.
-            failure_rate: Part of the inferences that fail.
+            action: Action space.
+            seed: Random seed.
+            act_seconds: Mean duration of one inference, independent of the batch size.
+            spread: Standard deviation of the duration, as a fraction of the mean.
+            failure_rate: Fraction of inferences that fail.
         """
         self._action = action
         self._random = np.random.default_rng(seed)
@@ -47,15 +47,15 @@ class SimulatedInference:
         self._spread = spread
         self._failure_rate = failure_rate
 
-    def initial_state(self, batch: int) -> State:  # noqa: ARG002 the protocol's
-        """Return nothing: it remembers nothing."""
+    def initial_state(self, batch: int) -> State:  # noqa: ARG002 protocol
+        """Return an empty state: the policy is stateless."""
         return {}
 
     def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:  # noqa: ARG002
         """Choose an action for each of ``obs [B, …]``.
 
         Raises:
-            SimulatedFailure: If that was drawn.
+            SimulatedFailure: With probability `failure_rate`.
         """
         _take_time(self._random, self._act_seconds, self._spread)
         if self._random.random() < self._failure_rate:
@@ -74,7 +74,7 @@ class SimulatedInference:
         )
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> object:
-        """Take anything."""
+        """Accept any tensors."""
         return tensors
 
     def adopt(self, prepared: object) -> None:
@@ -82,7 +82,7 @@ class SimulatedInference:
 
 
 class SimulatedEnvironment:
-    """An environment whose steps take time, whose episodes end, and which fails now and then."""
+    """Environment with configurable step durations, episode lengths and failures."""
 
     def __init__(
         self,
@@ -92,13 +92,13 @@ class SimulatedEnvironment:
         episode_length: int = 200,
         failure_rate: float = 0.0,
     ) -> None:
-        """Begin before the first episode.
+        """Set up the environment.
 
         Args:
-            step_seconds: Mean time of a step.
-            spread: Standard deviation of times and lengths, as a part of their means.
-            episode_length: Mean env steps of an episode.
-            failure_rate: Part of the steps that fail.
+            step_seconds: Mean duration of a step.
+            spread: Standard deviation of durations and lengths, as a fraction of their means.
+            episode_length: Mean number of env steps of an episode.
+            failure_rate: Fraction of steps that fail.
         """
         from gymnasium import spaces
 
@@ -120,10 +120,10 @@ class SimulatedEnvironment:
         return self._obs(), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:  # noqa: ARG002
-        """Pay 1, after a while.
+        """Return a reward of 1 after the simulated duration.
 
         Raises:
-            SimulatedFailure: If that was drawn.
+            SimulatedFailure: With probability `failure_rate`.
         """
         _take_time(self._random, self._step_seconds, self._spread)
         if self._random.random() < self._failure_rate:
@@ -132,7 +132,7 @@ class SimulatedEnvironment:
         return self._obs(), 1.0, self._left <= 0, False, {}
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources."""
 
     def _obs(self) -> NDArray[np.float32]:
         return self._random.standard_normal(4, dtype=np.float32)
@@ -143,7 +143,7 @@ def _take_time(rng: np.random.Generator, mean_seconds: float, spread: float) -> 
         time.sleep(max(0.0, rng.normal(mean_seconds, mean_seconds * spread)))
 
 
-def _make(name: str, kwargs: Mapping[str, Any]) -> Environment:  # noqa: ARG001 a factory's
+def _make(name: str, kwargs: Mapping[str, Any]) -> Environment:  # noqa: ARG001 factory signature
     return SimulatedEnvironment(**kwargs)
 
 

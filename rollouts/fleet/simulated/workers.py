@@ -1,7 +1,7 @@
-"""Pretend to be workers, so that a platform can be tried with a fleet larger than the machine.
+"""Simulated workers, to test a platform with more workers than the machine could run.
 
-:class:`SimulatedWorkers` takes the place of a cluster under a real manager: each of its workers is
-an object that reckons, when it is asked, what it would have done since.
+:class:`SimulatedWorkers` replaces a cluster below a real manager. Each of its workers is an object
+that computes on demand the work of a real worker since the last call.
 """
 
 import random
@@ -24,7 +24,7 @@ Clock = Callable[[], float]
 
 
 class SimulatedWorker:
-    """What a :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper` would answer."""
+    """Simulation of a :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper`."""
 
     def __init__(
         self,
@@ -34,20 +34,20 @@ class SimulatedWorker:
         clock: Clock,
         output: SimulatedOutput | None = None,
     ) -> None:
-        """Begin paused.
+        """Start paused.
 
         Args:
-            settings: Of the worker.
-            simulation: What its work is like.
-            clock: Gives seconds that never go back.
-            output: Sends real fragments for it; None: it never sends any.
+            settings: Settings of the worker.
+            simulation: Parameters of the simulated work.
+            clock: Monotonic clock in seconds.
+            output: Sends real fragments; None sends none.
         """
         config = settings.fleet.config
         self._settings = settings
         self._simulation = simulation
         self._slots = config.fleet.envs_per_worker
         self._spec = config.environment.spec
-        # Any number will do for times; nothing secret is drawn.
+        # Not used for cryptography.
         self._random = random.Random(derive_seed(config.seed, settings.incarnation))  # noqa: S311
         self._now = self._measured_at = clock()
         self._clock = clock
@@ -64,10 +64,10 @@ class SimulatedWorker:
         self._statistics = EpisodeStatistics(worker=settings.index, now=self._now)
 
     def exchange(self, orders: Orders) -> WorkerState:
-        """Reckon what was done since the last orders, and take these.
+        """Compute the work since the last command, and apply this one.
 
         Raises:
-            SimulatedFailure: If the worker has died in the meantime.
+            SimulatedFailure: If the worker has failed in the meantime.
         """
         now = self._clock()
         if now >= self._dies_at:
@@ -90,16 +90,16 @@ class SimulatedWorker:
         )
 
     def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
-        """Pretend to load a version."""
+        """Simulate loading a version."""
         if offer.rank >= (self._order, *self._version):
             self._order, self._version = offer.rank[0], offer.version
         return self._version
 
     def read_log(self, *_: object) -> None:
-        """Have nothing to show."""
+        """Return None: there is no log."""
 
     def read_stacks(self) -> None:
-        """Have no threads to show."""
+        """Return None: there are no threads."""
 
     def stop(self) -> None:
         """Do nothing: there is nothing to end."""
@@ -109,7 +109,7 @@ class SimulatedWorker:
         return self._orders.desired == "running" and self._version[1] > NO_STEP
 
     def _send(self, now: float) -> None:
-        """Send a fragment if there is one to send, a credit for it, and room in the rate."""
+        """Send a fragment if one is complete, a credit is left, and the rate allows it."""
         if self._output is None or not self._unspent:
             return
         if self._steps < (self._sent + 1) * self._fragment_length or not self._output.may_send(now):
@@ -126,12 +126,12 @@ class SimulatedWorker:
         )
 
     def _hear_answer(self, is_accepted: bool) -> None:
-        # First counted, then forgotten: a credit is never free before its fragment shows.
+        # Count before release: a credit is never free before its fragment is counted.
         self._accepted += is_accepted
         self._answered += 1
 
     def _end_episodes(self) -> None:
-        """Let those episodes end that the steps so far are enough for."""
+        """End the episodes that the steps so far complete."""
         length = self._simulation.episode_length
         for _ in range(int(self._steps // length) - self._episodes):
             steps = max(1, round(self._random.gauss(length, length * self._simulation.spread)))
@@ -181,13 +181,13 @@ class SimulatedWorker:
 
 
 class SimulatedHandle:
-    """Calls a simulated worker here and now."""
+    """Handle that calls a simulated worker synchronously."""
 
     def __init__(self, worker: SimulatedWorker) -> None:
         self._worker = worker
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
-        """Call the method: none of them waits."""
+        """Call the method; no method waits."""
         future: Future[Any] = Future()
         try:
             future.set_result(getattr(self._worker, method)(*arguments))
@@ -199,16 +199,16 @@ class SimulatedHandle:
         """Do nothing: there is nothing to end."""
 
     def obstacle(self) -> str:
-        """Return nothing: objects always start."""
+        """Return an empty string: objects always start."""
         return ""
 
     def is_seated(self) -> bool:
-        """Return True: it is where its manager is."""
+        """Return True: the worker is in the manager's process."""
         return True
 
 
 class SimulatedWorkers:
-    """Starts simulated workers; takes the place of a cluster under a manager."""
+    """Source of simulated workers, instead of a cluster."""
 
     def __init__(
         self,
@@ -218,13 +218,13 @@ class SimulatedWorkers:
         clock: Clock = time.monotonic,
         retire: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start nothing yet.
+        """Set up the source.
 
         Args:
-            simulation: What the work of each is like.
-            settings: Of the fleet, if it shall send real fragments too.
-            clock: Gives seconds that never go back.
-            retire: Ends whatever holds the manager.
+            simulation: Parameters of the simulated work.
+            settings: Settings of the fleet, if it also sends real fragments.
+            clock: Monotonic clock in seconds.
+            retire: Ends the process that holds the manager.
         """
         self._simulation = simulation
         self._clock = clock
@@ -236,28 +236,28 @@ class SimulatedWorkers:
             self._output = SimulatedOutput(settings, simulation, push=self._api.push)
 
     def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
-        """Return a worker that is there at once."""
+        """Return a worker that is ready at once."""
         worker = SimulatedWorker(settings, self._simulation, clock=self._clock, output=self._output)
         return SimulatedHandle(worker)
 
     def stay_off(self, nodes: frozenset[str]) -> None:
-        """Do nothing: all workers are where their manager is."""
+        """Do nothing: all workers are in the manager's process."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""
         return record
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:  # noqa: ARG002
-        """Return None: a simulated worker writes no log."""
+        """Return None: simulated workers have no logs."""
         return None
 
     def close(self) -> None:
-        """End the sending of fragments."""
+        """Stop sending fragments."""
         if self._output is not None and self._api is not None:
             self._output.close()
             self._api.close()
             self._output = self._api = None
 
     def retire(self) -> None:
-        """End whatever holds the manager."""
+        """End the process that holds the manager."""
         self._retire()

@@ -1,4 +1,4 @@
-"""Speak with the platform as a fleet of one run does."""
+"""Client of the platform for the fleet of one run."""
 
 from typing import TypeVar
 from urllib.parse import quote
@@ -35,10 +35,10 @@ Answer = TypeVar("Answer")
 
 
 class PlatformApi:
-    """One attempt a call: every caller here is a loop that knows when to try again.
+    """Platform client with one attempt per call; the calling loops decide about retries.
 
     Every method raises a :class:`rolldeck.errors.RolldeckError` when the platform refuses or
-    does not answer. Threads may share it.
+    does not answer. The client is thread-safe.
     """
 
     def __init__(self, settings: FleetSettings) -> None:
@@ -55,7 +55,7 @@ class PlatformApi:
         self._connection.close()
 
     def control(self, *, after: str, wait_seconds: float) -> FleetControl:
-        """Return what the platform wants, as soon as it differs from what `after` names."""
+        """Wait for a command whose fingerprint differs from `after`, and return it."""
         call = Call(
             method="GET",
             path=f"{self._path}/fleet/control",
@@ -66,7 +66,7 @@ class PlatformApi:
         return self._decode(call, FleetControl)
 
     def report(self, report: FleetReport) -> FleetControl:
-        """Tell how the fleet is; return what the platform wants of it."""
+        """Send a report of the fleet; return the platform's command."""
         call = Call(
             method="POST",
             path=f"{self._path}/fleet/report",
@@ -77,7 +77,7 @@ class PlatformApi:
         return self._decode(call, FleetControl)
 
     def answer_log(self, request_id: str, answer: LogLines) -> None:
-        """Hand over what somebody asked to read."""
+        """Send the answer to a log or stacks request."""
         call = Call(
             method="POST",
             path=f"{self._path}/fleet/logs/{request_id}",
@@ -88,7 +88,7 @@ class PlatformApi:
         self._connection.send(call)
 
     def update_recording(self, recording_id: str, update: RecordingUpdate) -> None:
-        """Tell how far the recording of an episode is; with its film when it is ready."""
+        """Update the state of a recording, with its file when it is finished."""
         call = Call(
             method="PUT",
             path=f"{self._path}/recordings/{recording_id}",
@@ -99,7 +99,7 @@ class PlatformApi:
         self._connection.send(call)
 
     def current_weights(self) -> WeightsManifest | None:
-        """Return the manifest of the version to act with; None if none was published."""
+        """Return the manifest of the version to use; None if none was published."""
         path = f"{self._path}/weights/current"
         call = Call(method="GET", path=path, params={"acting": 1}, is_repeatable=False)
         try:
@@ -110,10 +110,10 @@ class PlatformApi:
             raise
 
     def weights(self, manifest: WeightsManifest) -> memoryview:
-        """Return the file that `manifest` describes, going on where a connection broke.
+        """Download the file described by `manifest`, resuming after connection errors.
 
         Raises:
-            InvalidMessage: If it is another file.
+            InvalidMessage: If the content does not match the manifest.
         """
         path = f"{self._path}/weights/{manifest.epoch}/{manifest.step}"
         return download(
@@ -121,7 +121,7 @@ class PlatformApi:
         )
 
     def push(self, fragments: list[bytes]) -> FragmentReceipt:
-        """Hand encoded fragments over; their keys make a second time harmless."""
+        """Push encoded fragments; their keys make a repetition harmless."""
         call = Call(
             method="POST",
             path=f"{self._path}/fragments",
@@ -132,7 +132,7 @@ class PlatformApi:
         return self._decode(call, FragmentReceipt)
 
     def push_groups(self, content: bytes, *, key: str) -> GroupsReceipt:
-        """Hand over an encoded :class:`rolldeck.wire.GroupPush`; a second time is harmless."""
+        """Push an encoded :class:`rolldeck.wire.GroupPush`; `key` makes a repetition harmless."""
         call = Call(
             method="POST",
             path=f"{self._path}/groups",
@@ -143,16 +143,16 @@ class PlatformApi:
         return self._decode(call, GroupsReceipt)
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return what a worker of a language run is to do next."""
+        """Return the next task of a language worker."""
         return self._decode(self._posted("lessons/tasks", request), RolloutTask)
 
     def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Tell how rollouts of a lesson ended; its key makes a second time harmless."""
+        """Record an outcome of a lesson; its key makes a repetition harmless."""
         path = f"lessons/{quote(lesson, safe='')}/outcomes"
         return self._decode(self._posted(path, outcome), OutcomeReceipt)
 
     def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
-        """Say that an evaluation is still worked on."""
+        """Renew the lease of an evaluation."""
         call = Call(
             method="PUT",
             path=f"{self._path}/evaluations/{evaluation}/lease",

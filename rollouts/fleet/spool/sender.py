@@ -1,13 +1,13 @@
-"""Carry a worker's fragments to the platform, through outages, in order.
+"""Send a worker's fragments to the platform in order, through outages.
 
 Invariants:
-    - A fragment leaves only when the platform has answered for it, or has refused it for good.
-    - Fragments leave in the order in which they came: first what a worker that is gone has left,
-      then the spool, then the queue.
-    - A fragment is in a file before `offer` returns: a worker that is killed leaves all that it
-      has cut. Only those that the disk does not take stay in the queue, in memory.
-    - A fragment may be sent twice when an answer was lost: its slot and number make the second
-      one a duplicate, which the platform counts and does not store.
+    - A fragment is removed only when the platform has accepted it or refused it permanently.
+    - Fragments are sent in order: first those inherited from ended workers, then the spool, then
+      the queue.
+    - A fragment is in a file before `offer` returns, so a killed worker loses none that it has
+      cut. Only fragments that the disk does not accept stay in memory, in the queue.
+    - A fragment may be sent twice if an answer was lost. Its slot and number identify the second
+      one as a duplicate, which the platform counts and does not store.
 """
 
 import random
@@ -28,20 +28,20 @@ from rollouts.fleet.worker.spans import PipelineMonitor
 PER_REQUEST: Final = 128
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
 GATHER_SECONDS: Final = 0.01
-"""How long the first fragment waits for others: slots in step cut theirs at the same moment."""
+"""Time the first fragment waits for others, as slots in step cut theirs simultaneously."""
 AWAY_AFTER_SECONDS: Final = 2.0
-"""How long a request may take before the platform counts as away."""
+"""Duration of a request after which the platform counts as unreachable."""
 LOOK_SECONDS: Final = 5.0
-"""How often to look for what workers that are gone have left."""
+"""Interval between checks for spools of ended workers."""
 SPEAK_AFTER_SECONDS: Final = 5.0
-"""How long it may be away before an event says so."""
+"""Duration of an outage after which an event is emitted."""
 
 Push = Callable[[list[bytes]], FragmentReceipt]
 Inherit = Callable[[], Spool | None]
 
 
 class Sender:
-    """A bounded queue and what happens at its far end; `turn` belongs in a loop of its own."""
+    """Bounded queue and its sender; call `turn` from a dedicated loop."""
 
     def __init__(
         self,
@@ -55,18 +55,18 @@ class Sender:
         backoff: Backoff | None = None,
         gather_seconds: float = GATHER_SECONDS,
     ) -> None:
-        """Send nothing yet.
+        """Prepare the sender.
 
         Args:
-            push: Hands encoded fragments to the platform.
-            spool: Takes everything until the platform has it.
-            inherit: Finds the spool of a worker that is gone, one at a time.
-            capacity: Fragments that may wait before no new ones shall be begun, as long as the
-                platform answers; while it is away the spool's size is the limit.
-            events: Hears of outages and refusals.
-            monitor: Learns what sending costs.
+            push: Pushes encoded fragments to the platform.
+            spool: Holds fragments until the platform has accepted them.
+            inherit: Returns the spool of an ended worker, one at a time.
+            capacity: Number of waiting fragments at which no new ones are started. During an
+                outage of the platform, the size of the spool is the limit instead.
+            events: Receives events about outages and refusals.
+            monitor: Receives timings.
             backoff: Waits between attempts.
-            gather_seconds: How long less than a whole request waits for more.
+            gather_seconds: Time that less than a full request waits for more fragments.
         """
         self._push = push
         self._spool = spool
@@ -84,51 +84,51 @@ class Sender:
         self._failing_since: float | None = None
         self._has_spoken = False
         self._asked_at: float | None = None
-        """When the request under way was sent."""
+        """Time at which the current request was sent."""
         self._is_away = False
         self._spool_fault = ""
         self._is_closing = False
-        # After a refusal, one at a time: the others of the request may be sound.
+        # After a refusal, fragments are sent one by one, because the others may be valid.
         self._alone = 0
         self.accepted = 0
         self.sent = 0
-        """Fragments that the platform has answered for."""
+        """Number of fragments that the platform has answered for."""
         self.refused = 0
         self.lost = 0
 
     @property
     def waiting(self) -> int:
-        """Fragments that have not been answered for."""
+        """Number of fragments without an answer from the platform."""
         inherited = self._inherited
         return len(self._queue) + len(self._spool) + (len(inherited) if inherited else 0)
 
     def has_room(self) -> bool:
-        """Whether a further fragment may be begun."""
+        """Return whether another fragment may be started."""
         if self._is_away or self._is_unanswered():
             return self._spool.has_room() and not self._spool_fault
         return len(self._spool) + len(self._queue) < self._capacity
 
     def offer(self, fragment: bytes) -> None:
-        """Take a fragment; waits for nobody but the kernel, which copies it."""
+        """Queue a fragment and write it to the spool, without waiting for the platform."""
         with self._changed:
             self._queue.append(fragment)
             self._write_down()
             self._changed.notify()
 
     def close(self) -> None:
-        """End the waits of the turn under way."""
+        """End the waits of the current turn."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
 
     def turn(self) -> None:
-        """Send one request, or wait up to a second for something to send."""
+        """Send one request, or wait up to a second for fragments."""
         self._look_for_inheritance()
         with self._changed:
             if not self.waiting and not self._is_closing:
                 self._changed.wait(1.0)
         if 0 < self.waiting < PER_REQUEST and not self._is_closing:
-            # Whoever offers one more finds nobody to wake, and pays nothing for it.
+            # During this sleep, `offer` has no waiting thread to wake and is cheap.
             time.sleep(self._gather_seconds)
         fragments = self._next()
         if not fragments:
@@ -146,7 +146,7 @@ class Sender:
         self._take_receipt(fragments, receipt)
 
     def save(self) -> None:
-        """Write what is still queued into the spool and let go of it; for the end."""
+        """Write the queue to the spool and close it; call this last."""
         with self._changed:
             self._write_down()
             self._spool.close()
@@ -163,19 +163,19 @@ class Sender:
         self._look_at = now + LOOK_SECONDS
         found = self._inherit()
         if found is not None:
-            # The next look, once this is sent, comes at once.
+            # Look again at once when this one is sent.
             self._look_at = now
             self._inherited = found
             if found.lost:
                 self._tell_loss(found)
             self._events.add(
                 "spool_inherited",
-                f"Sending {len(found)} fragments that worker {found.folder.name} left",
+                f"Sending {len(found)} fragments left by worker {found.folder.name}",
                 fragments=len(found),
             )
 
     def _next(self) -> list[bytes]:
-        """Return the oldest fragments, as many as fit into a request; they stay where they are."""
+        """Return the oldest fragments that fit into a request, without removing them."""
         count = 1 if self._alone else PER_REQUEST
         with self._changed:
             spool = self._filled_spool()
@@ -198,7 +198,7 @@ class Sender:
         return None
 
     def _forget(self, count: int) -> None:
-        """Let the oldest go; some may have been written down since they were sent."""
+        """Remove the oldest fragments; some may have moved to the spool since they were sent."""
         with self._changed:
             for _ in range(count):
                 spool = self._filled_spool()
@@ -208,13 +208,13 @@ class Sender:
                     spool.remove_oldest()
 
     def _take_receipt(self, fragments: list[bytes], receipt: FragmentReceipt) -> None:
-        # First counted, then forgotten: a credit is never free before its fragment shows.
+        # Count before removal: a credit is never free before its fragment is counted.
         self.accepted += receipt.accepted
         self.sent += len(fragments)
         self._forget(len(fragments))
         self._alone = max(0, self._alone - len(fragments))
         if self._has_spoken:
-            self._events.add("sending_resumed", "The platform takes fragments again")
+            self._events.add("sending_resumed", "The platform accepts fragments again")
         self._failures, self._failing_since, self._has_spoken = 0, None, False
         self._is_away = False
 
@@ -225,7 +225,7 @@ class Sender:
         self._failures += 1
         self._failing_since = self._failing_since or now
         away = now - self._failing_since
-        # A conflict is an answer: the platform is there, and wants nothing at present.
+        # A conflict is an answer: the platform is reachable but accepts nothing at present.
         self._is_away = not isinstance(failure, Conflict)
         if self._is_away:
             with self._changed:
@@ -233,7 +233,7 @@ class Sender:
         if away >= SPEAK_AFTER_SECONDS and not self._has_spoken:
             self._has_spoken = True
             self._events.add(
-                "sending_waits", f"Fragments wait to be sent: {failure}", level="warning"
+                "sending_waits", f"Fragments cannot be sent: {failure}", level="warning"
             )
         wait = self._backoff.wait_seconds(self._failures, random.random())  # noqa: S311
         with self._changed:
@@ -250,7 +250,7 @@ class Sender:
         self.sent += 1
         self._events.add(
             "fragment_refused",
-            f"The platform refused a fragment for good: {failure}",
+            f"The platform refused a fragment permanently: {failure}",
             level="error",
         )
 
@@ -259,10 +259,10 @@ class Sender:
         return asked_at is not None and time.monotonic() - asked_at > AWAY_AFTER_SECONDS
 
     def _write_down(self) -> None:
-        """Move the queue into the files, as far as the disk takes it; the lock is held."""
+        """Move the queue to the spool as far as the disk accepts it; requires the lock."""
         while self._queue:
             if not self._spool.has_room():
-                self._tell_fault("it is full")
+                self._tell_fault("the size limit is reached")
                 return
             try:
                 self._spool.append(self._queue[0])
@@ -273,10 +273,10 @@ class Sender:
             self._spool_fault = ""
 
     def _tell_fault(self, fault: str) -> None:
-        """Say once that fragments stay in memory, until the disk takes some again."""
+        """Emit one event when fragments stay in memory, until the disk accepts some again."""
         if not self._spool_fault:
             self._events.add(
-                "spool_failed", f"The spool takes no more fragments: {fault}", level="error"
+                "spool_failed", f"The spool accepts no more fragments: {fault}", level="error"
             )
         self._spool_fault = fault
 
@@ -285,7 +285,7 @@ class Sender:
         self.lost += lost
         self._events.add(
             "spool_damaged",
-            f"{lost} fragments that were written, or begun to be, cannot be read",
+            f"{lost} spooled fragments cannot be read",
             level="error",
             fragments=lost,
         )

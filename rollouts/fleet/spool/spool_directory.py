@@ -1,8 +1,8 @@
-"""Keep encoded fragments in files until the platform has them, oldest first.
+"""Store encoded fragments in files, oldest first, until the platform has accepted them.
 
-Each worker process has a folder of its own below that of its run, and holds a lock on it, which
-the kernel frees when the process ends, however it does. Whoever gets the lock of a folder that
-holds fragments is its heir: any worker of the same run on the same machine.
+Each worker process has a folder below that of its run, and holds a lock on it. The kernel releases
+the lock when the process ends for any reason. Any worker of the same run on the same machine can
+then take the lock, and inherit and send the fragments.
 """
 
 import fcntl
@@ -18,13 +18,13 @@ from rollouts.fleet.spool.spool_segment import Place, Segment
 
 SPOOL_BYTES: Final = 512 * 1024 * 1024
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
-"""Length from which on a file is followed by another. The platform usually has it all before the
-kernel thinks of writing it to the disk, and then it never is."""
+"""Size at which a new segment file is started. The platform usually has all fragments of a segment
+before the kernel would write it to disk, so most segments are never written."""
 MEMORY_BYTES: Final = 16 * 1024 * 1024
-"""Of fragments that need not be read again to be sent."""
+"""Size of fragments also kept in memory, which need not be read again for sending."""
 LOCK_TRIES: Final = 10
 KEPT_SECONDS: Final = 24 * 3600.0
-"""How long a folder that nobody inherits is kept: its run has ended, or runs elsewhere."""
+"""Retention of folders that no worker inherits, because their run has ended or moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,20 @@ class _Entry:
     segment: Segment
     place: Place
     content: bytes | None
-    """None: to be read from the file."""
+    """Content; None if it must be read from the file."""
 
 
 class Spool:
-    """A first-in-first-out queue that outlives its process; one thread at a time.
+    """FIFO queue that survives its process; not thread-safe.
 
-    A fragment is whole or not there. The folder is made with the first of them.
+    Fragments are written atomically. The folder is created with the first fragment.
     """
 
     def __init__(self, folder: Path, *, most_bytes: int = SPOOL_BYTES) -> None:
-        """Touch nothing yet; `folder` belongs to this process alone."""
+        """Prepare a spool; `folder` must be used by this process only."""
         self.folder = folder
         self.lost = 0
-        """Fragments that were written, or begun to be, and cannot be read again."""
+        """Number of fragments that were at least partly written and cannot be read."""
         self._most_bytes = most_bytes
         self._entries: deque[_Entry] = deque()
         self._segments: deque[Segment] = deque()
@@ -55,7 +55,7 @@ class Spool:
 
     @classmethod
     def inherit(cls, folder: Path) -> Self | None:
-        """Return what a process left in `folder`; None while it lives, or if there is nothing."""
+        """Return the fragments that a process left in `folder`; None if it is in use or empty."""
         spool = cls(folder)
         if not spool._take_lock():
             return None
@@ -70,14 +70,14 @@ class Spool:
         return len(self._entries)
 
     def has_room(self) -> bool:
-        """Whether a further fragment fits."""
+        """Return whether another fragment fits."""
         return self._bytes < self._most_bytes
 
     def append(self, content: bytes) -> None:
-        """Write a fragment down behind all others.
+        """Append a fragment.
 
         Raises:
-            OSError: If the disk does not take it; nothing is written then.
+            OSError: If the disk does not accept it; nothing is written then.
         """
         if self._lock is None:
             self._make_folder()
@@ -92,7 +92,7 @@ class Spool:
         self._entries.append(_Entry(segment, place, content if fits else None))
 
     def oldest(self, count: int) -> list[bytes]:
-        """Return up to `count` fragments, oldest first; what cannot be read is lost."""
+        """Return up to `count` fragments, oldest first; unreadable ones are counted as lost."""
         chosen: list[bytes] = []
         while len(chosen) < min(count, len(self._entries)):
             entry = self._entries[len(chosen)]
@@ -107,17 +107,17 @@ class Spool:
         return chosen
 
     def remove_oldest(self) -> None:
-        """Forget the first fragment: the platform has it."""
+        """Remove the first fragment, which the platform has accepted."""
         entry = self._entries.popleft()
         self._bytes -= entry.place.size
         self._bytes_in_memory -= 0 if entry.content is None else entry.place.size
-        with suppress(OSError):  # then it is sent twice, and stored once
+        with suppress(OSError):  # it may be sent twice, but is stored once
             entry.segment.answered(entry.place)
         while self._segments and self._is_over(self._segments[0]):
             self._segments.popleft().remove()
 
     def close(self) -> None:
-        """Let go of the folder, and remove it if nothing waits in it."""
+        """Release the folder, and delete it if it is empty."""
         if self._lock is None:
             return
         while self._segments:
@@ -128,7 +128,7 @@ class Spool:
         self._lock = None
 
     def _is_over(self, segment: Segment) -> bool:
-        """Whether nothing in it waits, and nothing more will come into it."""
+        """Return whether a segment is empty and will get no more fragments."""
         if self._entries and self._entries[0].segment is segment:
             return False
         return segment is not self._segments[-1] or segment.size >= SEGMENT_BYTES
@@ -150,11 +150,11 @@ class Spool:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self._take_lock():
                 return
-            # Somebody who looks for empty folders was quicker.
+            # Another process removed the empty folder in between.
         raise OSError(f"{self.folder} cannot be locked")
 
     def _take_lock(self) -> bool:
-        """Return whether this process has the folder for itself now."""
+        """Lock the folder; return whether this process now owns it."""
         try:
             lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
@@ -164,7 +164,7 @@ class Spool:
         except OSError:
             os.close(lock)
             return False
-        # Its last owner may have removed it in between.
+        # The previous owner may have deleted the folder in between.
         if not os.fstat(lock).st_nlink:
             os.close(lock)
             return False
@@ -173,20 +173,20 @@ class Spool:
 
 
 class Estate:
-    """The folders that workers of one run have left on this machine."""
+    """Spool directory of one run on this machine, with the folders of its workers."""
 
     def __init__(self, root: Path, run_key: str) -> None:
-        """Look at nothing yet.
+        """Name the directory.
 
         Args:
-            root: Of the folders of all runs.
-            run_key: Name of this run's folder.
+            root: Parent of the directories of all runs.
+            run_key: Name of this run's directory.
         """
         self._root = root
         self.folder = root / run_key
 
     def next_inheritance(self) -> Spool | None:
-        """Return the oldest spool of a worker that is gone, locked for this process."""
+        """Return the oldest spool of an ended worker, locked for this process."""
         for folder in _folders(self.folder):
             spool = Spool.inherit(folder)
             if spool is not None:
@@ -194,17 +194,17 @@ class Estate:
         return None
 
     def sweep(self, now: float) -> int:
-        """Remove what nobody has touched for :data:`KEPT_SECONDS`; return how many fragments.
+        """Delete folders unused for :data:`KEPT_SECONDS`; return the number of fragments.
 
         Args:
-            now: Seconds since 1970, as the file system counts them.
+            now: Unix time in seconds.
         """
         removed = 0
         for run in _folders(self._root):
             for folder in _folders(run):
                 if now - _touched_at(folder) > KEPT_SECONDS:
                     removed += _remove(folder)
-            # Fails while a folder is left in it.
+            # Fails while the directory still contains folders.
             with suppress(OSError):
                 run.rmdir()
         return removed
@@ -220,10 +220,10 @@ def _folders(parent: Path) -> list[Path]:
 
 def _touched_at(folder: Path) -> float:
     try:
-        # A folder that changes no more may hold a file that does.
+        # The folder's own time may be older than that of a file in it.
         return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
     except OSError:
-        # Another heir was quicker.
+        # Another process removed the folder in between.
         return float("inf")
 
 

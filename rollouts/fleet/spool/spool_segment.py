@@ -1,11 +1,11 @@
-"""One file of a spool: fragments end to end, and how far the platform has them.
+"""One file of a spool: consecutive fragments, and the position of the first unanswered one.
 
-    8 bytes            where the first fragment lies that the platform has not answered for
-    for each fragment  8 bytes that say how long it is, then the fragment
+    8 bytes            offset of the first fragment without an answer from the platform
+    for each fragment  8 bytes length, then the fragment
 
-Numbers are unsigned and little endian. Nothing is synced: what a process has written is the
-kernel's, and stays when the process is killed. Only the last fragment can be cut short, by a kill
-in the middle of the write, or by a disk that is full.
+Numbers are unsigned and little-endian. Files are not synced: data written by a process is in the
+kernel and survives the process. Only the last fragment can be truncated, by a kill during the
+write or by a full disk.
 """
 
 import errno
@@ -19,32 +19,32 @@ _BEGINNING: Final = _NUMBER.size
 
 
 class Place(NamedTuple):
-    """Where a fragment lies in its segment."""
+    """Position of a fragment in its segment."""
 
     offset: int
     size: int
 
     @property
     def end(self) -> int:
-        """Where the next one begins."""
+        """Offset of the next fragment."""
         return self.offset + self.size
 
 
 class Segment:
-    """An open file of a spool; one thread at a time."""
+    """An open file of a spool; not thread-safe."""
 
     def __init__(self, path: Path, file: int, *, size: int) -> None:
-        """Take a file that `create` or `reopen` opened; `size` is where its last fragment ends."""
+        """Wrap a file opened by `create` or `reopen`; `size` is the end of its last fragment."""
         self.path = path
         self.size = size
         self._file = file
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Begin an empty file.
+        """Create an empty file.
 
         Raises:
-            OSError: If there can be none.
+            OSError: If the file cannot be created.
         """
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -57,15 +57,15 @@ class Segment:
 
     @classmethod
     def reopen(cls, path: Path) -> Self:
-        """Open what another process has written.
+        """Open a file written by another process.
 
         Raises:
-            OSError: If it cannot be read.
+            OSError: If it cannot be opened.
         """
         return cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), size=_BEGINNING)
 
     def places(self) -> tuple[list[Place], bool]:
-        """Return what was not answered for, oldest first, and whether the last one is cut short."""
+        """Return the unanswered fragments, oldest first, and whether the last one is truncated."""
         length = os.fstat(self._file).st_size
         found: list[Place] = []
         at = self._number(0) or _BEGINNING
@@ -76,10 +76,10 @@ class Segment:
         return found, at < length
 
     def append(self, content: bytes) -> Place:
-        """Write a fragment behind the others.
+        """Append a fragment.
 
         Raises:
-            OSError: If the disk does not take it; the file is as before then.
+            OSError: If the disk does not accept it; the file is unchanged then.
         """
         try:
             _write(self._file, [_NUMBER.pack(len(content)), content], self.size)
@@ -98,13 +98,13 @@ class Segment:
         """
         content = os.pread(self._file, place.size, place.offset)
         if len(content) < place.size:
-            raise OSError(errno.EIO, "the file is shorter than it was", str(self.path))
+            raise OSError(errno.EIO, "the spool file is truncated", str(self.path))
         return content
 
     def answered(self, place: Place) -> None:
-        """Write down that the platform has the fragment, and all before it.
+        """Mark a fragment and all before it as answered.
 
-        A mark that is lost costs a duplicate, which the platform counts and does not store.
+        A lost mark causes a duplicate, which the platform counts and does not store.
         """
         os.pwrite(self._file, _NUMBER.pack(place.end), 0)
 
@@ -113,7 +113,7 @@ class Segment:
         os.close(self._file)
 
     def remove(self) -> None:
-        """Close the file and remove it."""
+        """Close the file and delete it."""
         self.close()
         self.path.unlink(missing_ok=True)
 
@@ -124,5 +124,5 @@ class Segment:
 
 def _write(file: int, parts: list[bytes], offset: int) -> None:
     if os.pwritev(file, parts, offset) < sum(map(len, parts)):
-        # Less is written only where there is no room for all.
+        # A partial write means that the disk is full.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,6 +1,6 @@
-"""Share the numbers of a process' environments with the worker, without copying them through pipes.
+"""Shared memory for the step data of a process' environments.
 
-The memory has no name: it is passed on as a descriptor, and gone with those who hold it.
+The memory has no name: it is passed as a descriptor and freed with its last holder.
 """
 
 import mmap
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from rollouts.fleet.policies.spaces import Space
 
 _ALIGNMENT: Final = 64
-"""A cache line: no two columns share one."""
+"""Size of a cache line: no two columns share one."""
 
 
 class EnvBlock:
-    """Columns for R rows. The worker writes actions, the process all else; messages say when."""
+    """Columns for R rows; the worker writes actions and the process writes the rest."""
 
     def __init__(self, descriptor: int, *, rows: int, observation: Space, action: Space) -> None:
-        """Map the memory behind `descriptor`, which grows as needed and may be closed then."""
+        """Map the memory of `descriptor`, grown as needed; the descriptor may then be closed."""
         forms: list[tuple[tuple[int, ...], Any]] = [
             ((rows, *action.shape), action.array_dtype),
             ((rows, *observation.shape), observation.array_dtype),
@@ -41,13 +41,13 @@ class EnvBlock:
             columns.append(np.ndarray(shape, dtype, buffer=memory, offset=begin))
             begin += size
         self.actions, self.obs, self.final_obs = columns[:3]
-        """``[R, …]``; `final_obs` only where an episode has just ended."""
+        """``[R, …]``; `final_obs` is valid only where an episode has just ended."""
         self.reward, self.terminated, self.truncated = columns[3:]
         """``[R]``."""
 
 
 def anonymous_memory() -> int:
-    """Return a descriptor of empty memory that a child may be given."""
+    """Return a descriptor of empty memory that a child process can inherit."""
     if sys.platform == "linux":
         return os.memfd_create("rolldeck-envs")
     with tempfile.TemporaryFile() as file:

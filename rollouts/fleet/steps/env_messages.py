@@ -1,8 +1,8 @@
-"""Shape what a worker and its env processes tell each other, and carry it between them.
+"""Messages between a worker and its env processes, and the channel that carries them.
 
-Numbers of steps are not in the messages: they lie in an
-:class:`rollouts.fleet.steps.env_block.EnvBlock` that both map. A message only says which rows
-of it are new, in one system call.
+Step data is not part of the messages: it is in an
+:class:`rollouts.fleet.steps.env_block.EnvBlock` that both sides map. A message only names the new
+rows, in one system call.
 """
 
 import socket
@@ -20,7 +20,7 @@ _MOST_AT_ONCE: Final = 1 << 16
 
 
 class Setup(Struct, frozen=True, array_like=True, tag=True):
-    """What an env process must build; the first message to it."""
+    """Environments to build; the first message to an env process."""
 
     spec: str
     kwargs: dict[str, Any]
@@ -29,7 +29,7 @@ class Setup(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Step(Struct, frozen=True, array_like=True, tag=True):
-    """Carry out the actions of `rows`, which are in the block."""
+    """Step `rows` with their actions in the block."""
 
     rows: list[int]
 
@@ -42,7 +42,7 @@ class Build(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Record(Struct, frozen=True, array_like=True, tag=True):
-    """Film a row's next episode into a file."""
+    """Record a row's next episode to a file."""
 
     row: int
     order_id: str
@@ -50,31 +50,31 @@ class Record(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Close(Struct, frozen=True, array_like=True, tag=True):
-    """Close every environment and end."""
+    """Close every environment and end the process."""
 
 
 class Ready(Struct, frozen=True, array_like=True, tag=True):
-    """The process knows its environments; the block is there."""
+    """The process knows its spaces; the block is mapped."""
 
     observation: Space
     action: Space
 
 
 class Began(Struct, frozen=True, array_like=True, tag=True):
-    """A row's environment is new; the observation that begins its episode is in the block."""
+    """A row has a new environment; its first observation is in the block."""
 
     row: int
 
 
 class Broke(Struct, frozen=True, array_like=True, tag=True):
-    """A row's environment raised and is gone."""
+    """A row's environment raised and was dropped."""
 
     row: int
     error: str
 
 
 class Recorded(Struct, frozen=True, array_like=True, tag=True):
-    """A row's episode is over that was to be filmed."""
+    """The recorded episode of a row has ended."""
 
     row: int
     order_id: str
@@ -82,15 +82,15 @@ class Recorded(Struct, frozen=True, array_like=True, tag=True):
     length: int = 0
     outcome: str = ""
     error: str = ""
-    """Why there is no film; the episode went on without."""
+    """Why the recording failed; the episode continued without it."""
 
 
 class Came(Struct, frozen=True, array_like=True, tag=True):
-    """What followed the actions of `rows` is in the block."""
+    """The results of stepping `rows` are in the block."""
 
     rows: list[int]
     seconds: float
-    """Spent in the environments."""
+    """Time spent in the environments."""
 
 
 ToProcess = Setup | Step | Build | Record | Close
@@ -98,31 +98,31 @@ FromProcess = Ready | Began | Broke | Recorded | Came
 
 
 class Stepped(NamedTuple):
-    """What followed the actions of N rows; the arrays are the reader's own."""
+    """Results of stepping N rows; the arrays are copies."""
 
     rows: NDArray[np.intp]
     """``[N]``."""
     obs: NDArray[Any]
-    """``[N, …]``, to act upon next: the first of a new episode where the last one ended."""
+    """``[N, …]``, to act upon next; the first of a new episode where an episode ended."""
     reward: NDArray[np.float64]
-    """``[N]``, as the two below."""
+    """``[N]``, like the two below."""
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     finals: list[tuple[int, NDArray[Any]]]
-    """Position among the N, last observation of the episode that ended there."""
+    """Index among the N, and the last observation of the episode that ended there."""
     seconds: float
-    """Spent in the environments."""
+    """Time spent in the environments."""
 
 
 class Channel:
-    """One end of a socket that carries messages in order, each behind its length."""
+    """One end of a socket that carries length-prefixed messages in order."""
 
     def __init__(self, end: socket.socket, *, receives: Any) -> None:
-        """Take the socket over.
+        """Take ownership of a socket.
 
         Args:
-            end: Of a pair of stream sockets.
-            receives: Type of the messages that come from the other end.
+            end: One end of a pair of stream sockets.
+            receives: Type of the messages from the other end.
         """
         self._socket = end
         self._decode = msgspec.msgpack.Decoder(receives).decode
@@ -130,23 +130,23 @@ class Channel:
         self._unread = b""
 
     def fileno(self) -> int:
-        """Return the descriptor to wait on: once it is readable, `receive` is due."""
+        """Return the descriptor to wait on; when it is readable, call `receive`."""
         return self._socket.fileno()
 
     def send(self, message: Struct) -> None:
         """Send a message.
 
         Raises:
-            OSError: If nobody holds the other end.
+            OSError: If the other end is closed.
         """
         content = self._encode(message)
         self._socket.sendall(len(content).to_bytes(_LENGTH_BYTES, "little") + content)
 
     def receive(self) -> list[Any]:
-        """Return all messages that are here, at least one; waits for it.
+        """Wait for at least one message and return all that have arrived.
 
         Raises:
-            EOFError: If nobody holds the other end and nothing is left.
+            EOFError: If the other end is closed and no data is left.
             OSError: If the connection broke.
         """
         messages: list[Any] = []
@@ -159,7 +159,7 @@ class Channel:
         return messages
 
     def close(self) -> None:
-        """Hang up."""
+        """Close this end."""
         self._socket.close()
 
     def _whole_ones(self) -> list[Any]:

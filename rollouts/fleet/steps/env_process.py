@@ -1,7 +1,8 @@
-"""Step a few environments in a process of their own, as the parent says over a socket.
+"""Process that steps a few environments on request of its parent, over a socket.
 
-Started by :class:`rollouts.fleet.steps.env_worker.EnvWorker` with the descriptors of the socket
-and of the shared memory, and the parent's process id, as arguments.
+:class:`rollouts.fleet.steps.env_worker.EnvWorker` starts it; the arguments are the descriptors of the
+socket
+and of the shared memory, and the parent's process id.
 """
 
 import ctypes
@@ -24,13 +25,13 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def serve(channel: Channel, memory: int) -> None:
-    """Do what the parent says until it hangs up."""
+    """Serve the parent's requests until it closes the connection."""
     setup, *messages = channel.receive()
     import_registered_modules()
     rows = EnvRows(setup, tell=channel.send, memory=memory)
     for row, seed in enumerate(setup.seeds):
         rows.build(row, seed)
-    # What is here now stays: looking it through again and again would only cost time.
+    # Objects created so far stay alive; exclude them from garbage collection.
     gc.freeze()
     while True:
         for message in messages:
@@ -48,10 +49,10 @@ def serve(channel: Channel, memory: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process once its parent is gone."""
+    """Ask the kernel to end this process when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have gone before the kernel was asked.
+    # The parent may have ended before the call above.
     if os.getppid() != parent:
         raise SystemExit(1)
 
@@ -60,7 +61,7 @@ def main() -> None:
     """Serve the socket whose descriptor is the first argument; the memory's is the second."""
     end, memory, parent = map(int, sys.argv[1:4])
     die_with_parent(parent)
-    # Ctrl-C reaches the whole group; the parent decides what ends when.
+    # Ctrl-C reaches the whole group, but the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")

@@ -1,8 +1,8 @@
-"""Keep a worker's env processes and their slots going.
+"""Pool of a worker's env processes and their slots.
 
-A slot whose environment raises is built anew inside its process; a process that dies, hangs or
-has reached its restart interval is replaced. Both wait longer with each crash, and both are
-given up when they crash in a loop: their slots are `failed`, all others go on.
+An environment that raises is rebuilt inside its process. A process that dies, hangs or reaches its
+restart interval is replaced. Waits grow with each crash. A slot or process that crashes too often
+is given up: its slots become `failed` and all others continue.
 """
 
 from collections.abc import Container, Sequence
@@ -30,25 +30,25 @@ SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
 
 
 class CrewListener(Protocol):
-    """Hears what happens in the slots."""
+    """Receiver of slot events."""
 
     def introduced(self, ready: Ready) -> None:
-        """A process has told the form of observations and actions."""
+        """Handle the spaces announced by a process."""
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """A new environment waits for its first action."""
+        """Handle a new environment that waits for its first action."""
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Actions were carried out; `slots` name the rows of `came`."""
+        """Handle stepped environments; `slots` are the slots of the rows of `came`."""
 
     def recorded(self, slot: int, came: Recorded) -> None:
-        """An episode of the slot is over that was to be filmed."""
+        """Handle the end of a recorded episode."""
 
     def lost(self, slot: int) -> None:
-        """The slot's environment is gone, in the middle of whatever it did."""
+        """Handle the loss of a slot's environment, possibly in mid-episode."""
 
     def given_up(self, slot: int) -> None:
-        """The slot, lost before, gets no further environment."""
+        """Handle that a lost slot gets no further environment."""
 
 
 @dataclass(slots=True)
@@ -68,18 +68,18 @@ class _Process:
     """Numbers of its slots, ``[R]``."""
     budget: RestartBudget
     start_at: float | None = 0.0
-    """When it is to be started; None while it runs or is given up."""
+    """When to start it; None while it runs or is given up."""
     started_at: float = 0.0
     heard_at: float = 0.0
-    """Last message, or when the first of the awaited ones was asked for."""
+    """Time of the last message, or of the first unanswered request if that is later."""
     awaited: set[int] = field(default_factory=set)
-    """Slots whose answer has not come yet."""
+    """Slots whose answer is outstanding."""
     held: set[int] = field(default_factory=set)
-    """Slots kept between two episodes until the process is replaced."""
+    """Slots paused between two episodes until the process is replaced."""
 
 
 class EnvCrew:
-    """All env processes of one worker; its caller gives it turns and the time."""
+    """All env processes of one worker; the caller runs its turns and supplies the time."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class EnvCrew:
         mark: str = "",
         rule: RestartRule = ENV_RULE,
     ) -> None:
-        """Start nothing yet; the first `tend` does."""
+        """Prepare the processes; the first `tend` starts them."""
         self._restart_interval = config.environment.restart_interval_seconds
         self._hung_after_seconds = config.environment.hung_after_seconds
         self._events = events
@@ -100,7 +100,7 @@ class EnvCrew:
         self._slots: list[_Slot] = []
         self._processes: list[_Process] = []
         self._build_at: dict[int, float] = {}
-        """When slots whose environment raised get another."""
+        """When to rebuild the environments of slots that raised."""
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
         kind: type[EnvWorker | EnvsInWorker] = EnvWorker
         if config.fleet.envs_in_worker:
@@ -120,7 +120,7 @@ class EnvCrew:
 
     @property
     def descriptors(self) -> list[int]:
-        """What to wait on."""
+        """Descriptors to wait on."""
         found = (process.worker.descriptor for process in self._processes)
         return [descriptor for descriptor in found if descriptor is not None]
 
@@ -131,7 +131,7 @@ class EnvCrew:
 
     @property
     def restarts(self) -> int:
-        """Environments built anew, over all slots."""
+        """Number of rebuilt environments, over all slots."""
         return sum(slot.restarts for slot in self._slots)
 
     def reports(self) -> list[SlotReport]:
@@ -149,7 +149,7 @@ class EnvCrew:
         ]
 
     def step(self, slots: Slots, actions: NDArray[Any], now: float) -> None:
-        """Send each of ``slots [N]`` its action, ``actions [N, …]``."""
+        """Step ``slots [N]`` with ``actions [N, …]``."""
         for process in self._processes:
             chosen, rows = slots, actions
             if len(self._processes) > 1:
@@ -166,7 +166,7 @@ class EnvCrew:
             self._expect(process, chosen.tolist(), now)
 
     def record(self, slot: int, order_id: str, film: str) -> bool:
-        """Have the slot's next episode filmed; return False if the slot has no environment."""
+        """Record the slot's next episode; return False if the slot has no environment."""
         if not 0 <= slot < len(self._slots):
             return False
         if self._slots[slot].state != "running":
@@ -174,11 +174,11 @@ class EnvCrew:
         try:
             self._slots[slot].process.worker.record(slot, order_id, film)
         except EnvWorkerDied:
-            return False  # whoever hears of its death buries it
+            return False  # `hear` handles the dead process
         return True
 
     def hear(self, descriptors: Container[int], now: float) -> None:
-        """Read what came in on `descriptors` and tell the listener."""
+        """Read the messages on `descriptors` and notify the listener."""
         for process in self._processes:
             if process.worker.descriptor not in descriptors:
                 continue
@@ -192,16 +192,21 @@ class EnvCrew:
                 self._take(process, message, now)
 
     def tend(self, now: float) -> None:
-        """Start, replace and build whatever is due."""
+        """Start, replace and build everything that is due."""
         for process in self._processes:
             if process.start_at is not None and now >= process.start_at:
                 self._start(process, now)
             elif process.awaited and now - process.heard_at > self._hung_after_seconds:
-                self._bury(process, f"env process {process.worker.pid} hangs", now)
+                self._bury(
+                    process,
+                    f"env process {process.worker.pid} did not answer"
+                    f" for {self._hung_after_seconds:.0f} s",
+                    now,
+                )
             else:
                 self._replace_when_due(process, now)
         for number in [slot for slot, at in self._build_at.items() if now >= at]:
-            # The death of a process, found on the way, does away with those of its other slots.
+            # A process that dies in between removes the entries of its other slots.
             if self._build_at.pop(number, None) is not None:
                 self._build(number, self._slots[number], now)
 
@@ -237,7 +242,7 @@ class EnvCrew:
             self._listener.recorded(number, message)
             return
         process.awaited.discard(number)
-        # A new process also builds what was given up; it stays given up.
+        # A new process also builds slots that were given up; they stay given up.
         if self._slots[number].state == "failed":
             return
         if isinstance(message, Began):
@@ -258,7 +263,7 @@ class EnvCrew:
 
     @property
     def held(self) -> set[int]:
-        """Slots that must not act: their process is about to be replaced."""
+        """Slots that must not act because their process is about to be replaced."""
         return set().union(*(process.held for process in self._processes))
 
     def _is_due(self, process: _Process) -> bool:
@@ -347,7 +352,7 @@ class EnvCrew:
 def _shown(
     slot: _Slot, number: int
 ) -> Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]:
-    """Return the state that a report gives: a slot that runs is stepping or waits to."""
+    """Return the reported state; a running slot is either stepping or waiting."""
     if slot.state != "running":
         return slot.state
     return "stepping" if number in slot.process.awaited else "waiting"

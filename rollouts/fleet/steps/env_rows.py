@@ -1,4 +1,4 @@
-"""Hold the environments of a few slots by row, and step them; wherever that is done."""
+"""Environments of a few slots by row, independent of their process."""
 
 import time
 import traceback
@@ -31,19 +31,19 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.recorder import FilmedEnvironment
 
 Rows = NDArray[np.intp]
-"""Different rows, ``[N]``, in any order."""
+"""Distinct rows, ``[N]``, in any order."""
 
 
 class EnvRows:
-    """The environments of one process, by row; rows of a vector environment step together."""
+    """Environments of one process by row; rows of a vector environment step together."""
 
     def __init__(self, setup: Setup, *, tell: Callable[[FromProcess], None], memory: int) -> None:
-        """Build nothing yet.
+        """Prepare the rows without building environments.
 
         Args:
-            setup: What to build.
-            tell: Takes messages to whoever gives the actions.
-            memory: Descriptor of the memory that they share with these environments.
+            setup: Environments to build.
+            tell: Receives messages for the worker.
+            memory: Descriptor of the memory shared with the worker.
         """
         self._setup = setup
         self._tell = tell
@@ -54,14 +54,14 @@ class EnvRows:
         """Which rows the vector environment steps, ``[R]``."""
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
         self.block: EnvBlock | None = None
-        """What is shared, once there is an environment."""
+        """Shared block; None until an environment exists."""
         self._to_film: dict[int, tuple[str, str]] = {}
-        """Order and film by row, for the row's next episode."""
+        """Recording id and file by row, for the row's next episode."""
         self._filmed: dict[int, tuple[str, FilmedEnvironment, Environment]] = {}
-        """Order, what stands in for the row's own environment, and that, by row."""
+        """Recording id, recorded environment and the row's own environment, by row."""
 
     def build(self, row: int, seed: int) -> None:
-        """Replace a row's environment; tell how its first episode begins."""
+        """Replace a row's environment and report its first observation."""
         try:
             self._close(row)
             environment = self._make(row)
@@ -74,7 +74,7 @@ class EnvRows:
         self._tell(Began(row))
 
     def step(self, rows: Rows) -> None:
-        """Step the environments of `rows` with their actions in the block; tell what followed."""
+        """Step the environments of `rows` with the actions in the block; report the results."""
         began = time.perf_counter()
         is_together = self._is_together[rows]
         together = rows if is_together.all() else rows[is_together]
@@ -102,7 +102,7 @@ class EnvRows:
         self._is_together[row] = isinstance(environment, RowOfVector)
 
     def _try(self, step: Callable[[Rows], None], rows: Rows) -> list[int]:
-        """Return those of `rows` that were stepped; the others are gone, and that is told."""
+        """Return those of `rows` that were stepped; report the others as broken."""
         try:
             step(rows)
         except Exception:  # noqa: BLE001 environments may raise anything
@@ -113,7 +113,7 @@ class EnvRows:
         return rows.tolist()
 
     def _step_together(self, rows: Rows) -> None:
-        """Step `rows`, all of which are of the vector environment."""
+        """Step `rows`, all of which belong to the vector environment."""
         vector, block = self._vector, self.block
         if vector is None or block is None:
             raise RuntimeError("there is no vector environment")
@@ -142,13 +142,13 @@ class EnvRows:
         block.truncated[row] = truncated
 
     def record(self, row: int, order_id: str, film: str) -> None:
-        """Film the row's next episode."""
+        """Record the row's next episode."""
         self._to_film[row] = (order_id, film)
 
     def _begin_episode(self, row: int, environment: Environment) -> Any:
         """Return the first observation of the row's next episode.
 
-        Only here does a film begin or end: a step costs the same whether anybody films or not.
+        Recordings begin and end only here, so a step costs the same with and without them.
         """
         if row in self._filmed:
             environment = self._end_film(row)
@@ -164,7 +164,7 @@ class EnvRows:
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._tell(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
             return own
-        # Seeded by its order, for the time of its one episode.
+        # The seed depends on the recording id and applies to this episode only.
         filmed.seed = zlib.crc32(order_id.encode()) >> 1
         self._filmed[row] = (order_id, filmed, own)
         self._put(row, filmed)
@@ -196,6 +196,6 @@ class EnvRows:
 
 
 def _broken(row: int) -> Broke:
-    """Return how the environment of `row` has just ended; its whole traceback goes to the log."""
+    """Return the message for a broken environment; the full traceback goes to the log."""
     traceback.print_exc()
     return Broke(row, traceback.format_exc(limit=-4))

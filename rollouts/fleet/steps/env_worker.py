@@ -1,4 +1,4 @@
-"""Hold one env process: start it, talk to it, notice its death, start it again."""
+"""Manage one env process: start it, exchange messages, detect its death, restart it."""
 
 import os
 import signal
@@ -38,9 +38,9 @@ from rollouts.fleet.worker import child_environment, leftovers
 from rollouts.fleet.worker.log_capture import OutputPump
 from rollouts.fleet.worker.settings import derive_seed
 
-# Not run as a module: it would be imported a second time, under another name.
+# Not run as a module, which would import it a second time under another name.
 BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"
-# Environments that draw with SDL find no screen here, and need none.
+# Environments that draw with SDL have no screen here.
 HEADLESS: Final = {
     "SDL_VIDEODRIVER": "dummy",
     "SDL_AUDIODRIVER": "dummy",
@@ -49,11 +49,11 @@ HEADLESS: Final = {
 
 
 class EnvWorkerDied(ConnectionError):
-    """The process is gone, or no longer answers its pipe."""
+    """The process has ended or its pipe is broken."""
 
 
 class SlotSeeds:
-    """A seed for each environment that a slot gets, whichever others are in its process."""
+    """Seeds of the environments of each slot, independent of the other slots in its process."""
 
     def __init__(self, base_seed: int) -> None:
         self._base_seed = base_seed
@@ -67,9 +67,9 @@ class SlotSeeds:
 
 
 class EnvWorker:
-    """An operating-system process with the environments of a few slots, at most one at a time.
+    """An operating-system process with the environments of a few slots; at most one at a time.
 
-    The caller owns the clock and decides about restarts; this class carries them out.
+    The caller owns the clock and decides about restarts.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class EnvWorker:
         output: OutputPump | None = None,
         mark: str = "",
     ) -> None:
-        """Start nothing yet.
+        """Prepare the process without starting it.
 
         Args:
             spec: Environment of every slot.
-            kwargs: Arguments for it.
-            slots: Numbers of the slots within the worker; one behind the other.
-            base_seed: Slots derive their seeds from it.
-            output: Takes what the process writes; None: it goes where the caller's goes.
-            mark: By which whatever the process starts is known later; empty for none.
+            kwargs: Arguments of the environment.
+            slots: Numbers of the slots within the worker, consecutive.
+            base_seed: Seed from which the seeds of the slots are derived.
+            output: Receives the output of the process; None inherits the caller's.
+            mark: Mark that identifies all processes started by this one; empty for none.
         """
         self.slots = slots
         self._spec = spec
@@ -105,18 +105,18 @@ class EnvWorker:
 
     @property
     def descriptor(self) -> int | None:
-        """What to wait on for its messages; None while no process is there."""
+        """Descriptor to wait on for messages; None while there is no process."""
         return self._channel.fileno() if self._channel else None
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if there is one."""
+        """Id of the process, if there is one."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start a process; what the slots begin with comes as messages.
+        """Start a process; the first observations of the slots arrive as messages.
 
-        The kernel ends the process together with the calling thread.
+        The kernel ends the process when the calling thread ends.
         """
         self.kill()
         self._memory = anonymous_memory()
@@ -130,21 +130,21 @@ class EnvWorker:
                 stdout=output,
                 stderr=output,
                 env=_environment(self._mark),
-                # A simulator's own processes go with it: they are in its group.
+                # A simulator's child processes are in this group and end with it.
                 start_new_session=True,
             )
-        self.say(f"env process {self._process.pid} begins")
+        self.say(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
         self._channel.send(Setup(spec=self._spec, kwargs=self._kwargs, seeds=seeds))
 
     def say(self, text: str) -> None:
-        """Write a line into the log of the process."""
+        """Write a line to the log of the process."""
         if self._output is not None:
             self._output.say(self.slots[0], text)
 
     def build(self, slot: int) -> None:
-        """Give one slot a new environment.
+        """Build a new environment for one slot.
 
         Raises:
             EnvWorkerDied: If the process is gone.
@@ -152,7 +152,7 @@ class EnvWorker:
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, order_id: str, film: str) -> None:
-        """Have the next episode of a slot filmed; what came of it comes as a message.
+        """Record the next episode of a slot; the result arrives as a message.
 
         Raises:
             EnvWorkerDied: If the process is gone.
@@ -160,7 +160,7 @@ class EnvWorker:
         self._send(Record(slot - self.slots.start, order_id, film))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
-        """Give ``actions [N, …]`` to N slots that wait for one; the outcome comes as a message.
+        """Step N waiting slots with ``actions [N, …]``; the result arrives as a message.
 
         Raises:
             EnvWorkerDied: If the process is gone.
@@ -172,7 +172,7 @@ class EnvWorker:
         self._send(Step(rows.tolist()))
 
     def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
-        """Return the messages that are here, at least one; waits for it.
+        """Wait for at least one message and return all that have arrived.
 
         Raises:
             EnvWorkerDied: If the process is gone.
@@ -185,13 +185,13 @@ class EnvWorker:
             raise EnvWorkerDied(self._obituary()) from error
 
     def observation(self, row: int) -> NDArray[Any]:
-        """Return a copy of what the environment in `row` shows now."""
+        """Return a copy of the current observation of the environment in `row`."""
         if self._block is None:
             raise EnvWorkerDied("not started")
         return np.array(self._block.obs[row])
 
     def kill(self) -> None:
-        """End the process at once, if there is one, and wait until it is gone."""
+        """Kill the process, if there is one, and wait until it has ended."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -204,7 +204,7 @@ class EnvWorker:
             self._process = None
 
     def close(self) -> None:
-        """Let the environments close themselves for a moment, then end the process."""
+        """Ask the environments to close within 1 s, then end the process."""
         if self._channel is not None and self._process is not None:
             try:
                 self._send(Close())
@@ -234,7 +234,7 @@ class EnvWorker:
             raise EnvWorkerDied(self._obituary()) from error
 
     def _read(self, message: FromProcess) -> Ready | Began | Broke | Recorded | Stepped:
-        """Fetch from the block what the message says is there."""
+        """Map the block on the first message, and read arrived steps from it."""
         if isinstance(message, Ready):
             self._map(message)
         elif isinstance(message, Came) and self._block is not None:
@@ -263,14 +263,14 @@ class EnvWorker:
         try:
             code = self._process.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
-            return f"env process {self._process.pid} hung up"
+            return f"env process {self._process.pid} closed its connection"
         _kill_group(self._process.pid)
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"env process {self._process.pid} ended with {ending}"
 
 
 def read_steps(came: Came, block: EnvBlock) -> Stepped:
-    """Return what the message says is in the block, as arrays of the caller's own."""
+    """Return the steps of a message as arrays copied from the block."""
     rows = np.asarray(came.rows, dtype=np.intp)
     terminated, truncated = block.terminated[rows], block.truncated[rows]
     ended = np.flatnonzero(terminated | truncated).tolist()
@@ -286,19 +286,18 @@ def read_steps(came: Came, block: EnvBlock) -> Stepped:
 
 
 def _kill_group(leader: int) -> None:
-    """End what is left of a process' group.
+    """Kill the remaining processes of a process group.
 
-    To be called before its leader's end was waited for, or at once after: later, the id may be
-    somebody else's.
+    Call it before or right after waiting for the leader; later, the id may be reused.
     """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def _environment(mark: str) -> dict[str, str]:
-    """Return an environment in which the child finds this code and keeps to one core.
+    """Return environment variables with which the child finds this code and uses one core.
 
-    It holds no secret of the worker. Output is not buffered, so that a crash loses none of it.
+    They contain no secrets of the worker. Output is unbuffered, so that a crash loses none of it.
     """
     found = [str(Path(str(package.__file__)).parents[1]) for package in (rollouts, rolldeck)]
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]

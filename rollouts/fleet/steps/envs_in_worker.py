@@ -1,8 +1,8 @@
-"""Hold environments in the worker's own process: for those that cost less than a process switch.
+"""Environments in the worker's own process, for those that cost less than a process switch.
 
-What is lost beside a process of their own: one that hangs holds up the whole worker, one that
-crashes in native code takes it along, and what it prints is in the worker's log. One that raises
-is built anew as anywhere.
+Compared with separate env processes, an environment that hangs blocks the whole worker, one that
+crashes in native code ends the worker, and its output goes to the worker's log. An environment
+that raises is rebuilt in both cases.
 """
 
 import os
@@ -36,10 +36,9 @@ from rollouts.fleet.worker.log_capture import OutputPump
 
 
 class EnvsInWorker:
-    """The environments of all slots, with the interface of an `EnvWorker`.
+    """Environments of all slots, with the interface of `EnvWorker`.
 
-    `step` only notes what is to be done, and `receive` does it: the caller's wait in between ends
-    at once.
+    `step` only queues the work and `receive` does it, so the caller's wait in between ends at once.
     """
 
     def __init__(
@@ -49,32 +48,32 @@ class EnvsInWorker:
         kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
-        output: OutputPump | None = None,  # noqa: ARG002 what they print is the worker's output
-        mark: str = "",  # noqa: ARG002 what they start carries the worker's
+        output: OutputPump | None = None,  # noqa: ARG002 output goes to the worker's log
+        mark: str = "",  # noqa: ARG002 processes they start carry the worker's mark
     ) -> None:
-        """Build nothing yet; the arguments are those of `EnvWorker`."""
+        """Prepare the environments; the arguments are those of `EnvWorker`."""
         self.slots = slots
         self._setup = Setup(spec, kwargs, [0] * len(slots))
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
         self._asked: deque[Slots | Build | Record] = deque()
-        """Rows to step, and what else is to be done."""
+        """Rows to step, and other pending work."""
         self._told: list[FromProcess] = []
         self._bell: tuple[int, int] | None = None
         self._memory: int | None = None
 
     @property
     def descriptor(self) -> int | None:
-        """What to wait on; None while there are no environments."""
+        """Descriptor to wait on; None while there are no environments."""
         return self._bell[0] if self._bell else None
 
     @property
     def pid(self) -> int | None:
-        """Of the worker, while there are environments."""
+        """Process id of the worker; None while there are no environments."""
         return os.getpid() if self._bell else None
 
     def start(self) -> None:
-        """Let all environments be built anew by the next `receive`."""
+        """Schedule all environments to be rebuilt by the next `receive`."""
         self.kill()
         for name, value in HEADLESS.items():
             os.environ.setdefault(name, value)
@@ -83,27 +82,27 @@ class EnvsInWorker:
             self.build(slot)
 
     def say(self, text: str) -> None:
-        """Say nothing: the worker's own log and events tell."""
+        """Do nothing: the worker's log and events cover it."""
 
     def build(self, slot: int) -> None:
-        """Give one slot a new environment; see `EnvWorker`."""
+        """Build a new environment for one slot; see `EnvWorker`."""
         self._ask(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, order_id: str, film: str) -> None:
-        """Have the next episode of a slot filmed; see `EnvWorker`."""
+        """Record the next episode of a slot; see `EnvWorker`."""
         self._ask(Record(slot - self.slots.start, order_id, film))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
-        """Give ``actions [N, …]`` to N slots that wait for one; see `EnvWorker`."""
+        """Step N waiting slots with ``actions [N, …]``; see `EnvWorker`."""
         rows = slots - self.slots.start
         self._block().actions[rows] = actions
         self._ask(rows)
 
     def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
-        """Do what was asked for and return what came of it.
+        """Do the pending work and return its results.
 
         Raises:
-            EnvWorkerDied: If there are no environments, or none can be built here.
+            EnvWorkerDied: If there are no environments, or none can be built.
         """
         if self._bell is None:
             raise EnvWorkerDied("not started")
@@ -116,11 +115,11 @@ class EnvsInWorker:
         return told
 
     def observation(self, row: int) -> NDArray[Any]:
-        """Return a copy of what the environment in `row` shows now."""
+        """Return a copy of the current observation of the environment in `row`."""
         return np.array(self._block().obs[row])
 
     def kill(self) -> None:
-        """Let go of all environments."""
+        """Drop all environments."""
         rows, self._rows = self._rows, None
         bell, self._bell = self._bell, None
         self._asked.clear()
@@ -129,7 +128,7 @@ class EnvsInWorker:
         for descriptor in (*(bell or ()), *(() if memory is None else (memory,))):
             os.close(descriptor)
         if rows is not None:
-            with suppress(Exception):  # whatever they raise, they are gone
+            with suppress(Exception):  # errors no longer matter
                 rows.close()
 
     def close(self) -> None:

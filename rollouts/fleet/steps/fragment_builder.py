@@ -1,4 +1,4 @@
-"""Turn the steps of a worker's slots into fragments and episode statistics, within its credits."""
+"""Cut fragments and episode statistics from the steps of a worker's slots, within its credits."""
 
 import threading
 import time
@@ -23,10 +23,10 @@ from rollouts.fleet.worker.spans import PipelineMonitor
 
 
 class Collector:
-    """The progress handler of a rollout worker.
+    """Progress handler of a rollout worker.
 
-    A slot may begin a fragment only with a credit, and keeps it until the fragment is cut.
-    Everything but `grant`, `set_orders` and the counters belongs to the rollout loop's thread.
+    A slot needs a credit to start a fragment, and holds it until the fragment is cut. Other threads
+    may call `grant` and `set_orders` and read the counters; all else belongs to the rollout loop.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class Collector:
         has_room: Callable[[], bool],
         monitor: PipelineMonitor,
     ) -> None:
-        """Begin with empty slots and no credits.
+        """Start with empty slots and without credits.
 
         Args:
-            settings: Of the worker.
-            deliver: Takes each fragment that was cut; must not wait.
-            has_room: Whether a further fragment may be begun, as far as the sender goes.
-            monitor: Learns what cutting and queueing cost.
+            settings: Settings of the worker.
+            deliver: Takes each cut fragment; must not wait.
+            has_room: Returns whether the sender has room for another fragment.
+            monitor: Receives timings of cutting and queueing.
         """
         config = settings.fleet.config
         self._max_staleness = config.buffer.max_staleness
@@ -74,31 +74,31 @@ class Collector:
 
     @property
     def unspent(self) -> int:
-        """Credits that no slot has taken yet."""
+        """Number of credits not yet taken by a slot."""
         return self._credits
 
     @property
     def being_filled(self) -> int:
-        """Fragments that were begun and are not cut."""
+        """Number of fragments started and not yet cut."""
         return int(np.count_nonzero(self._has_credit | (self._cutter.acted > 0)))
 
     @property
     def buffered_steps(self) -> int:
-        """Env steps in fragments that are being filled."""
+        """Number of env steps in fragments that are being filled."""
         return int(self._cutter.acted.sum())
 
     def grant(self, fragments: int) -> None:
-        """Allow so many further fragments to be begun."""
+        """Grant credits for further fragments."""
         with self._lock:
             self._credits += fragments
 
     def set_orders(self, *, epoch: int, policy_step: int, begins_fragments: bool) -> None:
-        """Hear of the run's newest version, and whether new fragments are wanted at all."""
+        """Set the run's newest version, and whether new fragments may be started."""
         self._epoch, self._newest_step = epoch, policy_step
         self._begins_fragments = begins_fragments
 
     def forget_the_old(self) -> None:
-        """Drop buffered steps of an earlier epoch, and those that have become too old."""
+        """Drop buffered steps of an earlier epoch or of stale versions."""
         dropped = self._cutter.enter_epoch(self._epoch)
         if dropped:
             self.dropped_steps["new_epoch"] += dropped
@@ -111,13 +111,13 @@ class Collector:
             self._return_credits()
 
     def drain(self) -> None:
-        """Send what every slot has, now or once its last action came back; begin nothing more."""
+        """Cut every slot's steps, now or after its action in progress; start no new fragments."""
         self._is_draining = True
         for slot in np.flatnonzero(~self._cutter.is_acting).tolist():
             self._flush(slot)
 
     def end(self) -> None:
-        """Count what is still buffered as dropped: nobody will send it."""
+        """Count the buffered steps as dropped."""
         dropped = sum(self._cutter.drop(slot) for slot in range(len(self._cutter.slots)))
         if dropped:
             self.dropped_steps["stopped"] += dropped
@@ -128,13 +128,13 @@ class Collector:
             return self._statistics.take(time.monotonic())
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Take the first observation of a new environment."""
+        """Store the first observation of a new environment."""
         fragment = self._cutter.begin(slot, obs, episode=self._next_episode(slot))
         if fragment is not None:
             self._hand_over(slot, fragment)
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Write down what followed the actions of ``slots [N]``."""
+        """Store the results of the actions of ``slots [N]``."""
         start = time.perf_counter()
         self._tallies.add(slots, came.reward)
         finals = dict(came.finals)
@@ -156,7 +156,7 @@ class Collector:
     def acted(
         self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
-        """Write down the actions chosen for ``slots [N]``."""
+        """Store the actions chosen for ``slots [N]``."""
         step = version[1]
         self._tallies.acted(slots, step)
         self._cutter.act(
@@ -169,21 +169,21 @@ class Collector:
         )
 
     def aborted(self, slot: int) -> None:
-        """End the slot's episode here: its environment is gone."""
+        """End the slot's episode, because its environment is lost."""
         self._cutter.abort(slot)
         self._abort_episode(slot)
         if self._is_draining:
             self._flush(slot)
 
     def given_up(self, slot: int) -> None:
-        """Send what the slot had begun; it needs no credit any more."""
+        """Send the slot's steps and return its credit."""
         self._flush(slot)
         if self._has_credit[slot]:
             self._has_credit[slot] = False
             self.grant(1)
 
     def admitted(self, slots: Slots) -> Slots:
-        """Return those slots that may act: inside a fragment, or with a credit for one."""
+        """Return the slots that may act: within a fragment, or with a credit for a new one."""
         if self._is_draining:
             return slots[:0]
         is_allowed = self._cutter.acted[slots] > 0
@@ -196,7 +196,7 @@ class Collector:
         return slots[is_allowed]
 
     def _return_credits(self) -> None:
-        """Take credits back from slots that have not begun their fragment."""
+        """Take credits back from slots that have not started their fragment."""
         unused = self._has_credit & (self._cutter.acted == 0)
         self._has_credit[unused] = False
         self.grant(int(np.count_nonzero(unused)))
@@ -219,7 +219,7 @@ class Collector:
     def _hand_over(self, slot: int, fragment: Fragment) -> None:
         start = time.perf_counter()
         self.fragments_cut += 1
-        # First delivered, then given back: in between it counts twice rather than not at all.
+        # Deliver before release: in between, the credit counts twice rather than not at all.
         self._deliver(fragment)
         self._has_credit[slot] = False
         self._monitor.record("enqueue", time.perf_counter() - start, time.monotonic())
@@ -229,7 +229,7 @@ class Collector:
         return f"{self._cutter.slots[slot][-48:]}/{number}"
 
     def _abort_episode(self, slot: int) -> None:
-        """End the slot's episode as aborted, if it has one in which something was done."""
+        """End the slot's episode as aborted, if it contains any action."""
         if self._tallies.has_acted(slot):
             self._end_episode(slot, "aborted")
 

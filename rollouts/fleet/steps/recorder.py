@@ -1,8 +1,8 @@
-"""Film an episode inside an env process, without holding its steps up for the encoder.
+"""Record an episode inside an env process, without delaying its steps.
 
-The camera takes a picture after each step; a thread of its own encodes what it can, and what it
-cannot in time is left out and counted. The finished film is a file next to its description,
-which appears last: whoever waits for it looks for that.
+The camera takes a frame after each step, and a thread encodes the frames. Frames that it cannot
+encode in time are dropped and counted. The description of a recording is written after the file,
+and signals that the recording is complete.
 """
 
 import logging
@@ -23,34 +23,34 @@ logger = logging.getLogger(__name__)
 
 MOST_FRAMES: Final = 3000
 MOST_SIDE: Final = 640
-"""Pixels; a larger picture is thinned out by whole numbers."""
+"""Maximum side length in pixels; larger images are subsampled by a whole number."""
 QUEUE_BYTES: Final = 64 * 1024 * 1024
-"""Pictures that may wait for the encoder, together."""
+"""Maximum total size of frames that wait for the encoder."""
 FRAMES_PER_SECOND: Final = 30.0
-"""Where the environment does not say."""
+"""Default if the environment does not specify it."""
 MOST_TEXT_BYTES: Final = 1024 * 1024
 FRAME_BREAK: Final = "\f"
-# Constant quality at the encoder's fastest: about 2 ms a frame of 600 x 400.
+# Constant quality with the fastest encoder settings: about 2 ms per frame of 600 x 400.
 _VP9: Final = {"deadline": "realtime", "cpu-used": "8", "crf": "36", "b:v": "0"}
 
 
 class Camera(Protocol):
-    """Takes the frames of one episode."""
+    """Interface that takes the frames of one episode."""
 
     def take(self, frame: Any) -> None:
-        """Keep a frame, or leave it out; never waits."""
+        """Store or drop a frame; never waits."""
 
     def finish(self) -> None:
-        """No more frames; the film appears when it is ready, which may be later."""
+        """End the recording; the file is completed in the background."""
 
 
 def description_of(film: Path) -> Path:
-    """Return where the description of a film appears once it is finished."""
+    """Return the path of a recording's description, which exists once it is complete."""
     return film.with_suffix(".json")
 
 
 class VideoCamera:
-    """Encodes pictures ``[height, width, 3]`` uint8 as VP9 in WebM, which every browser plays."""
+    """Encodes images ``[height, width, 3]`` uint8 as VP9 in WebM, which all browsers support."""
 
     def __init__(self, film: Path, *, frames_per_second: float) -> None:
         """Open the encoder.
@@ -72,20 +72,20 @@ class VideoCamera:
         threading.Thread(target=self._run, name="camera", daemon=True).start()
 
     def take(self, frame: Any) -> None:
-        """Keep a picture unless too many wait already."""
+        """Store an image unless too many are waiting."""
         too_many = self._taken >= MOST_FRAMES or self._waiting_bytes > QUEUE_BYTES
         if too_many:
             self._left_out += 1
             return
         stride = -(-max(frame.shape[:2]) // MOST_SIDE)
-        # A copy: environments draw into one array again and again.
+        # Copied, because environments reuse their render buffer.
         picture = np.array(frame[::stride, ::stride, :3], dtype=np.uint8, order="C")
         self._taken += 1
         self._waiting_bytes += picture.nbytes
         self._waiting.put(picture)
 
     def finish(self) -> None:
-        """Let the encoder end with what waits."""
+        """End the recording after the waiting frames."""
         self._waiting.put(None)
 
     def _run(self) -> None:
@@ -93,9 +93,9 @@ class VideoCamera:
             self._encode()
             note = ""
         except Exception as error:
-            logger.exception("the film could not be encoded")
+            logger.exception("encoding the recording failed")
             self._film.unlink(missing_ok=True)
-            note = f"the film could not be encoded: {error}"[:1000]
+            note = f"encoding the recording failed: {error}"[:1000]
         _describe(
             self._film,
             Filmed(
@@ -112,8 +112,8 @@ class VideoCamera:
     def _encode(self) -> None:
         first = self._waiting.get()
         if first is None:
-            raise ValueError("the environment drew no picture")
-        # Chroma is halved, so both sides must be even.
+            raise ValueError("the environment rendered no image")
+        # Chroma is subsampled, so both sides must be even.
         height, width = (side - side % 2 for side in first.shape[:2])
         self._size = (width, height)
         with self._av.open(str(self._film), "w", format="webm") as container:
@@ -133,17 +133,17 @@ class VideoCamera:
             container.mux(stream.encode(None))
 
     def _fits(self, picture: NDArray[np.uint8]) -> bool:
-        """Return whether the picture has the film's size and the film has room for it."""
+        """Return whether the image has the recording's size and the file has room for it."""
         width, height = self._size
         is_same = picture.shape[0] // 2 * 2 == height and picture.shape[1] // 2 * 2 == width
-        # The encoder holds back a few frames: an eighth of the room is kept for them.
-        # The file appears with the first bytes that the encoder lets go.
+        # The encoder buffers a few frames; one eighth of the limit is reserved for them.
+        # The file exists only after the encoder's first output.
         size = self._film.stat().st_size if self._film.exists() else 0
         return is_same and size < MOST_RECORDED_BYTES * 7 // 8
 
 
 class TextCamera:
-    """Keeps frames of text: an environment's own drawing, or what happened in each step."""
+    """Records text frames: the environment's own rendering, or a description of each step."""
 
     def __init__(self, film: Path, *, frames_per_second: float, note: str = "") -> None:
         self._film = film
@@ -154,7 +154,7 @@ class TextCamera:
         self._left_out = 0
 
     def take(self, frame: Any) -> None:
-        """Keep a frame while there is room."""
+        """Store a frame while there is room."""
         text = "\n".join(log_text.clean_all(str(frame).split("\n")))
         self._bytes += len(text.encode()) + 1
         if len(self._frames) >= MOST_FRAMES or self._bytes > MOST_TEXT_BYTES:
@@ -163,7 +163,7 @@ class TextCamera:
         self._frames.append(text)
 
     def finish(self) -> None:
-        """Write the film."""
+        """Write the file."""
         self._film.write_text(FRAME_BREAK.join(self._frames))
         filmed = Filmed(
             media_type="text/plain",
@@ -182,16 +182,16 @@ def _describe(film: Path, filmed: Filmed) -> None:
 
 
 class FilmedEnvironment:
-    """An environment that is drawn after each step; stands in for a slot's own for an episode."""
+    """Environment rendered after each step; replaces a slot's environment for one episode."""
 
     def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], film: Path) -> None:
-        """Build the environment so that it can be drawn, as well as it can be.
+        """Build the environment with the best supported render mode.
 
         Args:
             make: Builds environments from a spec and arguments.
-            spec: Of the environment.
-            kwargs: Arguments beside the render mode.
-            film: File to write; its folder exists.
+            spec: Spec of the environment.
+            kwargs: Arguments other than the render mode.
+            film: File to write, in an existing folder.
         """
         self._film = film
         self._camera: Camera
@@ -209,14 +209,14 @@ class FilmedEnvironment:
         self._why = why
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the episode, and the film with its first picture."""
+        """Begin the episode and the recording."""
         obs, extras = self._environment.reset(seed=self.seed if seed is None else seed)
         self._camera = self._open(self._draw())
         self._shoot(f"reset · observation {_short(obs)}")
         return obs, extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment and draw it."""
+        """Step the environment and render it."""
         obs, reward, terminated, truncated, extras = self._environment.step(action)
         self.total_return += float(reward)
         self.length += 1
@@ -227,24 +227,24 @@ class FilmedEnvironment:
         return obs, reward, terminated, truncated, extras
 
     def close(self) -> None:
-        """Let go of the environment, and of the film if it is still being taken."""
+        """Close the environment; an unfinished recording is discarded."""
         self._environment.close()
 
     def finish(self) -> None:
-        """End the film after the episode's last step."""
+        """End the recording after the last step of the episode."""
         self._camera.finish()
 
     def _open(self, first: Any) -> Camera:
-        """Return the camera that suits what the environment draws."""
+        """Return the camera for the output of the environment's render()."""
         if self._mode == "rgb_array" and _is_picture(first):
             try:
                 return VideoCamera(self._film, frames_per_second=self._fps)
             except ImportError:
-                self._why = "PyAV is not installed where the fleet runs"
+                self._why = "PyAV is not installed on the fleet's nodes"
         elif self._mode == "ansi" and isinstance(first, str):
             return TextCamera(self._film, frames_per_second=self._fps)
         self._draws = False
-        why = self._why or "the environment draws neither pictures nor text"
+        why = self._why or "the environment renders neither images nor text"
         return TextCamera(self._film, frames_per_second=self._fps, note=why)
 
     def _draw(self) -> Any:
@@ -252,8 +252,8 @@ class FilmedEnvironment:
             return None
         try:
             return self._environment.render()
-        except Exception as error:  # noqa: BLE001 drawing must never end an episode
-            self._draws, self._why = False, f"it cannot be drawn: {error}"[:900]
+        except Exception as error:  # noqa: BLE001 rendering must never end an episode
+            self._draws, self._why = False, f"rendering failed: {error}"[:900]
             return None
 
     def _shoot(self, said: str) -> None:
@@ -266,13 +266,13 @@ class FilmedEnvironment:
 
 
 def _drawable(make: Any, spec: str, kwargs: Mapping[str, Any]) -> tuple[Any, str, str]:
-    """Return an environment, the mode in which it draws, and why it is not a better one."""
+    """Return an environment, its render mode, and why no better mode is available."""
     why = ""
     for mode in ("rgb_array", "ansi"):
         try:
             return make(spec, {**kwargs, "render_mode": mode}), mode, ""
-        except Exception as error:  # noqa: BLE001 an environment refuses a mode in its own way
-            why = why or f"no pictures: {error}"[:900]
+        except Exception as error:  # noqa: BLE001 environments raise any type
+            why = why or f"no images: {error}"[:900]
     return make(spec, kwargs), "", why
 
 

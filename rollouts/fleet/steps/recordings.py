@@ -1,4 +1,4 @@
-"""Have slots film their next episode, and bring the films to the platform."""
+"""Record episodes of slots, and upload the recordings to the platform."""
 
 import contextlib
 import logging
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ENCODE_SECONDS: Final = 60.0
-"""How long an encoder may take after an episode's end."""
+"""Time limit for the encoder after the end of an episode."""
 TRIES: Final = 5
 LOOK_AGAIN_SECONDS: Final = 0.25
-"""How often an order that no slot could take looks for one again."""
+"""Interval at which an unassigned recording looks for a slot."""
 MOST_ORDERS: Final = 16
 
 
 class Filming(Protocol):
-    """Tells an env process to film a slot."""
+    """Interface that starts a recording in an env process."""
 
     def record(self, slot: int, order_id: str, film: str) -> bool:
-        """Film the slot's next episode; False if the slot cannot."""
+        """Record the slot's next episode; return False if the slot cannot."""
 
 
 @dataclass(slots=True)
@@ -45,14 +45,14 @@ class _Take:
 
 
 class Recordings:
-    """The recordings of one worker.
+    """Recordings of one worker.
 
-    `assign`, `finished` and `lost` belong to the rollout loop and never wait; `turn` belongs in
-    a loop of its own, which waits for encoders and speaks with the platform.
+    The rollout loop calls `assign`, `finished` and `lost`, which never wait. A dedicated loop calls
+    `turn`, which waits for encoders and the platform.
     """
 
     def __init__(self, *, worker: int, slots: int, api: "PlatformApi") -> None:
-        """Begin with nothing to film."""
+        """Start without recordings."""
         self._worker = worker
         self._slots = slots
         self._api = api
@@ -66,18 +66,18 @@ class Recordings:
 
     @property
     def has_orders(self) -> bool:
-        """Whether something waits for a slot."""
+        """Whether any recording waits for a slot."""
         return bool(self._orders)
 
     def ask(self, order: RecordingOrder) -> None:
-        """Take an order; one that is known already is not taken twice."""
+        """Accept a recording request; known ones are ignored."""
         with self._lock:
             known = {one.id for one in self._orders} | {t.order.id for t in self._takes.values()}
             if order.id not in known and len(known) < MOST_ORDERS:
                 self._orders.append(order)
 
     def assign(self, filming: Filming, now: float) -> None:
-        """Give each order a slot that films nothing yet; those left over wait for one."""
+        """Assign each request to a slot without a recording; the others keep waiting."""
         if now < self._look_again_at:
             return
         self._look_again_at = now + LOOK_AGAIN_SECONDS
@@ -93,7 +93,7 @@ class Recordings:
             self._updates.put((order.id, update, None))
 
     def finished(self, slot: int, recorded: Recorded, policy_step: int) -> None:
-        """Take what a slot has filmed; the encoder may still be at it."""
+        """Queue the upload of a slot's recording, which may still be encoding."""
         take = self._takes.pop(slot, None)
         if take is None or take.order.id != recorded.order_id:
             return
@@ -112,13 +112,13 @@ class Recordings:
         self._updates.put((take.order.id, update, take.film))
 
     def lost(self, slot: int) -> None:
-        """Give up what the slot was filming: its environment is gone."""
+        """Fail the recording of a slot that lost its environment."""
         take = self._takes.pop(slot, None)
         if take is not None:
             self._fail(take.order, slot, "the environment was lost before its episode ended")
 
     def close(self) -> None:
-        """End the wait of the turn under way, and forget all films."""
+        """End the wait of the current turn, and delete all recordings."""
         self._updates.put(None)
         for film in self._folder.glob("*"):
             film.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ class Recordings:
             self._folder.rmdir()
 
     def turn(self) -> None:
-        """Tell the platform one thing, or wait up to a second for something to tell."""
+        """Send one update to the platform, or wait up to a second for one."""
         try:
             told = self._updates.get(timeout=1.0)
         except queue.Empty:
@@ -139,7 +139,7 @@ class Recordings:
         self._tell(recording_id, update)
 
     def _assign(self, order: RecordingOrder, filming: Filming) -> int | None:
-        """Return the slot that films, if one can."""
+        """Start a recording; return its slot, or None if no slot is available."""
         candidates = [order.slot] if order.slot is not None else self._rotated()
         film = self._folder / f"{order.id}.film"
         for slot in candidates:
@@ -160,7 +160,7 @@ class Recordings:
         self._updates.put((order.id, update, None))
 
     def _with_film(self, update: RecordingUpdate, film: Path) -> RecordingUpdate:
-        """Return the update with its film, or that there is none."""
+        """Return the update with its recording, or a failure."""
         description = description_of(film)
         deadline = time.monotonic() + ENCODE_SECONDS
         while not description.exists() and time.monotonic() < deadline:
@@ -169,14 +169,17 @@ class Recordings:
             filmed = msgspec.json.decode(description.read_bytes(), type=Filmed)
             content = film.read_bytes() if film.exists() else b""
         except OSError as error:
-            return self._failed(update, f"the film was not finished: {error}")
+            return self._failed(update, f"the recording was not finished: {error}")
         finally:
             film.unlink(missing_ok=True)
             description.unlink(missing_ok=True)
         if not content:
-            return self._failed(update, filmed.note or "the film is empty")
+            return self._failed(update, filmed.note or "the recording is empty")
         if len(content) > MOST_RECORDED_BYTES:
-            return self._failed(update, f"the film has {len(content)} bytes")
+            return self._failed(
+                update,
+                f"the recording has {len(content)} bytes, limit {MOST_RECORDED_BYTES}",
+            )
         return msgspec.structs.replace(update, filmed=filmed, content=content)
 
     def _failed(self, update: RecordingUpdate, reason: str) -> RecordingUpdate:
@@ -189,10 +192,10 @@ class Recordings:
             try:
                 self._api.update_recording(recording_id, update)
             except (InvalidRequest, NotFound) as refusal:
-                logger.warning("recording %s is not wanted: %s", recording_id, refusal)
+                logger.warning("recording %s refused: %s", recording_id, refusal)
                 return
             except RolldeckError as failure:
-                logger.info("recording %s not told, try %d: %s", recording_id, attempt, failure)
+                logger.info("recording %s not updated, try %d: %s", recording_id, attempt, failure)
                 time.sleep(1.0)
             else:
                 return

@@ -1,6 +1,6 @@
-"""Call a function for every env step, for whoever wants steps and no fragments.
+"""Call a function for every env step, for users who need steps instead of fragments.
 
-The worker hands its steps over in batches of slots; this takes them apart.
+The worker reports steps in batches of slots; this module splits them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from rollouts.fleet.weights.records import Version
 
 
 class StepCallback(Protocol):
-    """Takes one env step, at the moment at which its action is chosen."""
+    """Function that takes one env step when its action is chosen."""
 
     def __call__(
         self,
@@ -33,20 +33,20 @@ class StepCallback(Protocol):
         value: float,
         version: Version,
     ) -> None:
-        """Take a step.
+        """Handle a step.
 
         Args:
             worker_uuid: The env slot.
-            obs: What it shows, ``[…]``.
-            state: The policy's before this step, without the axis of slots.
-            action: What is done, ``[…]``.
-            last_reward: For the slot's action before this one; 0 before its first.
-            last_terminated: Whether that action ended its episode, or there was none.
-            last_truncated: Whether that episode was cut off, or its environment was lost.
-            episode_uuid: The episode that this step belongs to.
-            logprob: Of the action, natural log.
-            value: Of the observation, as the policy sees it.
-            version: Epoch and step of the weights that acted.
+            obs: Observation, ``[…]``.
+            state: State of the policy before this step, without the slot axis.
+            action: Action, ``[…]``.
+            last_reward: Reward of the slot's previous action; 0 before its first.
+            last_terminated: Whether that action ended its episode; True if there was none.
+            last_truncated: Whether that episode was truncated, or its environment was lost.
+            episode_uuid: The episode of this step.
+            logprob: Natural log probability of the action.
+            value: The policy's value of the observation.
+            version: Epoch and step of the weights in use.
         """
 
 
@@ -61,28 +61,28 @@ _LOST = _Outcome(0.0, terminated=False, truncated=True)
 
 
 class EachStep:
-    """The progress handler of a worker whose steps a function takes, one by one.
+    """Progress handler that passes each step to a function.
 
-    The function runs in the worker's loop: what it takes, all slots wait for.
+    The function runs in the worker's loop, so its time delays all slots.
     """
 
     def __init__(self, call: StepCallback, *, slots: Sequence[str]) -> None:
-        """Hand steps to `call`; `slots` are the names of the worker's slots."""
+        """Pass steps to `call`; `slots` are the names of the worker's slots."""
         self._call = call
         self._slots = slots
         self._obs: list[NDArray[Any]] = [np.empty(0)] * len(slots)
         self._last = [_NOTHING_BEFORE] * len(slots)
         self._episodes = [0] * len(slots)
         self._has_acted = [False] * len(slots)
-        """Whether the slot is in an episode in which something was done."""
+        """Whether the slot has acted in its current episode."""
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Take the first observation of a new environment."""
+        """Store the first observation of a new environment."""
         self._obs[slot] = obs
         self._episodes[slot] += 1
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Keep what followed the actions of ``slots [N]``: it belongs to their next steps."""
+        """Store the results of the actions of ``slots [N]``, which belong to their next steps."""
         for row, slot in enumerate(slots.tolist()):
             outcome = _Outcome(
                 float(came.reward[row]), bool(came.terminated[row]), bool(came.truncated[row])
@@ -95,7 +95,7 @@ class EachStep:
     def acted(
         self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
-        """Hand over the steps of ``slots [N]``."""
+        """Pass on the steps of ``slots [N]``."""
         for row, slot in enumerate(slots.tolist()):
             last = self._last[slot]
             self._has_acted[slot] = True
@@ -114,14 +114,14 @@ class EachStep:
             )
 
     def aborted(self, slot: int) -> None:
-        """End the slot's episode here, if it was in one: its environment is gone."""
+        """End the slot's episode, if one was in progress: its environment is lost."""
         if self._has_acted[slot]:
             self._last[slot] = _LOST
             self._has_acted[slot] = False
 
     def given_up(self, slot: int) -> None:
-        """Expect nothing more of the slot."""
+        """Do nothing: the slot has no further steps."""
 
     def admitted(self, slots: Slots) -> Slots:
-        """Let every slot act: nothing is stored that could become too much."""
+        """Admit every slot: steps are not stored, so there is no limit."""
         return slots

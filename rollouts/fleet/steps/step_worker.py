@@ -1,4 +1,4 @@
-"""Step many environments with batched inference: a plain object that needs no cluster."""
+"""Worker that steps many environments with batched inference; independent of Ray."""
 
 import os
 import select
@@ -36,34 +36,34 @@ PolicyFactory = Callable[[Space, Space], Policy]
 
 
 class ProgressHandler(Protocol):
-    """Takes the steps as they happen, and decides which slots may go on."""
+    """Receiver of steps that also decides which slots may continue."""
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """An episode begins in a new environment."""
+        """Handle the start of an episode in a new environment."""
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """The last actions of ``slots [N]`` led to the N rows of `came`."""
+        """Handle the N results in `came` of the last actions of ``slots [N]``."""
 
     def acted(
         self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
-        """Actions were chosen for `slots` by `version`; `state` is the one before, by row."""
+        """Handle actions chosen for `slots` by `version`; `state` is the previous state, by row."""
 
     def aborted(self, slot: int) -> None:
-        """The slot's environment is gone; its episode ends here."""
+        """Handle the loss of a slot's environment, which ends its episode."""
 
     def given_up(self, slot: int) -> None:
-        """The slot, aborted before, will have no further episode."""
+        """Handle that an aborted slot gets no further episode."""
 
     def admitted(self, slots: Slots) -> Slots:
-        """Return those of `slots` that may act on their observation now."""
+        """Return the subset of `slots` that may act on their observation now."""
 
 
 class StepRolloutWorker:
     """Environments, a policy, and the loop between them.
 
-    ``while going: worker.turn()`` is all a caller does; `pause`, `resume`, `wake` and the
-    weights' loader may be used from other threads meanwhile.
+    A caller runs ``while going: worker.turn()``. Other threads may call `pause`, `resume`, `wake`
+    and the methods of the weights loader concurrently.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class StepRolloutWorker:
         policy_factory: PolicyFactory | None = None,
         recordings: Recordings | None = None,
     ) -> None:
-        """Start nothing yet; the first turn does."""
+        """Prepare the worker; the first turn starts it."""
         config = settings.fleet.config
         self._fleet = config.fleet
         base_seed = derive_seed(config.seed, "worker", settings.index)
         self._make_policy = policy_factory or self._configured(config.policy, base_seed)
-        # Importing torch takes seconds, in which environments can start.
+        # Importing torch takes seconds, during which environments can start.
         self._prepare = None if policy_factory else _import_torch
         self._recordings = recordings
         self._output = OutputPump(settings)
@@ -105,9 +105,9 @@ class StepRolloutWorker:
         self._first = np.zeros(slots, dtype=np.bool_)
         self._state: dict[str, NDArray[Any]] = {}
         self._beginning: dict[str, NDArray[Any]] = {}
-        """State before the first step of an episode, without the axis of slots."""
+        """State before the first step of an episode, without the slot axis."""
         self._waiting = SlotQueue()
-        """Slots with an observation, until they may act on it."""
+        """Slots with an observation that may not act on it yet."""
         self._ready = SlotQueue()
         """Slots that may act."""
         self._is_stepping = np.zeros(slots, dtype=np.bool_)
@@ -119,11 +119,11 @@ class StepRolloutWorker:
         self._seconds_in_envs = 0.0
         self.is_paused = False
         self.refusal = ""
-        """Why there is no policy for these environments, if so; it will not act."""
+        """Why the policy does not fit these environments; empty if it does."""
         self.is_hopeless = False
-        """Whether the same configuration would be refused by any worker."""
+        """Whether any worker would refuse the same configuration."""
         self.epoch = 0
-        """The run's; weights of any other are not acted with."""
+        """Epoch of the run; weights of other epochs are not used."""
 
     @property
     def is_broken(self) -> bool:
@@ -132,11 +132,11 @@ class StepRolloutWorker:
 
     @property
     def is_stepping(self) -> bool:
-        """Whether any slot is carrying out an action."""
+        """Whether any slot is stepping."""
         return bool(np.count_nonzero(self._is_stepping))
 
     def hanging_seconds(self, now: float) -> float:
-        """Return for how long environments in this very process have kept the loop."""
+        """Return for how long environments in this process have blocked the loop."""
         since = self._hearing_since
         return 0.0 if since is None else now - since
 
@@ -145,22 +145,22 @@ class StepRolloutWorker:
         return self._crew.reports()
 
     def pause(self) -> None:
-        """Let no further action out; the steps under way come in."""
+        """Send no further actions; steps in progress still complete."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """Go on where `pause` stopped."""
+        """Continue after `pause`."""
         self.is_paused = False
         self.wake()
 
     def wake(self) -> None:
-        """End the wait of the turn that is under way."""
+        """End the wait of the current turn."""
         with self._closing:
             if not self._is_closed:
                 os.write(self._button, b"!")
 
     def turn(self) -> None:
-        """Wait for something to do, then do it: hear environments, adopt weights, infer."""
+        """Wait for something to do, then do it: read environments, adopt weights, infer."""
         now = time.monotonic()
         self._crew.tend(now)
         if self._recordings is not None and self._recordings.has_orders:
@@ -190,16 +190,16 @@ class StepRolloutWorker:
             self._is_closed = True
 
     def introduced(self, ready: Ready) -> None:
-        """Make the policy once it is known what environments look like."""
+        """Create the policy once the spaces of the environments are known."""
         if self._policy is not None or self.refusal:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         try:
             self._policy = self._make_policy(ready.observation, ready.action)
         except PolicyDoesNotFit as misfit:
-            # Told first: whoever sees the refusal finds the event too.
+            # Emitted before `refusal` is set, so that the event is reported with it.
             self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
-            # Another node may have the device that is missing here.
+            # Another node may have the missing device.
             self.is_hopeless = not misfit.field.startswith("fleet.")
             self.refusal = str(misfit)
             return
@@ -210,14 +210,14 @@ class StepRolloutWorker:
         self._weights.serve(self._policy)
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Take the first observation of a new environment."""
+        """Store the first observation of a new environment."""
         self._obs[slot] = obs
         self._first[slot] = True
         self._waiting.add(np.array([slot]), time.monotonic())
         self._handler.began(slot, obs)
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Take what followed the actions of `slots`."""
+        """Store the results of the actions of `slots`."""
         now = time.monotonic()
         self._monitor.record("env_step", came.seconds, now)
         self._seconds_in_envs += came.seconds
@@ -228,13 +228,13 @@ class StepRolloutWorker:
         self._handler.stepped(slots, came)
 
     def recorded(self, slot: int, came: Recorded) -> None:
-        """Hand over the film of an episode that is over."""
+        """Pass on the recording of a finished episode."""
         active = self._weights.active
         if self._recordings is not None:
             self._recordings.finished(slot, came, active[1] if active else NO_STEP)
 
     def lost(self, slot: int) -> None:
-        """Forget what the slot was doing."""
+        """Drop the state of a slot that lost its environment."""
         if self._recordings is not None:
             self._recordings.lost(slot)
         self._is_stepping[slot] = False
@@ -243,7 +243,7 @@ class StepRolloutWorker:
         self._handler.aborted(slot)
 
     def given_up(self, slot: int) -> None:
-        """Expect nothing more of the slot."""
+        """Report a slot that gets no further environment."""
         self._handler.given_up(slot)
 
     def _configured(self, config: PolicyConfig, base_seed: int) -> PolicyFactory:
@@ -277,13 +277,13 @@ class StepRolloutWorker:
             before = self._monitor.total("cut", "enqueue")
             self._crew.hear(came, now)
             self._hearing_since = None
-            # What the handler did meanwhile is measured as spans of its own.
+            # The handler's time is measured in separate spans.
             inside = self._monitor.total("cut", "enqueue") - before
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
     def _wants(self) -> Literal["room", "weights"]:
-        """Return what keeps the slots from acting while none of them does."""
+        """Return what prevents all slots from acting."""
         active = self._weights.active
         return "weights" if active is None or active[0] != self.epoch else "room"
 
@@ -320,7 +320,7 @@ class StepRolloutWorker:
         for name, rows in decision.state.items():
             self._state[name][slots] = rows
         self._is_stepping[slots] = True
-        # Told first: a process that died in the meantime aborts steps that are written down.
+        # Reported first: if a process has died in the meantime, the abort comes after the steps.
         self._handler.acted(slots, decision, version, before)
         written = time.monotonic()
         self._crew.step(slots, for_environment(decision.actions, self._action_space), written)
@@ -329,8 +329,8 @@ class StepRolloutWorker:
 
 
 def _readable(descriptors: Sequence[int], longest_seconds: float) -> set[int]:
-    """Wait until one of `descriptors` can be read or has hung up, or for so long."""
-    # Made anew each time: the standard library's selectors take ten times as long over it.
+    """Wait until one of `descriptors` is readable or closed, or the time is over."""
+    # A new poll object each time is ten times as fast as the selectors module.
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -338,4 +338,4 @@ def _readable(descriptors: Sequence[int], longest_seconds: float) -> set[int]:
 
 
 def _import_torch() -> None:
-    import rollouts.fleet.policies.factory  # noqa: F401 before it is needed
+    import rollouts.fleet.policies.factory  # noqa: F401 imported early to save time later

@@ -1,4 +1,4 @@
-"""Pass versions of the weights to one worker, without ever waiting for it."""
+"""Synchronize weights to one worker without waiting for it."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from rollouts.fleet.weights.records import Rank, WeightsOffer
 from rollouts.fleet.worker.loops import EventLog
 
 WEIGHTS_SECONDS: Final = 60.0
-"""How long a worker may owe an answer to an offer before it gets another one."""
+"""Time a worker has to answer an offer before the offer is repeated."""
 NOTHING: Final[Rank] = (-1, -1, -2)
 
 
@@ -21,27 +21,27 @@ class _Call:
 
 
 class WeightsDelivery:
-    """One call at a time, for versions that the worker does not know of."""
+    """Weight sync of one worker, with at most one call in progress."""
 
     def __init__(self, index: int, events: EventLog) -> None:
-        """Have offered nothing; `index` is the worker's."""
+        """Start without an offer; `index` is the index of the worker."""
         self._index = index
         self._events = events
         self._call: _Call | None = None
         self._known: Rank = NOTHING
 
     def begin_anew(self) -> None:
-        """Forget what was offered: it was another incarnation."""
+        """Forget all offers, which went to another incarnation."""
         self._call, self._known = None, NOTHING
 
     def offer(self, offer: WeightsOffer, handle: WorkerHandle, now: float) -> None:
-        """Pass a version on, unless the worker knows of it or one is under way."""
+        """Offer a version unless the worker has it or an offer is in progress."""
         if self._call is None and offer.rank > self._known:
             future = handle.submit("update_weights", offer)
             self._call = _Call(future, now, offer.rank)
 
     def take_answer(self, now: float, *, has_started: bool) -> None:
-        """Take what came back; `has_started` says whether the worker has answered anything yet."""
+        """Process an answer; `has_started` tells whether the worker has ever answered."""
         call = self._call
         if call is None:
             return
@@ -53,7 +53,7 @@ class WeightsDelivery:
         self._call = None
         try:
             epoch, step = call.future.result()
-        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+        except Exception as error:  # noqa: BLE001 a lost worker raises many types
             self._tell_lost(call, cause_of(error))
         else:
             self._known = (call.rank[0], epoch, step)

@@ -1,4 +1,4 @@
-"""Take versions into a worker beside its rollout loop: offered, received, prepared, adopted."""
+"""Load versions of the weights next to the rollout loop: offer, receive, prepare, adopt."""
 
 import threading
 import time
@@ -22,14 +22,14 @@ from rollouts.fleet.worker.loops import EventLog
 RETRY_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.5, 30.0
-"""Before a version that was not taken is tried again; doubled each time."""
+"""Wait before a failed version is retried; doubled each time up to the maximum."""
 PARAMETERS_TOLD: Final = 64
-"""Parameters that the event about a refusal names."""
+"""Maximum number of parameters that a refusal event lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A version in the form that one policy adopts; label and weights stay together."""
+    """A version in the form that one policy adopts, together with its label."""
 
     rank: Rank
     policy: TakesWeights
@@ -38,20 +38,20 @@ class _Prepared:
 
 
 class WeightsLoader:
-    """The newest version that a worker was offered, and the one it acts with.
+    """Newest version offered to a worker, and the version in use.
 
-    `offer` may be called by any thread, `turn` by the loader's own, `serve` and `adopt` by the
-    one that acts. Receiving and preparing may take their time; adopting swaps a reference. The
-    label changes together with the weights and nowhere else, so they cannot differ. Each version
-    that was offered is adopted, refused, superseded by a later one, or still under way.
+    Any thread may call `offer`; the loader's thread calls `turn`; the acting thread calls `serve`
+    and `adopt`. Receiving and preparing may be slow; adopting swaps a reference. The label
+    changes only together with the weights, so they always match. Each offered version is
+    adopted, refused, superseded by a later one, or still in progress.
     """
 
     def __init__(self, events: EventLog, *, announce_ready: Callable[[], None]) -> None:
-        """Have nothing.
+        """Start without weights.
 
         Args:
-            events: Hears of versions that could not be taken.
-            announce_ready: Called when a version waits to be adopted.
+            events: Receives events about versions that could not be loaded.
+            announce_ready: Called when a version is ready to be adopted.
         """
         self._events = events
         self._announce_ready = announce_ready
@@ -66,33 +66,33 @@ class WeightsLoader:
         self._active: Version | None = None
         self._active_order = 0
         self._tried: Rank | None = None
-        """The last version that needs no further turn: prepared or refused."""
+        """Last version that needs no further turn: prepared or refused."""
         self._refused: tuple[Rank, str] | None = None
         self._told_lost: Rank | None = None
         self._missed: tuple[Rank, float] | None = None
-        """A version that was not taken, and when it may be tried again."""
+        """Version that was not taken, and when to retry it."""
         self._wait_seconds = FIRST_WAIT_SECONDS
         self._busy_since: float | None = None
         self._open: set[Rank] = set()
-        """Versions that were offered and have met none of their fates yet."""
+        """Versions that were offered and have no final state yet."""
         self._counts = Counter[str]()
         self._received_bytes = 0
         self._seconds = 0.0
 
     @property
     def staged(self) -> Version | None:
-        """Version that arrived last."""
+        """Version that was received last."""
         record = self._record
         return record.version if record else None
 
     @property
     def active(self) -> Version | None:
-        """Version that the policy acts with."""
+        """Version that the policy uses."""
         return self._active
 
     @property
     def transfers(self) -> WeightsTransfers:
-        """What came of the versions that were offered."""
+        """Counts of the offered versions by final state."""
         with self._lock:
             return WeightsTransfers(
                 **self._counts,
@@ -103,19 +103,19 @@ class WeightsLoader:
 
     @property
     def refusal(self) -> str:
-        """Why the newest version is not acted with; empty unless it was refused."""
+        """Reason why the newest version was refused; empty if it was not."""
         refused, record = self._refused, self._record
         return refused[1] if refused and record and refused[0] == record.rank else ""
 
     def busy_seconds(self, now: float) -> float:
-        """Return for how long one version has been received and prepared; 0 when none is."""
+        """Return for how long the current version has been loading; 0 if none is."""
         since = self._busy_since
         return 0.0 if since is None else now - since
 
     def offer(self, offer: WeightsOffer) -> Version:
-        """Hear of a version; return the one that holds of all that were offered.
+        """Store an offered version; return the highest-ranked version offered so far.
 
-        That is the newest, unless people ordered otherwise since: the rank of an offer says so.
+        That is the newest one, unless an operator has since ordered another one.
         """
         with self._lock:
             newest = self._offer or self._record
@@ -129,12 +129,12 @@ class WeightsLoader:
     def serve(
         self, policy: TakesWeights, *, draw_with: Callable[[Version], None] | None = None
     ) -> None:
-        """Prepare weights for `policy` from now on: it has none yet.
+        """Prepare weights for `policy` from now on, starting with none.
 
         Args:
-            policy: Adopts them.
-            draw_with: Called next, where adopting is not all: what draws gets them under this
-                version. May take its time, and raise WeightsDoNotFit or WeightsNotTaken.
+            policy: Adopts the weights.
+            draw_with: Called after adoption to pass the version to a separate sampler. May be
+                slow, and may raise WeightsDoNotFit or WeightsNotTaken.
         """
         with self._lock:
             self._policy, self._prepared = policy, None
@@ -143,9 +143,9 @@ class WeightsLoader:
         self._wake.set()
 
     def adopt(self) -> bool:
-        """Let the policy act with the version that is ready, if there is one.
+        """Switch the policy to the prepared version, if there is one; return whether it did.
 
-        Until that has come true, the earlier version acts and `active` says so.
+        Until the switch has succeeded, the earlier version is used and `active` names it.
         """
         if self._prepared is None:
             return False
@@ -171,14 +171,14 @@ class WeightsLoader:
         return True
 
     def turn(self) -> None:
-        """Wait for something to do, then do it."""
+        """Wait for an offer or a policy, then load."""
         self._wake.wait(RETRY_SECONDS if self._offer else IDLE_SECONDS)
         self._wake.clear()
         if not self._is_closed:
             self.load()
 
     def load(self) -> None:
-        """Take one version as far as it can be taken: received, then prepared."""
+        """Receive and prepare the newest version, as far as possible."""
         self._busy_since = time.monotonic()
         try:
             self._receive()
@@ -187,7 +187,7 @@ class WeightsLoader:
             self._busy_since = None
 
     def close(self) -> None:
-        """End the wait of the turn that is under way."""
+        """End the wait of the current turn."""
         self._is_closed = True
         self._wake.set()
 
@@ -222,7 +222,7 @@ class WeightsLoader:
             self._refuse(record.rank, misfit)
             return
         with self._lock:
-            # Made for a policy that is gone: the next turn begins anew.
+            # The policy was replaced: the next turn starts over.
             if policy is not self._policy:
                 self._wake.set()
                 return
@@ -248,12 +248,12 @@ class WeightsLoader:
         )
 
     def _miss(self, rank: Rank, failure: WeightsNotTaken) -> None:
-        """Try a version again later; say once that this is needed."""
+        """Schedule a retry of a version; emit one event per version."""
         is_new = self._missed is None or self._missed[0] != rank
         self._wait_seconds = (
             FIRST_WAIT_SECONDS if is_new else min(MOST_WAIT_SECONDS, 2 * self._wait_seconds)
         )
-        text = f"the weights of version {rank[2]} were not taken, tried again: {failure}"
+        text = f"the weights of version {rank[2]} were not taken, retrying: {failure}"
         with self._lock:
             self._missed = rank, time.monotonic() + self._wait_seconds
             self._tried, self._refused = None, (rank, text)
@@ -262,18 +262,18 @@ class WeightsLoader:
             self._events.add("weights_refused", said, level="warning", version=list(rank[1:]))
 
     def _tell_lost(self, rank: Rank, failure: Exception) -> None:
-        """Say once for a version that it cannot be had; it is tried again all the same."""
+        """Emit one event per version that could not be received; it is retried regardless."""
         if self._told_lost != rank:
             self._told_lost = rank
             self._events.add(
                 "weights_not_received",
-                f"Version {rank[2]} did not come: {failure}",
+                f"Version {rank[2]} was not received: {failure}",
                 level="warning",
                 version=list(rank[1:]),
             )
 
     def _settle(self, fate: str, rank: Rank) -> None:
-        """Count what became of a version; every one before it that is open was superseded."""
+        """Count the final state of a version; all earlier open versions count as superseded."""
         over = {one for one in self._open if one <= rank}
         self._open -= over
         self._counts[fate] += rank in over
@@ -281,7 +281,7 @@ class WeightsLoader:
 
 
 def _in_place(version: Version) -> None:
-    """Have nothing to do: who adopted the weights acts with them."""
+    """Do nothing: the policy that adopted the weights also samples with them."""
 
 
 def _received(offer: WeightsOffer) -> WeightsRecord:

@@ -1,4 +1,4 @@
-"""Pass weights from a manager to its workers through the cluster's object store."""
+"""Weights in the cluster's object store, shared by a manager with its workers."""
 
 from typing import Any, Final
 
@@ -8,14 +8,14 @@ from ray.exceptions import RayError
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord, WeightsUnavailable
 
 GET_SECONDS: Final = 30.0
-"""How long one try to get the object may take; it goes on with the next one."""
+"""Time limit of one attempt to get the object; the next attempt continues the transfer."""
 
 
 class RefWeights:
-    """A version in the object store: put there once, mapped by every worker of a node.
+    """A version in the object store: stored once, mapped by every worker of a node.
 
-    The reference travels inside this object and not as an argument of its own: the cluster would
-    fetch an argument before it lets the call through, and hold up every later call meanwhile.
+    The reference travels inside this object, not as a call argument. Ray would fetch an argument
+    before running the call and would block all later calls in the meantime.
     """
 
     def __init__(self, rank: Rank, ref: Any) -> None:
@@ -29,7 +29,7 @@ class RefWeights:
 
     @classmethod
     def put(cls, record: WeightsRecord) -> "RefWeights":
-        """Put a version into the object store; it stays while anybody holds a reference."""
+        """Put a version into the object store; it stays while any reference exists."""
         return cls(record.rank, ray.put(record))
 
     def receive(self, wanted: Version) -> WeightsRecord | None:

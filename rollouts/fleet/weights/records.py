@@ -1,4 +1,4 @@
-"""Say what a version of the weights is, and where one may come from."""
+"""Versions of the weights, and the interface of their sources."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,58 +15,58 @@ NO_STEP: Final = -2
 Version = tuple[int, int]
 """Epoch and step; later versions are greater."""
 Rank = tuple[int, int, int]
-"""Number of the order that an offer follows, then epoch and step: the greater one holds.
+"""Number of the operator's order, then epoch and step; the greater rank wins.
 
-People may want an earlier version back, or the same one again: their orders count up."""
+Order numbers increase, so an operator can activate an earlier version again."""
 
 
 class WeightsUnavailable(Exception):
-    """The version cannot be had at present; another try may succeed."""
+    """The version is not available at present; a retry may succeed."""
 
 
 class WeightsSource(Protocol):
-    """One way for weights to travel.
+    """A transport for weights.
 
-    ``while (record := source.receive(wanted)) is None: wait`` is all a reader does.
+    A reader polls it: ``while (record := source.receive(wanted)) is None: wait``.
     """
 
     def receive(self, wanted: Version) -> "WeightsRecord | None":
-        """Return version `wanted` or a later one, whole and checked; None while there is none.
+        """Return version `wanted` or a later one, complete and checked; None if there is none yet.
 
         Raises:
-            InvalidMessage: If what came is not what its manifest says; none of it is returned.
-            WeightsUnavailable: If the source cannot be reached, or does not hold what it should.
+            InvalidMessage: If the content does not match its manifest; nothing is returned.
+            WeightsUnavailable: If the source cannot be reached or lacks an announced version.
         """
 
 
 class WeightsOffer(WeightsSource, Protocol):
-    """A source that a manager passes to its workers: it holds one version."""
+    """A source of exactly one version, which a manager passes to its workers."""
 
     @property
     def version(self) -> Version:
-        """What `receive` will return."""
+        """Version that `receive` returns."""
 
     @property
     def rank(self) -> Rank:
-        """Which of two offers holds."""
+        """Rank that decides between two offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsRecord:
-    """One published version, never changed: what it is called and what it holds.
+    """One published version, immutable: its label and its tensors.
 
-    Nobody writes into the tensors: policies may act with these very bytes.
+    The tensors are read-only, because policies may use this memory directly.
     """
 
     epoch: int
     step: int
     tensors: Mapping[str, NDArray[Any]]
     order: int = 0
-    """Of a person about weights, that this version is passed on under."""
+    """Number of the operator's order under which this version is distributed."""
 
     @property
     def rank(self) -> Rank:
-        """Which of two versions holds."""
+        """Rank that decides between two versions."""
         return self.order, self.epoch, self.step
 
     @property
@@ -76,26 +76,26 @@ class WeightsRecord:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all tensors."""
+        """Total size of all tensors."""
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
     def receive(self, wanted: Version) -> "WeightsRecord | None":
-        """Return itself: within a process a record is its own source."""
+        """Return the record itself: within a process, a record is its own source."""
         return self if self.version >= wanted else None
 
 
 def record_of(manifest: WeightsManifest, content: safetensors.Content) -> WeightsRecord:
-    """Return the version that `content` (safetensors) holds.
+    """Return the version in `content` (safetensors).
 
     Raises:
-        InvalidMessage: If it is not what the manifest says.
+        InvalidMessage: If the content does not match the manifest.
     """
     if len(content) != manifest.size_bytes:
         raise InvalidMessage(f"{len(content)} bytes of weights, expected {manifest.size_bytes}")
     if hashlib.sha256(content).hexdigest() != manifest.sha256:
-        raise InvalidMessage("the checksum of the weights is not the manifest's")
+        raise InvalidMessage("the checksum of the weights does not match the manifest")
     if safetensors.specs(content) != manifest.tensors:
-        raise InvalidMessage("the weights have other names, types or shapes than the manifest")
+        raise InvalidMessage("tensor names, types or shapes do not match the manifest")
     return WeightsRecord(
         epoch=manifest.epoch, step=manifest.step, tensors=safetensors.decode(content)
     )

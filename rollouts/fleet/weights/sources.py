@@ -1,7 +1,7 @@
-"""Fetch weights from where the trainer left them: the platform, or a shared directory.
+"""Sources of weights: the platform, or a directory shared with the trainer.
 
-Either way the platform says which version is current and what it holds, so the bytes are checked
-against a manifest that did not travel with them.
+In both cases the platform announces the current version and its manifest, so the bytes are
+checked against a manifest that was transferred separately.
 """
 
 from pathlib import Path
@@ -20,22 +20,22 @@ from rollouts.fleet.weights.records import (
 
 
 class WeightsApi(Protocol):
-    """What sources ask of the platform."""
+    """Platform calls that the sources use."""
 
     def current_weights(self) -> WeightsManifest | None:
         """Return the manifest of the current version; None if there is none."""
 
     def weights(self, manifest: WeightsManifest) -> memoryview:
-        """Return the file that `manifest` describes."""
+        """Return the file described by `manifest`."""
 
 
 def source_for(api: WeightsApi, *, directory: str) -> WeightsSource:
-    """Return where a manager gets its run's weights: `directory`, or the platform without one."""
+    """Return the source of a run's weights: `directory` if set, otherwise the platform."""
     return DirectoryWeights(api, Path(directory)) if directory else PlatformWeights(api)
 
 
 class PlatformWeights:
-    """Weights that were uploaded to the platform, downloaded over HTTP."""
+    """Weights uploaded to the platform and downloaded over HTTP."""
 
     def __init__(self, api: WeightsApi) -> None:
         self._api = api
@@ -48,14 +48,14 @@ class PlatformWeights:
         try:
             return record_of(manifest, self._api.weights(manifest))
         except NotFound:
-            # Newer versions pushed it out in the meantime; the next look finds one of them.
+            # A newer version has replaced it; the next call finds that one.
             return None
         except RolldeckError as failure:
             raise WeightsUnavailable(str(failure)) from failure
 
 
 class DirectoryWeights:
-    """Weights that the trainer wrote into a directory which this machine shares."""
+    """Weights that the trainer wrote into a directory shared with this machine."""
 
     def __init__(self, api: WeightsApi, folder: Path) -> None:
         self._api = api
@@ -72,15 +72,15 @@ class DirectoryWeights:
             raise WeightsUnavailable(str(failure)) from failure
         if content is None:
             path = weights_directory.file_path(self._folder, manifest)
-            raise WeightsUnavailable(f"{path} is not there, or has no marker beside it")
+            raise WeightsUnavailable(f"{path} or its marker file does not exist")
         return record_of(manifest, content)
 
 
 def announced(api: WeightsApi, wanted: Version) -> WeightsManifest | None:
-    """Return the manifest of the current version, None while it is older than `wanted`.
+    """Return the manifest of the current version; None if it is older than `wanted`.
 
     Raises:
-        WeightsUnavailable: If the platform cannot be asked.
+        WeightsUnavailable: If the platform cannot be reached.
     """
     try:
         manifest = api.current_weights()

@@ -1,4 +1,4 @@
-"""Bring what an actor and its env processes write into their log files."""
+"""Redirect the output of an actor and its env processes to log files."""
 
 import contextlib
 import faulthandler
@@ -16,38 +16,38 @@ from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 FORMAT: Final = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 READ_BYTES: Final = 1 << 16
 NEWEST_BYTES: Final = 2048
-"""Of a log's end that are looked at for its newest line."""
+"""Size of the end of a log that is searched for its newest line."""
 
 
 class ActorLog:
-    """The log of a manager or a worker: the fleet's own log records, and a process' output.
+    """Log of a manager or a worker: the fleet's log records and the output of its process.
 
-    Where several share one process, as in a local fleet, each takes the records of its own
-    threads, whose names begin alike.
+    Several actors can share one process, as in a local fleet. Each then takes only the records of
+    threads with its name prefix.
     """
 
     def __init__(self, ring: RingFile, *, threads: tuple[str, ...]) -> None:
-        """Take records from now on.
+        """Start taking records.
 
         Args:
-            ring: Where they go.
-            threads: What the names of this actor's threads begin with.
+            ring: Receives the records.
+            threads: Name prefixes of this actor's threads.
         """
         self._ring = ring
         self._handler = _RingHandler(ring, threads)
         logging.getLogger("rollouts").addHandler(self._handler)
-        ring.say(f"process {os.getpid()} begins")
+        ring.say(f"process {os.getpid()} starts")
 
     def trim(self) -> None:
-        """Keep the file in its bounds, whatever wrote to it."""
+        """Enforce the size limit of the file, which other descriptors also write to."""
         self._ring.trim()
 
     def newest_line(self) -> str:
-        """Return the line that was written last, whoever wrote it, cut."""
+        """Return the newest line of the log, truncated."""
         return log_text.newest(self._ring.end(NEWEST_BYTES))
 
     def close(self) -> None:
-        """Take no further records."""
+        """Stop taking records."""
         logging.getLogger("rollouts").removeHandler(self._handler)
         self._ring.say(f"process {os.getpid()} was asked to end")
         self._ring.close()
@@ -59,7 +59,7 @@ class _RingHandler(logging.Handler):
         self._ring = ring
         self._threads = threads
         formatter = logging.Formatter(FORMAT)
-        # Nodes may stand in different zones; what reads these times takes them for UTC.
+        # Nodes may be in different time zones; readers expect UTC.
         formatter.converter = time.gmtime
         self.setFormatter(formatter)
 
@@ -69,13 +69,13 @@ class _RingHandler(logging.Handler):
 
 
 def take_output(settings: FleetSettings, *, worker: int | None) -> None:
-    """Send all that this process writes to stdout and stderr into its log, until its end.
+    """Redirect stdout and stderr of this process to its log, until its end.
 
-    For processes that hold one actor and nothing else. The kernel writes without our help, so
-    the file also has the last words of a process that was killed by a crash in native code.
+    For processes that hold a single actor. The kernel performs the writes, so the file also
+    contains the last output before a crash in native code.
     """
     ring = RingFile(log_files.log_of(settings, worker=worker, slot=None))
-    print(f"output goes on in {ring.path}", flush=True)  # noqa: T201 into the cluster's own log
+    print(f"output continues in {ring.path}", flush=True)  # noqa: T201 into the cluster's own log
     logging.getLogger("rollouts").setLevel(logging.INFO)
     logging.getLogger("rollouts").propagate = False
     for descriptor in (1, 2):
@@ -85,14 +85,14 @@ def take_output(settings: FleetSettings, *, worker: int | None) -> None:
 
 
 class OutputPump:
-    """Reads what env processes write, and keeps the newest of it by process.
+    """Reads the output of env processes into one log file per process.
 
-    One thread sleeps until somebody writes. An env process that floods its output is slowed down
-    by its own pipe and fills no disk.
+    One thread sleeps until there is output. A process that writes too much is slowed down by its
+    pipe, and cannot fill the disk.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
-        """Start nothing yet; the first process does."""
+        """Prepare the pump; the first process starts its thread."""
         self._settings = settings
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
@@ -104,9 +104,9 @@ class OutputPump:
         self._selector.register(self._bell, selectors.EVENT_READ, None)
 
     def open(self, slot: int) -> int:
-        """Return a descriptor to be the output of the process whose first slot is `slot`.
+        """Return a descriptor for the output of the process whose first slot is `slot`.
 
-        The caller closes it once the process has it.
+        The caller closes it once the process has inherited it.
         """
         with self._lock:
             self._let_go(slot)
@@ -126,14 +126,14 @@ class OutputPump:
             return writing
 
     def say(self, slot: int, text: str) -> None:
-        """Write a line of our own behind the output of a process."""
+        """Append a line to the log of a process."""
         with self._lock:
             self._drain(slot)
             if slot in self._logs:
                 self._logs[slot].say(text)
 
     def close(self) -> None:
-        """Read what is left and end; the processes are gone."""
+        """Read the remaining output and stop; all processes have ended."""
         with self._lock:
             self._is_closed = True
             os.write(self._button, b"!")
@@ -158,7 +158,7 @@ class OutputPump:
                         self._read(key.data)
 
     def _read(self, slot: int) -> bool:
-        """Take one piece of output; return whether there may be more now."""
+        """Read one chunk of output; return whether there may be more."""
         try:
             raw = os.read(self._reading[slot], READ_BYTES)
         except BlockingIOError:
@@ -170,13 +170,13 @@ class OutputPump:
         return True
 
     def _drain(self, slot: int) -> None:
-        # Bounded: a process that is still there may write for ever.
+        # Bounded, because a living process may write without end.
         for _ in range(64):
             if slot not in self._reading or not self._read(slot):
                 return
 
     def _let_go(self, slot: int) -> None:
-        """Take the last words of an earlier process; children that it left write to nobody."""
+        """Read the last output of an earlier process; output of its children is discarded."""
         self._drain(slot)
         self._stop_reading(slot)
 

@@ -1,4 +1,4 @@
-"""Keep background loops alive, and tell when one ended that should not have."""
+"""Background loops with restarts, and their events."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ LOOP_RULE: Final = RestartRule(
 
 
 class EventLog:
-    """Events that wait to be reported; the oldest go when nobody fetches them."""
+    """Events that wait to be reported; the oldest are discarded when there are too many."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class EventLog:
         ending: WorkerEnding | None = None,
         **details: Any,
     ) -> None:
-        """Note that something happened; `ending` where it ended a worker's incarnation."""
+        """Add an event; set `ending` if it ended an incarnation of a worker."""
         logger.log(logging.INFO if level == "info" else logging.WARNING, "%s: %s", kind, message)
         event = FleetEvent(
             kind=kind, message=message[:4000], level=level, details=details, ending=ending
@@ -42,22 +42,22 @@ class EventLog:
         self.pass_on(event)
 
     def pass_on(self, event: FleetEvent) -> None:
-        """Note an event that was noted elsewhere first."""
+        """Add an event of another log."""
         with self._lock:
             self._events.append(event)
             del self._events[:-EVENTS_KEPT]
 
     def take(self) -> list[FleetEvent]:
-        """Return what was noted since the last call."""
+        """Return the events since the last call."""
         with self._lock:
             events, self._events = self._events, []
         return events
 
 
 class Loop:
-    """A thread that does `turn` again and again; an exception is an event, then a new try.
+    """Thread that repeats `turn`; an exception is reported as an event and retried.
 
-    When the turns keep crashing, the loop ends and `is_broken` says so.
+    When turns crash too often, the loop ends and sets `is_broken`.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin; only once."""
+        """Start the thread; call this once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for no further turn; return at once."""
+        """Stop after the current turn; returns at once."""
         self._stop.set()
 
     def join(self, timeout_seconds: float) -> None:
-        """Wait until the running turn is over, or the time."""
+        """Wait until the current turn is over, up to a time limit."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout_seconds)
 
     def pause(self, seconds: float) -> None:
-        """Sleep within a turn, for less when the loop is asked to stop."""
+        """Sleep within a turn, until the loop is stopped at most."""
         self._stop.wait(seconds)
 
     def _run(self) -> None:

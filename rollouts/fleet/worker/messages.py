@@ -1,4 +1,4 @@
-"""Shape what a manager and its workers tell each other."""
+"""Messages between a manager and its workers."""
 
 from typing import Final
 
@@ -9,45 +9,45 @@ from rollouts.fleet.weights.records import NO_STEP
 
 
 class Orders(Struct, frozen=True, kw_only=True):
-    """What a manager wants of a worker now."""
+    """A command from a manager to a worker."""
 
     desired: Desired
     epoch: int = 0
     policy_step: int = NO_STEP
     """Newest published version."""
     credits: int = 0
-    """Further fragments that may be begun."""
+    """Number of additional fragments the worker may start."""
     is_reporting: bool = False
-    """Whether the answer shall carry statistics, timings and where time goes."""
+    """Whether the answer must include statistics, timings and time shares."""
 
 
 class WorkerState(Struct, frozen=True, kw_only=True):
-    """How a worker is, in answer to orders."""
+    """State of a worker, in answer to a command."""
 
     report: WorkerReport
     unspent: int
-    """Credits that no slot has taken."""
+    """Credits not yet taken by a slot."""
     outstanding: int
-    """Credits that are out: unspent, being filled, or waiting for the platform's answer."""
+    """Credits in use: unspent, being filled, or waiting for the platform's answer."""
     accepted: int
-    """Fragments of this incarnation that the platform has accepted."""
+    """Number of fragments of this incarnation that the platform accepted."""
     is_drained: bool
-    """Nothing is being filled and nothing waits to be sent."""
+    """Whether no fragment is being filled and none waits to be sent."""
     is_hopeless: bool = False
-    """It failed, and so would any other worker of the same configuration."""
+    """Whether it failed in a way that any worker of the same configuration would."""
     refusal: str = ""
-    """Why it does not act with the newest weights that it got, if their shapes are wrong."""
+    """Why the newest weights are not used, if their shapes are wrong; otherwise empty."""
     buffered_steps: int = 0
-    """Env steps in fragments that are being filled."""
+    """Number of env steps in fragments that are being filled."""
     episodes: list[EpisodeWindow] = []
     events: list[FleetEvent] = []
 
 
 def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: str) -> WorkerEnding:
-    """Return what a worker was in the end; `state` is the last that was heard of it."""
+    """Return the final record of a worker; `state` is its last known state."""
     if state is None:
         return WorkerEnding(index=index, incarnation=incarnation, reason=reason)
-    # One that was asked to end has dropped by itself what was not a whole fragment.
+    # A worker that was asked to end has already dropped its incomplete fragments.
     dropped_at_the_end = state.report.dropped_steps.get("stopped", 0)
     return WorkerEnding(
         index=index,

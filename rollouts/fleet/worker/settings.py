@@ -1,4 +1,4 @@
-"""Say what a fleet must know to start: where its platform is, and what its run asks for."""
+"""Settings of managers and workers."""
 
 import hashlib
 from typing import Any
@@ -11,7 +11,7 @@ from runs.core.run_config import RunConfig
 
 
 class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything a manager is given; the rest it asks the platform."""
+    """Start settings of a manager; all else comes from the platform."""
 
     platform_url: str
     token: str
@@ -20,44 +20,44 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     run_config: dict[str, Any]
     """A :class:`runs.core.run_config.RunConfig` as plain JSON values."""
     incarnation: str
-    """Unique among the managers that the run ever had."""
+    """Id of the manager, unique among all managers of the run."""
     spool_root: str = ""
-    """Where workers keep fragments while the platform is away; empty for the temporary folder."""
+    """Directory for unsent fragments; empty for the temporary folder."""
     weights_directory: str = ""
-    """The run's folder of weights; empty where they come from the platform."""
+    """Shared weights directory of the run; empty if weights come from the platform."""
     run_key: str = ""
-    """Unlike its name, never that of another run, of whichever platform; empty for the name."""
+    """Globally unique key of the run, unlike its name; empty to use the name."""
     log_root: str = ""
-    """Where every node keeps the logs of its actors; empty for the temporary folder."""
+    """Directory for the logs of actors on every node; empty for the temporary folder."""
     closed_nodes: list[str] = []
-    """Ids of nodes that were cordoned when the manager was launched; the platform says more."""
+    """Ids of nodes that were cordoned at launch; the platform sends later changes."""
 
     @property
     def config(self) -> RunConfig:
-        """What the run asks for."""
+        """Configuration of the run."""
         return msgspec.convert(self.run_config, RunConfig)
 
     @property
     def items_at_once(self) -> int:
-        """How many items of the buffer a worker fills at a time: fragments, or sequences."""
+        """Number of buffer items that a worker fills concurrently: fragments or sequences."""
         config = self.config
         return sequences_of(config.language) if config.language else config.fleet.envs_per_worker
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever anything else here does."""
+        """Hash of these settings."""
         return hashlib.blake2s(msgspec.json.encode(self, order="deterministic")).hexdigest()
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything a rollout worker is given."""
+    """Settings of a rollout worker."""
 
     fleet: FleetSettings
     index: int
     incarnation: str
-    """Unique among the workers that the run ever had."""
+    """Id of the worker, unique among all workers of the run."""
     node_id: str = ""
-    """As Ray calls the node where it is; it finds out itself."""
+    """Ray's id of the worker's node, set by the worker itself."""
 
     @property
     def name(self) -> str:
@@ -66,14 +66,14 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def sequences_of(language: LanguageConfig) -> int:
-    """Return the sequences of one batch of a language run."""
+    """Return the number of sequences in one batch of a language run."""
     return language.prompts_per_batch * language.group_size
 
 
 def derive_seed(base: int, *parts: object) -> int:
-    """Return a seed in [0, 2³¹) for the thing that `parts` name.
+    """Return a seed in [0, 2³¹) for the entity named by `parts`.
 
-    It depends on nothing else: the same slot gets the same seed in a fleet of any size.
+    It depends on nothing else, so a slot has the same seed in fleets of any size.
     """
     text = "/".join(str(part) for part in (base, *parts))
     return int.from_bytes(hashlib.blake2s(text.encode(), digest_size=4).digest()) >> 1

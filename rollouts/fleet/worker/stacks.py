@@ -1,4 +1,4 @@
-"""Say what every Python thread of this process is at, without any further right to it."""
+"""Stacks of all Python threads of this process."""
 
 import os
 import socket
@@ -12,14 +12,14 @@ from rolldeck.errands import LogLines
 from rollouts.fleet.worker import log_text
 
 FRAMES_AT_MOST: Final = 60
-"""Of one thread, the innermost."""
+"""Maximum number of innermost frames per thread."""
 
 
 def read_stacks() -> LogLines:
-    """Return the stacks of all Python threads, the innermost call last, at most 1,000 lines.
+    """Return the stacks of all Python threads, innermost call last, at most 1,000 lines.
 
-    Threads of native code have none. Taken under the interpreter's lock: a call that holds it,
-    in native code, keeps this from being answered.
+    Native threads have no Python stack. The call needs the GIL, so native code that holds the GIL
+    delays it.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
@@ -27,14 +27,14 @@ def read_stacks() -> LogLines:
         line
         for ident, frame in sorted(sys._current_frames().items())  # noqa: SLF001 documented
         if ident != own
-        for line in _lines_of(names.get(ident, "a thread that Python did not start"), ident, frame)
+        for line in _lines_of(names.get(ident, "not started by Python"), ident, frame)
     ]
     left_out = max(0, len(lines) - log_text.LINES_AT_MOST)
     return LogLines(
         lines=[log_text.clean(line) for line in lines[: log_text.LINES_AT_MOST]],
         node=socket.gethostname()[:200],
         path=f"pid {os.getpid()}",
-        note=f"{left_out} lines left out" if left_out else "",
+        note=f"{left_out} lines omitted" if left_out else "",
     )
 
 
@@ -42,7 +42,7 @@ def _lines_of(name: str, ident: int, frame: FrameType) -> list[str]:
     found = traceback.extract_stack(frame)
     lines = [f"Thread {name} ({ident:#x})"]
     if len(found) > FRAMES_AT_MOST:
-        lines.append(f"  … {len(found) - FRAMES_AT_MOST} outer calls left out")
+        lines.append(f"  … {len(found) - FRAMES_AT_MOST} outer calls omitted")
     for call in found[-FRAMES_AT_MOST:]:
         lines.append(f"  {call.filename}:{call.lineno} in {call.name}")
         lines += [f"    {call.line}"] if call.line else []

@@ -1,7 +1,7 @@
-"""Write JSON that the platform can keep, whatever a policy or an exception has written into it.
+"""Encode JSON that the platform can store, for arbitrary texts of policies and exceptions.
 
-PostgreSQL keeps no NUL character and no half of a surrogate pair, and the platform refuses a body
-that holds one: a report with such a message would be refused again and again.
+PostgreSQL stores neither NUL characters nor unpaired surrogates, so the platform refuses a body
+that contains one. A report with such a text would be refused forever.
 """
 
 import re
@@ -14,7 +14,7 @@ _NUL: Final = rb"\u0000"
 
 
 def to_json(message: msgspec.Struct) -> bytes:
-    """Return `message` as JSON, a replacement character for each that cannot be kept."""
+    """Return `message` as JSON, with U+FFFD for characters that cannot be stored."""
     try:
         content = msgspec.json.encode(message)
     except UnicodeEncodeError:

@@ -1,8 +1,7 @@
-"""What every wrapper has around its worker, whatever the worker computes.
+"""Runtime shared by all kinds of workers.
 
-Its log, its way to the platform, weights in, a spool and a sender out, loops that are watched,
-and those parts of a report that every kind of worker tells alike. A wrapper holds one
-:class:`Coordination` and adds what its own kind of worker needs.
+It consists of the log, the platform client, the weights loader, the spool, the sender, the
+supervised loops and the common fields of a report. Each wrapper holds one :class:`Coordination`.
 """
 
 import os
@@ -32,16 +31,16 @@ from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.worker.spans import PipelineMonitor, time_use
 
 REASON_CHARACTERS: Final = 2000
-"""Of what went wrong; a report with more would be refused."""
+"""Maximum length of a reason; the platform refuses longer ones."""
 
 Condition = Literal["starting", "running", "paused", "draining", "failed"]
 
 
 class Coordination:
-    """Made first, `begin` last: in between a wrapper makes what its loops turn.
+    """Runtime of one worker: create it first and call `begin` last.
 
-    The end goes in steps as well, so that a wrapper can release what its loops wait for:
-    `ask_to_end`, `wait_for_loops`, `close`. None of them waits for longer than it is told.
+    Shutdown has three steps, so that a wrapper can release resources that its loops wait for:
+    `ask_to_end`, `wait_for_loops`, `close`. Only `wait_for_loops` waits, for a limited time.
     """
 
     def __init__(
@@ -52,17 +51,17 @@ class Coordination:
         env_processes: int,
         announce_ready: Callable[[], None],
     ) -> None:
-        """Clear away what an earlier worker left here; begin nothing.
+        """Clean up after an earlier worker on this node; start no loops.
 
         Args:
-            settings: Of the worker.
-            owns_process: Whether whatever the process logs belongs to this worker.
-            env_processes: How many work side by side.
-            announce_ready: Called when a version of the weights waits to be adopted.
+            settings: Settings of the worker.
+            owns_process: Whether all log output of the process belongs to this worker.
+            env_processes: Number of concurrent env processes.
+            announce_ready: Called when a version of the weights is ready to be adopted.
         """
         self.settings = settings
         self.orders: Orders = IDLE
-        """The newest."""
+        """Newest command."""
         path = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
         self._log = ActorLog(RingFile(path), threads=("" if owns_process else f"{settings.name} ",))
         self.api = PlatformApi(settings.fleet)
@@ -72,14 +71,14 @@ class Coordination:
         self._estate = _estate_of(settings.fleet, self.events)
         self.monitor = PipelineMonitor(now=time.monotonic(), env_processes=env_processes)
         self._measured_in: tuple[Condition, bool] = ("starting", False)
-        """State, and whether it had weights, when the monitor was last read."""
+        """State, and whether weights were loaded, when the monitor was last read."""
         self._meter = ResourceMeter()
         self.weights = WeightsLoader(self.events, announce_ready=announce_ready)
         self._sender: Sender | None = None
         self._loops: dict[str, Loop] = {}
 
     def sender(self, push: Push) -> Sender:
-        """Return what carries to `push` whatever this worker makes and earlier ones left."""
+        """Return a sender that pushes this worker's items and those left by earlier workers."""
         self._sender = Sender(
             push,
             spool=Spool(self._estate.folder / self.settings.incarnation),
@@ -91,7 +90,7 @@ class Coordination:
         return self._sender
 
     def begin(self, turns: Mapping[str, Callable[[], None]]) -> None:
-        """Start a loop for each turn by its name, and one for the weights."""
+        """Start one loop per turn, named by its key, and one for the weights."""
         turns = {**turns, "weights": self.weights.turn}
         self._loops = {
             name: Loop(f"{self.settings.name} {name}", turn, self.events)
@@ -101,15 +100,15 @@ class Coordination:
             loop.start()
 
     def error_of(self, name: str) -> str:
-        """Return what the loop of that name crashed with last."""
+        """Return the last error of the loop with this name."""
         return self._loops[name].error
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
-        """Return the end of the worker's log, or of the env process that holds `slot`."""
+        """Return the end of the worker's log, or of the log of the env process that runs `slot`."""
         return read_log(self.settings.fleet, worker=self.settings.index, slot=slot, lines=lines)
 
     def ask_to_end(self) -> None:
-        """Want no further turn, and end the waits that are known here."""
+        """Stop all loops after their current turn, and end the waits that this class knows."""
         for loop in self._loops.values():
             loop.stop()
         if self._sender is not None:
@@ -117,20 +116,20 @@ class Coordination:
         self.weights.close()
 
     def wait_for_loops(self, seconds: float) -> None:
-        """Wait until all turns are over, or the time is: what hangs is left to itself."""
+        """Wait until all loops have ended, or `seconds` have passed; hung loops are abandoned."""
         deadline = time.monotonic() + seconds
         for loop in self._loops.values():
             loop.join(max(0.0, deadline - time.monotonic()))
 
     def close(self) -> None:
-        """Leave what was not sent in the spool, and let go of everything."""
+        """Save unsent items to the spool and release all resources."""
         if self._sender is not None:
             self._sender.save()
         self.api.close()
         self._log.close()
 
     def trouble(self, now: float) -> str:
-        """Return why the worker is of no use any more, as far as it shows here; empty if it is."""
+        """Return why the worker can no longer do its job; empty if it is healthy."""
         for loop in self._loops.values():
             if loop.is_broken:
                 return f"loop {loop.name} gave up: {loop.error}"
@@ -147,13 +146,13 @@ class Coordination:
         pids: Iterable[int],
         is_reporting: bool,
     ) -> WorkerReport:
-        """Return what every worker tells; what it has made is for its wrapper to fill in.
+        """Return the report fields common to all workers; the wrapper adds its counters.
 
         Args:
-            condition: State, and the reason where it is not what is wanted.
+            condition: State, and the reason if it differs from the desired state.
             now: Monotonic seconds.
-            pids: Of the processes that belong to the worker besides this one.
-            is_reporting: Whether to measure; that costs a little, and begins a new window.
+            pids: Ids of the worker's other processes.
+            is_reporting: Whether to measure resource usage and start a new time window.
         """
         state, reason = condition
         shares = self._shares(state, now) if is_reporting else {}
@@ -181,7 +180,7 @@ class Coordination:
         )
 
     def _shares(self, state: Condition, now: float) -> dict[str, float]:
-        """Return the monitor's shares, of the time in the present situation alone."""
+        """Return the monitor's time shares since the worker's situation last changed."""
         situation = state, self._in_epoch(self.weights.active) != NO_STEP
         is_changed, self._measured_in = situation != self._measured_in, situation
         return self.monitor.shares(now, is_changed=is_changed)
@@ -191,14 +190,15 @@ class Coordination:
 
 
 def _estate_of(settings: FleetSettings, events: EventLog) -> Estate:
-    """Return what workers of the run left here, without what has waited for too long."""
+    """Return the run's spool directory on this node, without expired fragments."""
     root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
     estate = Estate(Path(root), settings.run_key or settings.run)
     removed = estate.sweep(time.time())
     if removed:
         events.add(
             "spool_swept",
-            f"Removed {removed} fragments that nobody has sent for {KEPT_SECONDS / 3600:.0f} h",
+            f"Removed {removed} spooled fragments that were not sent within"
+            f" {KEPT_SECONDS / 3600:.0f} h",
             fragments=removed,
         )
     return estate

@@ -1,4 +1,4 @@
-"""Coordinate one rollout worker: orders and weights in, fragments and state out."""
+"""Wrapper of a rollout worker: applies commands and weights, sends fragments, reports its state."""
 
 import logging
 import threading
@@ -22,14 +22,15 @@ from rollouts.fleet.worker.worker_runtime import Condition, Coordination
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 3.0
-"""How long all loops may take to end their turns."""
+"""Time limit for all loops to end their turns."""
 
 
 class RolloutWorkerWrapper:
-    """Holds a :class:`StepRolloutWorker`; every method may be called from any thread.
+    """Wrapper of a :class:`StepRolloutWorker`; thread-safe.
 
-    Four loops run: rollout, sending, recordings and weights. One that crashes is started again
-    and tells so; when it keeps crashing the worker says `failed`, and its manager replaces it.
+    It runs four loops: rollout, sending, recordings and weights. A loop that crashes is restarted
+    with an event. When it crashes too often, the worker reports `failed` and its manager replaces
+    it.
     """
 
     def __init__(
@@ -43,10 +44,10 @@ class RolloutWorkerWrapper:
         """Start all loops, paused, without weights or credits.
 
         Args:
-            settings: Of the worker.
-            push: Takes fragments in place of the platform.
-            policy_factory: Makes another policy than the run's configuration names.
-            owns_process: Whether whatever the process logs belongs to this worker.
+            settings: Settings of the worker.
+            push: Receives fragments instead of the platform.
+            policy_factory: Creates another policy than the configured one.
+            owns_process: Whether all log output of the process belongs to this worker.
         """
         self._settings = settings
         self._policy_factory = policy_factory
@@ -81,7 +82,7 @@ class RolloutWorkerWrapper:
         )
 
     def exchange(self, orders: Orders) -> WorkerState:
-        """Take orders; return how the worker is."""
+        """Apply a command and return the worker's state."""
         with self._lock:
             self._coordination.orders = orders
             self._collector.grant(orders.credits)
@@ -89,27 +90,27 @@ class RolloutWorkerWrapper:
             return self._state(is_reporting=orders.is_reporting)
 
     def update_weights(self, offer: WeightsOffer) -> Version:
-        """Hear of a version, to be loaded beside the rollouts; return the newest one known."""
+        """Receive a version to load in the background; return the newest version known."""
         return self._weights.offer(offer)
 
     def record(self, order: RecordingOrder) -> None:
-        """Have a slot film its next episode."""
+        """Record the next episode of a slot."""
         self._recordings.ask(order)
         self._wake()
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
-        """Return the end of the worker's log, or of the env process that holds `slot`."""
+        """Return the end of the worker's log, or of the log of the env process that runs `slot`."""
         return self._coordination.read_log(slot, lines)
 
     def read_stacks(self) -> LogLines:
-        """Return what every thread of the worker's process is at."""
+        """Return the stacks of all threads of the worker's process."""
         return read_stacks()
 
     def stop(self) -> WorkerState:
-        """End all loops and every environment; what was not sent stays in the spool.
+        """End all loops and environments; unsent fragments stay in the spool.
 
         Returns:
-            How the worker was in the end.
+            The final state of the worker.
         """
         self._coordination.ask_to_end()
         self._recordings.close()
@@ -139,7 +140,7 @@ class RolloutWorkerWrapper:
         try:
             worker.turn()
         except Exception:
-            # Whatever state it was in, the next turn begins with a new one.
+            # The state of the worker is unknown: the next turn builds a new one.
             self._worker = None
             worker.close()
             for slot in range(self._settings.fleet.config.fleet.envs_per_worker):
@@ -169,9 +170,9 @@ class RolloutWorkerWrapper:
         )
         before = self._obeyed
         if (orders.desired, orders.epoch) != (before.desired, before.epoch):
-            logger.info("ordered: %s, epoch %d", orders.desired, orders.epoch)
+            logger.info("command received: %s, epoch %d", orders.desired, orders.epoch)
         if orders.policy_step != before.policy_step:
-            logger.info("version %d was announced", orders.policy_step)
+            logger.info("version %d announced", orders.policy_step)
         self._collector.forget_the_old()
         worker.epoch = orders.epoch
         worker.is_paused = orders.desired != "running"
@@ -214,7 +215,7 @@ class RolloutWorkerWrapper:
         )
 
     def _condition(self, worker: StepRolloutWorker | None, now: float) -> tuple[Condition, str]:
-        """Return the state of the worker and, where it is not what is wanted, the reason."""
+        """Return the state of the worker, and the reason if it differs from the desired state."""
         if trouble := self._coordination.trouble(now):
             return "failed", trouble
         if worker is None:
@@ -228,10 +229,10 @@ class RolloutWorkerWrapper:
         return "running", self._hindrance()
 
     def _failure(self, worker: StepRolloutWorker) -> str:
-        """Return why there is nothing to be expected of the worker; empty if there is."""
+        """Return why the worker can make no progress; empty if it can."""
         hung_after = self._settings.fleet.config.environment.hung_after_seconds
         if worker.hanging_seconds(time.monotonic()) > hung_after:
-            return "an environment in the worker's process hangs"
+            return f"an environment in the worker's process did not return for {hung_after:.0f} s"
         return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
 
     def _hindrance(self) -> str:
@@ -245,7 +246,7 @@ class RolloutWorkerWrapper:
         return ""
 
     def _speed(self, now: float, *, is_reporting: bool) -> float:
-        """Return env steps per second since the last report."""
+        """Return the env steps per second since the last report."""
         since, before = self._measured
         steps = self._collector.env_steps
         if is_reporting:

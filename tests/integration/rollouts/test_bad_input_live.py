@@ -34,12 +34,12 @@ SECONDS = 180
 GOOD = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
 ODD: dict[str, tuple[str, str]] = {
     "Raises": ("environment_failed", "the environment raised ZeroDivisionError: no "),
-    "Nothing": ("environment_failed", "sample() gave NoneType, not Sampled"),
-    "Silent": ("group_missing", "groups came, and the environment says nothing"),
-    "Ragged": ("group_invalid", "3 rollouts, 4 were wanted"),
-    "NotANumber": ("group_invalid", "its reward is nan"),
+    "Nothing": ("environment_failed", "sample() returned NoneType, expected Sampled"),
+    "Silent": ("group_missing", "groups returned, without a reason"),
+    "Ragged": ("group_invalid", "3 rollouts, expected 4"),
+    "NotANumber": ("group_invalid", "the reward is nan"),
     "LongWinded": ("prompt_too_long", "10000 tokens; 1 to 63 fit"),
-    "Foreign": ("tokenizer_unusable", "token 128009 is none of the model's"),
+    "Foreign": ("tokenizer_unusable", "token 128009 is outside the vocabulary"),
 }
 """Expected event of each environment."""
 PACKAGE = ("dependency_missing", "verifiers:chess needs verifiers")
@@ -167,7 +167,7 @@ def with_a_larger_tokenizer(folder: Path) -> None:
             "checkpoint_unreadable",
             "tensors are missing: model.layers.1.mlp.up_proj.weight",
         ),
-        (with_a_larger_tokenizer, "tokenizer_unusable", "tokens, the model knows 100"),
+        (with_a_larger_tokenizer, "tokenizer_unusable", "tokens, the model only 100"),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_its_repair_is_enough(

@@ -153,10 +153,10 @@ def test_logs_of_a_real_fleet_come_within_a_moment_also_those_of_the_dead(
         after = platform.log("worker=0&slot=3")
 
     assert manager["state"] == "read"
-    assert any("begins" in line for line in manager["lines"])
+    assert any("starts" in line for line in manager["lines"])
     assert took < 9  # an answer, and no end of the wait
-    assert any("begins" in line for line in mine["lines"])
-    assert any(f"env process {victim} begins" in line for line in slot["lines"])
+    assert any("starts" in line for line in mine["lines"])
+    assert any(f"env process {victim} starts" in line for line in slot["lines"])
     assert any("ended with signal 9" in line for line in after["lines"])
 
 

@@ -172,7 +172,7 @@ def test_weights_that_do_not_fit_are_an_event_and_the_next_good_version_mends_it
     assert sorted(details["worker"] for details in told) == [0, 1]
     for details in told:
         assert details["version"] == [1, 1]
-        assert details["parameters"]["policy_net.0.weight"] == "is [16, 4], not [8, 4]"
+        assert details["parameters"]["policy_net.0.weight"] == "is [16, 4], expected [8, 4]"
     assert not RunEvent.objects.filter(run=scene.run, kind="worker_respawned").exists()
 
 

@@ -1,7 +1,7 @@
-"""Make this interpreter one of a machine that does not have our code.
+"""Simulate a machine without this code.
 
-Drivers and nodes share a disk here, and Ray tells its workers where the driver has its modules.
-What came over in a `runtime_env` is found all the same.
+Drivers and nodes share a disk here, and Ray tells its workers the driver's module paths. Code
+from a `runtime_env` is still found.
 """
 
 import sys
@@ -12,7 +12,7 @@ OURS = {"rollouts", "runs", "rolldeck", "buffer", "config", "frontend"}
 
 
 class OnlyWhatWasSent(MetaPathFinder):
-    """Finds our packages in the folders that Ray unpacks, and nowhere else."""
+    """Finder for this project's packages that only searches the folders unpacked by Ray."""
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname not in OURS:

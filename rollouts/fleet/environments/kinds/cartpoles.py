@@ -1,4 +1,4 @@
-"""Step many of Gymnasium's CartPole-v1 together, each as it would be alone, to the last bit."""
+"""Step many of Gymnasium's CartPole-v1 together, bit-identical to single environments."""
 
 from typing import Any
 
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 
 ID = "CartPole-v1"
 RESET_LIMIT = 0.05
-"""An episode begins within so much of the middle, in each of the four numbers."""
+"""Maximum absolute value of each of the four numbers at the start of an episode."""
 
 
 class CartPoles:
-    """R poles on carts; see :class:`rollouts.fleet.environments.loader.VectorEnvironment`.
+    """R cart poles; see :class:`rollouts.fleet.environments.loader.VectorEnvironment`.
 
-    Gymnasium's own vector steps all rows or none and spends a step on each reset. Here the
-    equations are the same, for the rows that are asked for, and each row has its own draws.
+    Gymnasium's vector environment steps all rows at once and spends a step on each reset. Here any
+    subset of rows can be stepped with the same equations, and each row has its own random numbers.
     """
 
     def __init__(self, rows: int) -> None:
-        """Begin before the first episode of every row."""
+        """Set up the rows, before their first episodes."""
         self._one = CartPoleEnv()
         self.observation_space = self._one.observation_space
         self.action_space = self._one.action_space
         self._time_limit = gymnasium.spec(ID).max_episode_steps or np.iinfo(np.int64).max
         self._state = np.zeros((4, rows))
-        """Position and speed of the cart, angle and angular speed of the pole, ``[4, R]``."""
+        """Position and velocity of the cart, angle and angular velocity of the pole, ``[4, R]``."""
         self._lengths = np.zeros(rows, dtype=np.int64)
-        """Steps of the running episodes, ``[R]``."""
+        """Steps of the current episodes, ``[R]``."""
         self._random = [seeding.np_random()[0] for _ in range(rows)]
 
     def reset(self, row: int, *, seed: int | None = None) -> NDArray[np.float32]:
@@ -50,7 +50,7 @@ class CartPoles:
         _, speed, angle, angular_speed = before
         cos, sin = np.cos(angle), np.sin(angle)
         force = np.where(actions == 1, like.force_mag, -like.force_mag)
-        # As CartPoleEnv.step has it, operation for operation: another order rounds differently.
+        # Same order of operations as CartPoleEnv.step, because another order rounds differently.
         push = (force + like.polemass_length * np.square(angular_speed) * sin) / like.total_mass
         angular_acceleration = (like.gravity * sin - cos * push) / (
             like.length * (4.0 / 3.0 - like.masspole * np.square(cos) / like.total_mass)
@@ -67,4 +67,4 @@ class CartPoles:
         return after.T.astype(np.float32), np.ones(len(rows)), terminated, truncated
 
     def close(self) -> None:
-        """Do nothing: there is nothing but numbers."""
+        """Do nothing: there are no resources."""

@@ -1,4 +1,4 @@
-"""Catch what falls: the smallest game that is seen as a picture."""
+"""Catch: a minimal game with image observations."""
 
 from typing import Any, Final
 
@@ -10,18 +10,18 @@ BRIGHT: Final = 255
 
 
 class Catch(gymnasium.Env[NDArray[np.uint8], np.int64]):
-    """A ball falls down a board; a paddle in the lowest row must be below it.
+    """A ball falls down a board, and a paddle in the lowest row must catch it.
 
     An observation is the board, ``[height, width, 1]`` bytes, with ball and paddle at 255.
-    Actions move the paddle: 0 left, 1 not at all, 2 right. When the ball is down the episode
-    ends, with a reward of 1 if the paddle is below it and of −1 otherwise.
+    Actions move the paddle: 0 left, 1 not at all, 2 right. The episode ends when the ball is down,
+    with a reward of 1 if the paddle is below it and −1 otherwise.
     """
 
     def __init__(self, *, height: int = 10, width: int = 5) -> None:
-        """Make a board of `height` rows and `width` columns.
+        """Create a board of `height` rows and `width` columns.
 
         Raises:
-            ValueError: If the board leaves nothing to do.
+            ValueError: If either size is below 2.
         """
         if height < 2 or width < 2:
             raise ValueError(f"catch needs a board of at least 2 × 2, not {height} × {width}")
@@ -36,7 +36,7 @@ class Catch(gymnasium.Env[NDArray[np.uint8], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Let another ball fall."""
+        """Begin an episode with a new ball."""
         super().reset(seed=seed, options=options)
         self._row = 0
         self._column = int(self.np_random.integers(self._width))

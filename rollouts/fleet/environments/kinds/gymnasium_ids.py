@@ -1,4 +1,4 @@
-"""Make environments that Gymnasium has registered: ``gymnasium:<id>``."""
+"""Environments registered with Gymnasium: ``gymnasium:<id>``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +10,8 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
     """Return the environment with the id `name`.
 
     Raises:
-        UnknownEnvironment: If the id names a module, which Gymnasium would import, and no
-            administrator has registered it.
+        UnknownEnvironment: If the id names a module, which Gymnasium would import, and the spec is
+            not registered by an administrator.
     """
     import gymnasium
 

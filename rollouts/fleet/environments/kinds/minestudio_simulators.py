@@ -1,8 +1,8 @@
-"""Adapt MineStudio's simulator: ``minestudio:<class>``, such as ``minestudio:MinecraftSim``.
+"""Adapter of MineStudio's simulator: ``minestudio:<class>``, such as ``minestudio:MinecraftSim``.
 
 The interface is that of ``minestudio.simulator.MinecraftSim`` 1.1: ``reset()`` without a seed,
-``step(action)`` with a Dict of ``buttons`` and ``camera`` which it may change, observations as a
-Dict with ``image``, and both ends of an episode told by one flag.
+``step(action)`` with a Dict of ``buttons`` and ``camera`` that it may modify, observations as a
+Dict with ``image``, and a single flag for both ends of an episode.
 """
 
 import importlib
@@ -28,9 +28,9 @@ class MineStudioEnvironment:
         self.action_space = simulator.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; a seed chooses the world of this and all later ones."""
+        """Begin an episode; a seed selects the world of this and all later episodes."""
         if seed is not None:
-            # The simulator takes a seed when it is made, and hands it on in just this way.
+            # The simulator accepts a seed only at construction, and passes it on in this way.
             self._simulator.seed = seed
             self._simulator.env.seed(seed)
         obs, extras = self._simulator.reset()
@@ -39,14 +39,14 @@ class MineStudioEnvironment:
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return observation, reward, terminated, truncated and extras.
 
-        The simulator's own end sets both flags; that is a death or a lost world: terminated.
+        The simulator sets both flags on a death or a lost world, which counts as terminated.
         """
         obs, reward, terminated, truncated, extras = self._simulator.step(dict(action))
         ended = bool(terminated)
         return self._shown(obs), float(reward), ended, bool(truncated) and not ended, extras
 
     def render(self) -> Any:
-        """Return the last picture, with what callbacks drew into it."""
+        """Return the last image, including drawings of callbacks."""
         return self._simulator.render()
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class MineStudioEnvironment:
         self._simulator.close()
 
     def _shown(self, obs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the space promises; callbacks put more into observations."""
+        """Return only the entries of the space; callbacks add others."""
         return {name: obs[name] for name in self.observation_space.spaces}
 
 
@@ -64,11 +64,11 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
     Args:
         name: A class in ``minestudio.simulator``.
         kwargs: Its arguments; `callbacks` is a configuration for MineStudio's
-            ``load_callbacks_from_config``, which makes rewards, commands and limits of it.
+            ``load_callbacks_from_config``, for rewards, commands and limits.
 
     Raises:
-        MissingMineStudio: If the package is not installed here.
-        UnknownEnvironment: If it has no such class, or another class than `BUILT_IN` is not
+        MissingMineStudio: If the package is not installed.
+        UnknownEnvironment: If the class does not exist, or a class other than `BUILT_IN` is not
             registered on this machine.
     """
     if name != BUILT_IN:
@@ -78,7 +78,7 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
     except ModuleNotFoundError as error:
         raise MissingMineStudio(
             f"minestudio:{name} needs MineStudio ({error}): pip install minestudio, a JDK 8 and "
-            "the simulator's engine, on every machine that steps environments"
+            "the simulator's engine on every machine that runs environments"
         ) from error
     simulator = getattr(module, name, None)
     if simulator is None:

@@ -1,4 +1,4 @@
-"""Ask for what was shown some steps ago: nothing but a memory helps."""
+"""Recall: a minimal task that requires memory."""
 
 from typing import Any
 
@@ -8,23 +8,23 @@ from numpy.typing import NDArray
 
 
 class Recall(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """A cue in the first observation must be named when the question comes.
+    """A cue of the first observation must be named at the end.
 
-    An observation is one-hot over the cues, then 1.0 where the question is asked. The first one
-    shows the cue, then come `delay` blank ones, then the question. The answer ends the episode
-    and is rewarded with 1 if it names the cue, else with 0; actions before it change nothing.
-    Without a memory nothing is better than a guess: a mean return of 1 / `cues`.
+    An observation is one-hot over the cues, followed by 1.0 if the question is asked. The first
+    one shows the cue, followed by `delay` blank ones and the question. The answer ends the episode
+    with a reward of 1 if it names the cue, else 0; earlier actions have no effect. Without memory,
+    the best mean return is 1 / `cues`.
     """
 
     def __init__(self, *, cues: int = 2, delay: int = 8) -> None:
-        """Make a task that lasts `delay` + 2 steps.
+        """Create a task of `delay` + 2 steps.
 
         Args:
-            cues: Different cues, which are the actions too.
-            delay: Blank steps between the cue and the question.
+            cues: Number of cues, which are also the actions.
+            delay: Number of blank steps between the cue and the question.
 
         Raises:
-            ValueError: If there is nothing to choose from, or the delay is negative.
+            ValueError: If `cues` is below 2 or `delay` is negative.
         """
         if cues < 2 or delay < 0:
             raise ValueError(f"recall needs cues ≥ 2 and delay ≥ 0, not {cues} and {delay}")
@@ -38,7 +38,7 @@ class Recall(gymnasium.Env[NDArray[np.float32], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Show a new cue."""
+        """Begin an episode with a new cue."""
         super().reset(seed=seed, options=options)
         self._cue = int(self.np_random.integers(self._cues))
         self._at = 0
@@ -47,7 +47,7 @@ class Recall(gymnasium.Env[NDArray[np.float32], np.int64]):
     def step(
         self, action: np.int64 | int
     ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Go one step on; the one behind the question takes the answer."""
+        """Advance one step; the step after the question takes the answer."""
         self._at += 1
         is_answered = self._at == self._delay + 2
         is_asked = self._at == self._delay + 1

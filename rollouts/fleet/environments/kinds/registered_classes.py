@@ -1,7 +1,7 @@
-"""Make environments of classes that an administrator registered: ``module:<path>:<Class>``.
+"""Environment classes registered by an administrator: ``module:<path>:<Class>``.
 
-Importing a module runs it, so a run's configuration alone must never name one: the spec has to
-be in ``ROLLDECK_ENVIRONMENTS`` on the very machine that would import it.
+Importing a module runs its code, so a run's configuration alone cannot select one. The spec must be
+in ``ROLLDECK_ENVIRONMENTS`` of the machine that imports it.
 """
 
 import importlib
@@ -12,10 +12,10 @@ from rollouts.fleet.environments.loader import Environment, UnknownEnvironment, 
 
 
 def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
-    """Return an instance of the class that `name`, ``<import.path>:<Class>``, names.
+    """Return an instance of the class `name`, given as ``<import.path>:<Class>``.
 
     Raises:
-        UnknownEnvironment: If it is not registered on this machine, or there is no such class.
+        UnknownEnvironment: If it is not registered on this machine, or does not exist.
     """
     spec = f"module:{name}"
     require_registered(spec)

@@ -1,4 +1,4 @@
-"""Make the environments that come with Rolldeck: ``rolldeck:<id>``."""
+"""Environments included in Rolldeck: ``rolldeck:<id>``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
     """Return the environment with the id `name`.
 
     Raises:
-        UnknownEnvironment: If there is none.
+        UnknownEnvironment: If it does not exist.
     """
     from rollouts.fleet.environments.kinds.catch import Catch
     from rollouts.fleet.environments.kinds.recall import Recall

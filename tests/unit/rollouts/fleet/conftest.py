@@ -1,4 +1,4 @@
-"""Let env processes find the odd environments, and wait for things to come true."""
+"""Fixtures: settings, odd environments for env processes, and polling."""
 
 import os
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from runs.core import run_config
 from tests import waiting
 
 ROOT = Path(__file__).resolve().parents[4]
-# A worker that starts ends what an earlier one of its fleet left, the process that owns it too:
-# tests beside these are of another fleet.
+# A starting worker ends leftover processes of its fleet, including their owner. Parallel tests must
+# therefore use different fleets.
 NOWHERE = f"http://127.0.0.1:9/{os.getpid()}"
 
 

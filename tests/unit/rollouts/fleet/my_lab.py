@@ -1,4 +1,4 @@
-"""What an administrator's module looks like: a class that a spec may name."""
+"""Module of an administrator with a class that a spec can name."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Maze(gymnasium.Env[Any, Any]):
-    """Has one room."""
+    """Environment with a single room."""
 
     observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""Environments that misbehave, registered as ``odd:<name>`` inside env processes."""
+"""Misbehaving environments, registered as ``odd:<name>`` inside env processes."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from rollouts.fleet.environments.loader import register
 
 
 class Counting(gymnasium.Env[Any, Any]):
-    """Pays 1 for each step; an episode lasts `length` steps."""
+    """Environment with a reward of 1 per step and episodes of `length` steps."""
 
     observation_space = gymnasium.spaces.Box(-1e6, 1e6, (4,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -43,15 +43,15 @@ class Counting(gymnasium.Env[Any, Any]):
 
 
 class Talking(Counting):
-    """Prints what happens to it."""
+    """Environment that prints each call."""
 
     def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
-        print("I was reset")  # noqa: T201 for its log
+        print("I was reset")  # noqa: T201 output for the log
         return super().reset(seed=seed)
 
 
 class Drawing(Counting):
-    """Draws itself in the way it was built for."""
+    """Environment that renders in the mode it was built with."""
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 20}
 
@@ -70,7 +70,7 @@ class Drawing(Counting):
 
 
 class Stray(Counting):
-    """Starts a process of its own, as simulators do, and forgets it."""
+    """Environment that starts a child process, like a simulator, and never ends it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -86,14 +86,14 @@ _made = 0
 
 
 def _raise_in_row_0(name: str, kwargs: Mapping[str, Any]) -> Any:
-    """Of the environments built first, the first one is broken; so are all built later."""
+    """Break the first environment of the initial ones, and all that are built later."""
     global _made
     _made += 1
     return Counting(raises_at=3) if _made == 1 or _made > 4 else Counting(**kwargs)
 
 
 def _one_is_slow(name: str, kwargs: Mapping[str, Any]) -> Any:
-    """Of all environments, the first one takes half a second for a step."""
+    """Delay each step of the first environment by half a second."""
     try:
         Path(kwargs["marker"]).touch(exist_ok=False)
     except FileExistsError:
@@ -102,7 +102,7 @@ def _one_is_slow(name: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 class Hanging(Counting):
-    """Never comes back from its third step, the first time that any of them takes it."""
+    """Environment that hangs in its third step, once across all instances."""
 
     def __init__(self, *, marker: str) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def _hang(name: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 class Deadly(Counting):
-    """Takes its whole process along at the third step, as a fault in native code does."""
+    """Environment that kills its process in the third step, like a fault in native code."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._step == 2:
@@ -132,7 +132,7 @@ _is_spared: bool | None = None
 
 
 def _one_process_lives(name: str, kwargs: Mapping[str, Any]) -> Any:
-    """The first of all processes is sound; in every other one environments are deadly."""
+    """Build working environments in the first process, and deadly ones in all others."""
     global _is_spared
     if _is_spared is None:
         try:

@@ -1,4 +1,4 @@
-"""Environments with episodes of random length, registered as ``walk:<form>`` in env processes."""
+"""Environments with random episode lengths, registered as ``walk:<form>`` in env processes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ ACTIONS = {
 
 
 class RandomWalk(gymnasium.Env[Any, Any]):
-    """Shows random numbers; each step may end the episode, in either way, or raise."""
+    """Environment with random observations; any step may terminate, truncate or raise."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 
@@ -43,7 +43,7 @@ class RandomWalk(gymnasium.Env[Any, Any]):
 
 
 class CameraWalk(RandomWalk):
-    """Shows noise as a picture beside the random numbers."""
+    """Random walk with an additional noise image."""
 
     observation_space = gymnasium.spaces.Dict(
         {

@@ -1,4 +1,4 @@
-"""Speak the platform's side of the fleet's API over real HTTP, small enough to see through."""
+"""Minimal platform that implements the fleet's API over real HTTP."""
 
 import hashlib
 import socket
@@ -33,7 +33,7 @@ from rollouts.fleet.policies.mlp import MlpPolicy
 
 
 class SmallPlatform:
-    """What the handler below serves; tests read and change it under no lock but the GIL."""
+    """State served by the handler below; tests read and change it, protected only by the GIL."""
 
     def __init__(self, *, room: int = 10_000) -> None:
         self.desired = "running"
@@ -49,7 +49,7 @@ class SmallPlatform:
         self.duplicates = 0
         self.reports: list[FleetReport] = []
         self.status = 0
-        """Answered to pushes and reports in place of a real answer, where it is not 0."""
+        """Status of all answers to pushes and reports; 0 for real answers."""
         self.log_requests: list[LogRequest] = []
         self.log_answers: dict[str, LogLines] = {}
         self.restarts: list[RestartOrder] = []
@@ -57,10 +57,10 @@ class SmallPlatform:
         self.machines: list[MachineOrder] = []
         self.stacks: list[StacksRequest] = []
         self.gate = threading.Event()
-        """Pushes are answered while it is open."""
+        """Pushes are answered while it is set."""
         self.gate.set()
         self.loses_answers = False
-        """Take pushes in, then hang up without an answer."""
+        """Whether to accept pushes and close the connection without an answer."""
 
     def remaining(self) -> int:
         return max(0, self.room - len(self.fragments))
@@ -102,7 +102,7 @@ class SmallPlatform:
         self.epoch, self.policy_step = epoch, step
 
     def command(self, *, pinned: int | None) -> None:
-        """Order workers to keep a version, or to follow the newest; the same again is a sync."""
+        """Pin a version, or follow the newest; repeating the same order is a sync."""
         self.pinned = pinned
         self.weights_order += 1
 
@@ -126,7 +126,7 @@ class SmallPlatform:
         )
 
     def answer_to(self, path: str, body: bytes, key: str) -> bytes:
-        """Answer a call that only some platforms know; nothing where this one does not."""
+        """Answer a call of optional APIs; None if this platform does not support it."""
         del path, body, key
         return b""
 
@@ -137,7 +137,7 @@ class SmallPlatform:
         return [event.message for event in self.all_events() if event.kind == kind]
 
     def all_events(self) -> list[FleetEvent]:
-        # A report that was not delivered comes again under its number.
+        # An undelivered report is sent again under the same number.
         by_number = {report.sequence: report.events for report in self.reports}
         return [event for events in by_number.values() for event in events]
 
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Discard log messages."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -221,18 +221,18 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def hang_up(self) -> None:
-        """End the connections that clients keep open, as the end of a process does."""
+        """Close the connections of clients, as the end of a process does."""
         for request in list(self._open):
             with suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients may hang up."""
+        """Ignore errors: clients may disconnect."""
 
 
 @contextmanager
 def served(platform: SmallPlatform, *, port: int = 0) -> Iterator[str]:
-    """Serve `platform` until the end of the block; give its URL."""
+    """Serve `platform` until the end of the block; yield its URL."""
     handler = type("Handler", (_Handler,), {"platform": platform})
     server = _Server(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

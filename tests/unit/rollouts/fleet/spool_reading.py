@@ -1,4 +1,4 @@
-"""Look into spools without touching them."""
+"""Read spools without changing them."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from rollouts.fleet.spool.spool_segment import Segment
 
 
 def left_in(folder: Path) -> list[bytes]:
-    """Return what waits in the spools below `folder`, oldest first in each."""
+    """Return the fragments in the spools below `folder`, oldest first in each."""
     found: list[bytes] = []
     for path in sorted(folder.rglob("*.segment")):
         try:
@@ -22,6 +22,6 @@ def left_in(folder: Path) -> list[bytes]:
 
 
 def spooled(folder: Path) -> list[tuple[str, int]]:
-    """Return slot and number of what waits in the spools below `folder`."""
+    """Return slot and number of the fragments in the spools below `folder`."""
     fragments = [msgspec.msgpack.decode(raw, type=Fragment) for raw in left_in(folder)]
     return [(fragment.slot, fragment.number) for fragment in fragments]

@@ -1,4 +1,4 @@
-"""What crashes in a loop is left alone in the end, and nothing else is."""
+"""Only components that crash too often are given up."""
 
 import select
 import time
@@ -30,7 +30,7 @@ THRICE = RestartRule(most_crashes=3, window_seconds=3600.0, first_seconds=0.01, 
 
 
 class Stepping:
-    """Answers every observation with an action, and counts."""
+    """Worker that answers every observation with an action, and counts."""
 
     def __init__(self) -> None:
         self.steps: Counter[int] = Counter()
@@ -39,7 +39,7 @@ class Stepping:
         self.waiting: list[int] = []
 
     def introduced(self, ready: Any) -> None:
-        """Know it already."""
+        """Do nothing: the spaces are known."""
 
     def began(self, slot: int, *_: Any) -> None:
         self.waiting.append(slot)
@@ -49,7 +49,7 @@ class Stepping:
         self.waiting += slots.tolist()
 
     def recorded(self, slot: int, came: Any) -> None:
-        """Film nothing."""
+        """Do nothing: nothing is recorded."""
 
     def lost(self, slot: int) -> None:
         self.lost_by_slot[slot] += 1
@@ -105,7 +105,7 @@ def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_
 
 
 class Failing:
-    """Workers that work for a while and fail then; all of it in a time that a test makes."""
+    """Workers that run for a while and then fail, in simulated time."""
 
     def __init__(self, *, works_seconds: float) -> None:
         self.now = 0.0
@@ -131,7 +131,7 @@ class Failing:
         return future
 
     def kill(self) -> None:
-        """Be gone already."""
+        """Do nothing: the worker has ended."""
 
     def obstacle(self) -> str:
         return ""
@@ -139,7 +139,7 @@ class Failing:
 
 @pytest.fixture
 def live(make_settings: MakeSettings) -> Callable[..., tuple[Member, list[FleetEvent]]]:
-    """Give a member its turns until a moment has come; return it and what was told."""
+    """Run turns of a supervisor up to a time; return it and its events."""
 
     def through(source: Failing, *, until: float) -> tuple[Member, list[FleetEvent]]:
         events = EventLog()
@@ -162,7 +162,7 @@ def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again
 
     assert len(source.spawned_at) == RESPAWN_RULE.most_crashes
     waits = [later - earlier for earlier, later in pairwise(source.spawned_at)]
-    # Each wait is twice the last one, give or take two turns, up to the longest.
+    # Each wait is twice the previous one, within two turns, up to the maximum.
     wanted = [min(20.0, 0.2 * 2.0**crash) for crash in range(len(waits))]
     assert waits == pytest.approx(wanted, abs=0.35)
     assert (member.condition, member.is_given_up, member.is_hopeless) == ("failed", True, False)

@@ -1,4 +1,4 @@
-"""What is read of the answers of several servers, whole and in pieces."""
+"""Extraction of training data from responses of several servers, whole and streamed."""
 
 from typing import Any
 
@@ -88,11 +88,11 @@ def test_vllm_gives_logprobs_as_openai_does_and_no_versions() -> None:
 @pytest.mark.parametrize(
     ("choice", "gap"),
     [
-        (None, "the server gave no choice"),
-        ({"prompt_token_ids": None}, "the server did not say the prompt's token ids"),
-        ({"token_ids": None}, "the server did not say the answer's token ids"),
-        ({"token_logprobs": None}, "the server gave 0 logprobs for 2 tokens"),
-        ({"finish_reason": None}, "the answer broke off"),
+        (None, "the server returned no choice"),
+        ({"prompt_token_ids": None}, "the server returned no token ids of the prompt"),
+        ({"token_ids": None}, "the server returned no token ids of the answer"),
+        ({"token_logprobs": None}, "the server returned 0 logprobs for 2 tokens"),
+        ({"finish_reason": None}, "the answer is incomplete"),
     ],
 )
 def test_what_is_missing_is_a_gap(choice: dict[str, Any] | None, gap: str) -> None:
@@ -106,6 +106,6 @@ def test_what_is_missing_is_a_gap(choice: dict[str, Any] | None, gap: str) -> No
 def test_what_the_agent_did_not_get_is_a_gap() -> None:
     reading = Reading(CHAT, is_chat=True)
     reading.take({"choices": [OURS]})
-    reading.break_off("the agent hung up")
+    reading.break_off("the agent disconnected")
 
-    assert reading.call("k").gap == "the agent hung up"
+    assert reading.call("k").gap == "the agent disconnected"

@@ -1,4 +1,4 @@
-"""A worker begins on a node as if no other had been there."""
+"""A worker starts on a clean node, without leftovers of earlier workers."""
 
 import itertools
 import logging
@@ -23,7 +23,7 @@ from rollouts.fleet.worker.settings import WorkerSettings
 from tests.processes import is_gone, wait_until_gone
 
 Eventually = Callable[..., None]
-# A simulator that does not care for its parent: a process with a child in another session.
+# Like a simulator that survives its parent: a process with a child in another session.
 STUBBORN = (
     "import subprocess, sys, time;"
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
@@ -34,13 +34,13 @@ STUBBORN = (
 
 @pytest.fixture
 def mine(make_worker_settings: Callable[..., WorkerSettings], tmp_path: Path) -> Mark:
-    # A fleet that no other test has, though they run beside this one.
+    # A unique fleet, because other tests run in parallel.
     return replace(mark_of(make_worker_settings()), fleet=tmp_path.name.replace(" ", ""))
 
 
 @pytest.fixture
 def start() -> Iterator[Callable[[Mark], list[int]]]:
-    """Start a marked process with a child of its own; return the ids of both."""
+    """Start a marked process with a child process; return the ids of both."""
     started: list[int] = []
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -67,7 +67,7 @@ def start() -> Iterator[Callable[[Mark], list[int]]]:
 
 @pytest.fixture
 def idle() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is somebody's worker."""
+    """A process of another worker."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
         yield process
         process.kill()
@@ -123,7 +123,7 @@ def test_processes_of_other_living_workers_and_my_own_go_on(
 
 
 def namespaces(proc: Path, *, of: list[int], name: str) -> None:
-    """Write what the kernel would say of processes that have their ids in one namespace."""
+    """Create procfs entries of processes in the same PID namespace."""
     for pid in ("self", *of):
         folder = proc / str(pid) / "ns"
         folder.mkdir(parents=True)
@@ -197,7 +197,7 @@ def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.0, "the worker asks for no GPU"), (1.0, "its driver cannot be asked here")],
+    [(0.0, "the worker requests no GPU"), (1.0, "the driver cannot be queried")],
 )
 def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
     share: float, said: str, caplog: pytest.LogCaptureFixture

@@ -1,4 +1,4 @@
-"""Environments get continuous actions inside their bounds, trainers get those that were drawn."""
+"""Environments get clipped continuous actions; trainers get the sampled ones."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def test_a_fragment_keeps_the_action_that_was_drawn_and_the_density_of_just_that
     r = Rollout(make_worker_settings(spec="walk:box", policy={"hidden_sizes": [8]}))
     try:
         r.publish(0, SHOWN, TAKEN)
-        # Such a walk raises when an action is out of its bounds.
+        # This environment raises when an action is out of its bounds.
         r.until(lambda: len(r.fragments) >= 8)
         assert not any(slot.error for slot in r.worker.reports())
     finally:
@@ -33,7 +33,7 @@ def test_a_fragment_keeps_the_action_that_was_drawn_and_the_density_of_just_that
         np.stack([unpack_array(one.arrays[name]) for one in r.fragments])
         for name in ("action", "obs", "behavior_logprob")
     )
-    # A spread of 1 leaves bounds of ±1 for every third number.
+    # With a standard deviation of 1, every third number exceeds ±1.
     assert (np.abs(actions) > 1).mean() > 0.1
     trainer = GaussianPolicy(3, 2, [8])
     trainer.load_state_dict(r.modules[0].state_dict())

@@ -1,4 +1,4 @@
-"""People keep a worker out, and nothing is lost or doubled over it."""
+"""Cordons keep workers out without lost or duplicate fragments."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
 ) -> None:
     platform = SmallPlatform()
     platform.publish(0)
-    # Nothing is full before somebody drains it.
+    # No fragment is complete before the drain.
     with (
         served(platform) as url,
         LocalFleet(make_settings(url=url, num_workers=2, fragment_length=4000)),
@@ -44,7 +44,7 @@ def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
 
         eventually(lambda: states(platform) == [("stopped", True), ("running", False)])
 
-        assert workers(platform)[0].reason == "kept out: its node is hot"
+        assert workers(platform)[0].reason == "cordoned: its node is hot"
         assert "worker_lost" not in workers(platform)[0].dropped_steps
         assert {slot.rsplit("@")[-1] for slot, _ in platform.fragments} == {old[0]}
         assert platform.reports[-1].state == "running"
@@ -106,7 +106,7 @@ def member(make_settings: MakeSettings) -> Member:
 
 
 def heard(member: Member, *, now: float) -> str:
-    """Give orders and take the answer; return the worker's state."""
+    """Send a command and process the answer; return the worker's state."""
     member.give(Orders(desired="running", epoch=1, policy_step=0), now)
     member.turn(now)
     return member.condition

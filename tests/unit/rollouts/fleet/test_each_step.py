@@ -1,4 +1,4 @@
-"""Whoever wants steps gets every one of them, in order, with what came before it."""
+"""A step callback gets every step in order, with the outcome of the previous one."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ GRU = {"kind": "gru", "hidden_sizes": [8], "recurrent_units": 3}
 
 
 class Stepper:
-    """A worker with no fleet around it: its steps go into a list."""
+    """A worker without a fleet that collects its steps in a list."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.steps: list[Step] = []
@@ -84,7 +84,7 @@ def test_every_step_of_every_slot_comes_once_with_what_came_before_it(
     s.until(lambda: len(s.steps) >= 200 and len(s.by_slot()) == 4)
 
     for slot, steps in s.by_slot().items():
-        # The environment shows how many steps its episode has had.
+        # The observation is the number of steps in the episode.
         assert [int(step["obs"][0]) for step in steps] == [at % 5 for at in range(len(steps))]
         assert [step["last_reward"] for step in steps] == [0.0] + [1.0] * (len(steps) - 1)
         assert [step["last_terminated"] for step in steps] == [
@@ -108,7 +108,7 @@ def test_a_step_says_what_the_policy_did_and_with_which_weights(
     for steps in s.by_slot().values():
         for before, step in pairwise(steps):
             has_begun = bool(step["last_terminated"])
-            # Carried from step to step, and nothing of it into the next episode.
+            # State carries over between steps but not between episodes.
             assert step["state"]["hidden"].any() != has_begun
             assert not np.array_equal(before["state"]["hidden"], step["state"]["hidden"])
 

@@ -1,4 +1,4 @@
-"""A worker and its env process share numbers, and tell each other which are new."""
+"""A worker and its env process share arrays, and announce new rows in messages."""
 
 import os
 import signal

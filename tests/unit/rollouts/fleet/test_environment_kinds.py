@@ -1,4 +1,4 @@
-"""A spec makes what it says, and only what somebody has allowed."""
+"""A spec builds its environment, if an administrator has allowed it."""
 
 import sys
 from itertools import product
@@ -77,7 +77,7 @@ def test_recall_shows_the_cue_once_and_then_asks_for_it() -> None:
     assert shown[0].tolist() == np.eye(4)[cue].tolist()
     assert shown[1:3].any() == 0
     assert shown[3].tolist() == [0, 0, 0, 1]
-    # Only the answer counts, whatever was done before.
+    # Only the answer counts; earlier actions have no effect.
     assert play(environment, [1, 2, 0, cue], seed=4)[1] == 1.0
     assert play(environment, [cue, cue, cue, (cue + 1) % 3], seed=4)[1] == 0.0
 
@@ -89,7 +89,7 @@ def test_recall_is_a_guess_for_whoever_remembers_nothing() -> None:
     for seed in range(400):
         shown, _ = play(environment, [0, 0, 0], seed=seed)
         cues.append(int(shown[0].argmax()))
-        # What is seen when the answer is due is the same in every episode.
+        # The last observation is the same in every episode.
         episodes.setdefault(shown[2].tobytes(), []).append(cues[-1])
 
     assert len(episodes) == 1

@@ -1,4 +1,4 @@
-"""Environments in the worker's own process are kept going as all others."""
+"""Environments in the worker's own process are supervised like all others."""
 
 import os
 from collections.abc import Callable
@@ -89,4 +89,7 @@ def test_one_that_hangs_makes_its_worker_say_failed(
     with bench(settings) as b:
         eventually(lambda: b.order().report.state == "failed", 60.0)
 
-        assert b.order().report.reason == "an environment in the worker's process hangs"
+        assert (
+            b.order().report.reason
+            == "an environment in the worker's process did not return for 1 s"
+        )

@@ -1,4 +1,4 @@
-"""An episode is filmed in the best way its environment can be drawn, within bounds."""
+"""An episode is recorded in the best supported render mode, within limits."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from rollouts.fleet.steps.recorder import FRAME_BREAK, TextCamera, VideoCamera, 
 
 
 def described(film: Path) -> Filmed:
-    """Return the description of a film once it is there."""
+    """Wait for the description of a recording and return it."""
     deadline = time.monotonic() + 60
     while not description_of(film).exists():
         assert time.monotonic() < deadline, "the film was never finished"
@@ -28,7 +28,7 @@ def described(film: Path) -> Filmed:
 
 
 class Slot:
-    """A real env process with one slot, stepped by hand."""
+    """A real env process with one slot, stepped manually."""
 
     def __init__(self, kwargs: dict[str, Any], *, spec: str = "odd:drawing") -> None:
         self.worker = EnvWorker(spec=spec, kwargs=kwargs, slots=range(1), base_seed=1)
@@ -45,7 +45,7 @@ class Slot:
         return self.unread.pop(0)
 
     def step(self, count: int = 1) -> list[Any]:
-        """Step; return the messages that came, those about films included."""
+        """Step; return the messages, including those about recordings."""
         came: list[Any] = []
         for _ in range(count):
             self.worker.step(np.array([0]), np.zeros(1, dtype=np.int64))
@@ -69,7 +69,7 @@ def slots() -> Iterator[Any]:
 
 
 def filmed_episode(slot: Slot, film: Path) -> Recorded:
-    """Ask in the middle of an episode; return what came of the next one."""
+    """Request a recording in mid-episode; return the result of the next episode."""
     slot.step(3)
     slot.worker.record(0, "order", str(film))
     before = slot.step(7 + 9)
@@ -183,7 +183,7 @@ def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path:
 def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
     VideoCamera(tmp_path / "a.film", frames_per_second=30.0).finish()
 
-    assert "drew no picture" in described(tmp_path / "a.film").note
+    assert "rendered no image" in described(tmp_path / "a.film").note
     assert not (tmp_path / "a.film").exists()
 
 

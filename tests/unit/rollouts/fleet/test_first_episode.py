@@ -1,4 +1,4 @@
-"""One episode of random actions says what an environment does, and what of it is odd."""
+"""An episode of random actions probes an environment and detects invalid observations."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ SIDES = Space(kind="discrete", shape=(), dtype="int64", choices=3, start=5)
 
 
 class Scripted:
-    """Ends after so many steps, and shows what it is told to."""
+    """Environment with scripted observations that ends after a number of steps."""
 
     observation_space: Any = FLAT
     action_space: Any = SIDES

@@ -1,4 +1,4 @@
-"""What is cut or asked at about the same moment goes in one request."""
+"""Simultaneous fragments and requests are sent in one request."""
 
 import logging
 import threading
@@ -24,7 +24,7 @@ FOR_EVER = 3600.0
 
 
 class Taken:
-    """Takes whatever is pushed."""
+    """Records all pushes."""
 
     def __init__(self) -> None:
         self.requests: list[list[bytes]] = []
@@ -108,5 +108,5 @@ def test_a_manager_with_plenty_of_room_does_not_ask_for_each_fragment(
         eventually(lambda: len(platform.fragments) > came + 200, 120.0)
         times, seconds = asked() - before, time.monotonic() - began
 
-    # One wait that ended, and one look at what there is now.
+    # One wait that ended, and one read of the current state.
     assert times <= 2 * (seconds / PLENTY_SECONDS + 2)

@@ -1,4 +1,4 @@
-"""A worker counts as given up only once that is decided, and whoever sees it finds out why."""
+"""A worker is reported as given up only after the event with the reason."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -29,7 +29,7 @@ def failed(*, is_hopeless: bool) -> WorkerState:
 
 
 class WatchedWorkers:
-    """Workers that fail at once; sees how their member looks while it lets go of them."""
+    """Workers that fail at once, and record the state of their supervisor when killed."""
 
     def __init__(self, *, is_hopeless: bool) -> None:
         self.member: Member | None = None
@@ -56,7 +56,7 @@ class WatchedWorkers:
 
 
 class WatchedEvents(EventLog):
-    """Looks at the member before each event of its own."""
+    """Event log that records the state of the supervisor before each event."""
 
     def __init__(self, workers: WatchedWorkers) -> None:
         super().__init__()

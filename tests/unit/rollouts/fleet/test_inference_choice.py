@@ -1,11 +1,11 @@
-"""A run names an inference server; a machine knows where it is."""
+"""A run names an inference server, and the machine's settings hold its address."""
 
 import json
 
 import pytest
 
 from config.env import InvalidSetting
-from config.settings.connections import inference_servers  # noqa: TID251 as at a start
+from config.settings.connections import inference_servers  # noqa: TID251 as at startup
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
@@ -38,10 +38,10 @@ def test_a_run_gets_the_server_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("name", "machine", "why"),
     [
-        ("other", MACHINE, "there are: bare, ours"),
-        ("ours", {}, "there are: none"),
+        ("other", MACHINE, "known: bare, ours"),
+        ("ours", {}, "known: none"),
         ("ours", {SETTING: '{"ours": {"kind": "oracle"}}'}, "Invalid enum value 'oracle'"),
-        ("bare", MACHINE, "no weights_directory"),
+        ("bare", MACHINE, "requires weights_directory"),
     ],
 )
 def test_a_machine_that_cannot_reach_it_says_which_field_is_wrong(

@@ -1,4 +1,4 @@
-"""People want a machine empty: its workers finish, end, and begin anew on another one."""
+"""Workers on a cordoned machine finish, end, and restart on another machine."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -25,7 +25,7 @@ HOT = MachineOrder(node="north", host="gpu-1", reason="its fan is loud")
 
 
 class Machines(LocalWorkers):
-    """Starts workers here and lets them say that they are on the first machine that is open."""
+    """Starts workers in this process, on the first simulated machine that is not cordoned."""
 
     def __init__(self) -> None:
         self.closed: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsew
             now = workers(platform)
             assert not old & {one.incarnation for one in now}
             assert not any("worker_lost" in one.dropped_steps for one in now)
-            # Who was there sent whole what they had begun, and nothing twice.
+            # The old workers sent complete fragments, without duplicates.
             assert {slot.rsplit("@")[-1] for slot, _ in platform.fragments} >= old
             assert platform.reports[-1].node_id == "south"
             platform.machines = []
@@ -87,14 +87,14 @@ def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsew
 
 
 class Seats(SimulatedWorkers):
-    """Has seats on machines; a worker that got none waits."""
+    """Worker source with machines; a worker without placement waits."""
 
     def __init__(self, **seats: int) -> None:
         super().__init__(Simulation(), clock=lambda: 0.0)
         self.seats = seats
         self.closed: frozenset[str] = frozenset()
         self.asked: list[frozenset[str]] = []
-        """Where each worker was not to be seated, one after the other."""
+        """Excluded machines of each spawn, in order."""
 
     def stay_off(self, nodes: frozenset[str]) -> None:
         self.closed = nodes
@@ -109,7 +109,7 @@ class Seats(SimulatedWorkers):
 
 
 class Seated(SimulatedHandle):
-    """A worker that says where it is."""
+    """A worker that reports its machine."""
 
     def __init__(self, worker: Any, seats: Seats, node: str) -> None:
         super().__init__(worker)
@@ -130,7 +130,7 @@ class Seated(SimulatedHandle):
 
 
 class Waiting(SimulatedHandle):
-    """A worker without a seat: it never answers."""
+    """A worker without placement, which never answers."""
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         del method, arguments
@@ -180,7 +180,7 @@ def test_without_room_elsewhere_the_successor_waits_and_says_why(
     assert waiting.obstacle == "a worker needs 1 CPU, 0 of 1 are free"
     assert seats.seats == {"north": 1, "south": 0}
 
-    # Let in again, it need not wait for a machine that it was told to use.
+    # After the cordon is lifted, the worker is no longer restricted.
     turns(roster, range(30, 40))
     assert nodes(roster) == ["north", "south"]
     assert seats.asked == [frozenset(), frozenset(), frozenset({"north"}), frozenset()]
@@ -205,7 +205,7 @@ def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
     turns(roster, range(5, 30), HOT, cordons=kept_out)
 
     assert roster.members[0].is_out
-    assert roster.reports(0)[0].reason == "kept out: look at it"
+    assert roster.reports(0)[0].reason == "cordoned: look at it"
 
 
 def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hears_more(

@@ -1,4 +1,4 @@
-"""A whole fleet in one process does what its platform wants."""
+"""A complete fleet in one process follows the commands of its platform."""
 
 import time
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
         platform.desired = "paused"
         began = time.monotonic()
         eventually(lambda: platform.reports[-1].state == "paused")
-        # Less than a second where nothing else runs; far less than two long polls anywhere.
+        # Less than a second on an idle machine, and far less than two long polls on any.
         assert time.monotonic() - began < 10
         eventually(lambda: platform.reports[-1].workers[0].to_send == 0)
         paused_at = len(platform.fragments)

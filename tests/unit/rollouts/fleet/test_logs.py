@@ -1,4 +1,4 @@
-"""What a fleet's processes say is kept within bounds, and outlives them."""
+"""Logs of a fleet's processes are bounded in size and outlive the processes."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def test_a_ring_keeps_the_newest_bytes_and_no_more(tmp_path: Path) -> None:
 
     lines = tail(ring.path, lines=3)
     assert lines == ["line 497", "line 498", "line 499"]
-    assert "older lines were let go" in ring.path.read_text()
+    assert "older lines were discarded" in ring.path.read_text()
     ring.close()
 
 
@@ -136,7 +136,7 @@ def test_a_child_that_keeps_the_output_open_does_not_keep_the_next_process_from_
 
 
 def ask(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
-    """Ask for a log; return what finds the answer."""
+    """Request a log; return a function that looks up the answer."""
     request = LogRequest(
         **{
             "id": f"r{len(platform.log_requests)}",
@@ -170,8 +170,8 @@ def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
     assert manager is not None
     assert worker is not None
     assert slot is not None
-    assert any("begins" in line for line in manager.lines)
-    assert any("begins" in line for line in worker.lines)
+    assert any("starts" in line for line in manager.lines)
+    assert any("starts" in line for line in worker.lines)
     assert any("I was reset" in line for line in slot.lines)
     assert slot.path.endswith("w0-slot-2.log")
     answer = missing()

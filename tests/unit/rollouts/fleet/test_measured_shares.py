@@ -1,4 +1,4 @@
-"""A worker reports its shares of time over a minute, of its present situation alone."""
+"""A worker reports its time shares of the last minute, in its current situation only."""
 
 from collections.abc import Callable
 
@@ -34,6 +34,6 @@ def test_shares_do_not_jump_from_report_to_report(
         before = b.order().report.shares
         after = b.order().report.shares
 
-    # Hardly any time lies between the two, and both cover all of the minute before.
+    # The two reports are close in time, and both cover the whole minute before.
     assert before.keys() == after.keys()
     assert all(abs(before[name] - after[name]) < 0.05 for name in before)

@@ -1,7 +1,7 @@
-"""The adapter needs of MineStudio's simulator what the real one has, as far as it is at hand.
+"""The adapter uses only what MineStudio's simulator provides.
 
-The class beside this text is a stand-in of the same interface, not Minecraft. Where the real
-package is installed its signatures are held against the same list; no game is started.
+The class in this module is a stand-in with the same interface, not Minecraft. If the real package
+is installed, its signatures are compared with the same list; no game is started.
 """
 
 import importlib
@@ -92,7 +92,7 @@ def test_a_seed_chooses_the_world() -> None:
 
 @pytest.mark.usefixtures("stand_in")
 def test_raw_actions_of_numbers_and_choices_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedSpace, match="numbers and choices"):
+    with pytest.raises(UnsupportedSpace, match="cannot combine"):
         make("minestudio:MinecraftSim", {"action_type": "env"})
 
 

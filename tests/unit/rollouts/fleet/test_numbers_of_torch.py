@@ -1,4 +1,4 @@
-"""Published numbers reach a policy as they are, also those that numpy lacks."""
+"""Published tensors reach a policy unchanged, including types that NumPy lacks."""
 
 import pytest
 import torch

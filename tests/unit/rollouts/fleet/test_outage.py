@@ -1,4 +1,4 @@
-"""A platform that is away, and a fleet that is killed meanwhile, lose and double no step."""
+"""An outage of the platform and a killed fleet lose no steps and duplicate none."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ with LocalFleet(msgspec.json.decode(sys.argv[1], type=FleetSettings)):
 
 @contextmanager
 def fleet_process(settings: FleetSettings) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a fleet in a process of its own; it is killed at the end of the block at the latest."""
+    """Run a fleet in a separate process, and kill it by the end of the block."""
     command = [sys.executable, "-c", FLEET, msgspec.json.encode(settings).decode()]
     paths = [str(ROOT), str(ROOT / "client"), os.environ["PYTHONPATH"]]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -65,7 +65,7 @@ def test_a_fleet_that_is_killed_in_an_outage_loses_and_doubles_nothing(
             port, settings = int(url.rpartition(":")[2]), make_settings(url=url)
             process = started.enter_context(fleet_process(settings))
             eventually(lambda: len(platform.fragments) > 20, 60.0)
-        # What the platform took, and could not answer for any more, is in both places.
+        # Fragments that were accepted without an answer exist in both places.
         eventually(lambda: len(set(spooled(tmp_path)) - set(platform.order)) >= 4, 60.0)
         process.send_signal(signal.SIGKILL)
     left = spooled(tmp_path)
@@ -92,7 +92,7 @@ def test_a_fleet_that_is_killed_while_the_platform_answers_loses_no_fragment_tha
         settings = make_settings(url=url)
         process = started.enter_context(fleet_process(settings))
         eventually(lambda: len(platform.fragments) > 20, 60.0)
-        # Pushes are taken and not answered: what is cut from now on waits behind them.
+        # Pushes are accepted without an answer, so later fragments queue up.
         platform.gate.clear()
         behind = len(platform.fragments)
         eventually(lambda: platform.reports[-1].workers[0].fragments_cut > behind + 8, 60.0)
@@ -106,7 +106,7 @@ def test_a_fleet_that_is_killed_while_the_platform_answers_loses_no_fragment_tha
             eventually(lambda: "spool_inherited" in platform.events(), 60.0)
             eventually(lambda: stored(platform, settings.incarnation) >= cut)
 
-    # What was on its way when the worker died came twice, and was stored once.
+    # The fragments in flight when the worker died were sent twice and stored once.
     assert platform.duplicates >= 1
     for numbers in numbers_by_slot(platform.order).values():
         assert numbers == list(range(len(numbers)))

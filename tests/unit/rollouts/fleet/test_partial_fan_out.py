@@ -1,4 +1,4 @@
-"""A worker that does not take new weights holds nobody up, and is replaced by one that does."""
+"""A worker that does not take new weights blocks no other worker, and is replaced."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ MakeSettings = Callable[..., FleetSettings]
 
 
 class Hanging(TorchMlp):
-    """Takes its first weights, and is busy for ever with the second ones."""
+    """Policy that takes the first weights and hangs on the second ones."""
 
     prepared = 0
 
@@ -51,7 +51,7 @@ class OneHangs(LocalWorkers):
 
 
 class OneIsDeaf(LocalWorkers):
-    """Workers in this process; worker 1 never answers a call that brings weights."""
+    """Workers in this process; worker 1 never answers weight offers."""
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         handle = super().spawn(settings)
@@ -88,7 +88,7 @@ def test_two_workers_move_on_while_the_third_hangs_and_its_successor_follows(
             eventually(lambda: platform.reports and active(platform) == [0, 0, 0], 60.0)
             platform.publish(1)
             eventually(lambda: [active(platform)[i] for i in (0, 2)] == [1, 1], 60.0)
-            assert source.spawned.count(1) == 1, "nobody waited for the third"
+            assert source.spawned.count(1) == 1, "the other workers waited for the third"
             eventually(lambda: active(platform) == [1, 1, 1], 60.0)
         finally:
             manager.shutdown()
@@ -118,7 +118,7 @@ def test_a_worker_that_does_not_take_the_call_leaves_the_others_theirs(
         finally:
             manager.shutdown()
 
-    # Three numbers a worker: what was announced, what arrived, what it acts with.
+    # Three numbers per worker: announced, received and active version.
     seen = [(w.announced_step, w.staged_step, w.active_step) for w in report.workers]
     assert seen == [(2, 2, 2), (2, -2, -2), (2, 2, 2)]
     assert [w.transfers.adopted > 0 for w in report.workers] == [True, False, True]

@@ -1,6 +1,6 @@
-"""People pin a version, let go of it, or want it taken anew; workers obey, also those that follow.
+"""Operators pin, unpin and resync versions; running and new workers follow.
 
-The same manager serves a cluster: only where workers come from differs there.
+The same manager serves a cluster; only the source of workers differs.
 """
 
 from collections.abc import Callable, Iterator

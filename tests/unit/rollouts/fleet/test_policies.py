@@ -1,4 +1,4 @@
-"""Fleet and trainer mean the same network, and actions come with their true probability."""
+"""Fleet and trainer use the same network, and actions have correct log probabilities."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_prepared_weights_change_nothing_until_they_are_adopted() -> None:
     arrays = tensors(other)
 
     prepared = policy.prepare(arrays)
-    # The trainer's memory is its own again at once.
+    # The trainer may reuse its memory at once.
     with torch.no_grad():
         expected = other(torch.from_numpy(obs))[1].numpy().copy()
     arrays["value_net.0.weight"][:] = 0.0
@@ -123,8 +123,8 @@ def test_every_sort_of_layer_acts_with_the_weights_it_was_given() -> None:
             self,
             module: nn.Module,
             obs: Any,
-            state: Any,  # noqa: ARG002 the base's
-            first: Any,  # noqa: ARG002 the base's
+            state: Any,  # noqa: ARG002 base class
+            first: Any,  # noqa: ARG002 base class
         ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
             outputs = module(torch.from_numpy(obs))
             return outputs[:, :2], outputs[:, 2], {}

@@ -1,4 +1,4 @@
-"""The code of the page about policies runs as it is written, block after block."""
+"""The code blocks of the page about policies run as written, in order."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_every_block_of_code_runs_as_written() -> None:
     with serving(run) as server:
         names: dict[str, Any] = {"url": server.url, "token": "rd_test"}
         for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 what readers do
+            exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 as a reader would
         names["trainer"].close()
 
     assert [manifest["step"] for manifest in run.published] == [0]

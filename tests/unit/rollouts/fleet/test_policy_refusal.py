@@ -1,4 +1,4 @@
-"""A policy that cannot act in its environment is a fact about the run, told once."""
+"""A policy that does not fit its environment fails the run with a single event."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +22,12 @@ MakeFleetSettings = Callable[..., FleetSettings]
     [
         pytest.param(
             {"policy": {"kind": "cnn"}},
-            "policy.kind: cnn needs images: no uint8 [H, W, C] among",
+            "policy.kind: cnn needs images: no uint8 [H, W, C] part in",
             id="cnn",
         ),
         pytest.param(
             {"device": "cuda"},
-            "fleet.device: cuda was asked for, but torch finds no GPU here",
+            "fleet.device: cuda is configured, but torch finds no GPU",
             id="cuda",
         ),
     ],
@@ -39,7 +39,7 @@ def test_a_worker_says_which_field_of_its_policy_cannot_be(
     changes: dict[str, Any],
     reason: str,
 ) -> None:
-    # Where there is a GPU, torch is to count without it, and anew.
+    # On machines with a GPU, torch must not find it, and must check again.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with bench(make_worker_settings(**changes)) as b:

@@ -1,4 +1,4 @@
-"""What a recurrent policy did step by step is what one pass over the whole sequence gives."""
+"""A recurrent policy's steps match one pass over the whole sequence."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -79,7 +79,7 @@ def test_every_fragment_is_what_one_pass_over_its_sequence_gives(
         assert torch.allclose(arrays["behavior_logprob"], logprobs, rtol=0, atol=1e-5)
         assert torch.allclose(arrays["value"], values, rtol=0, atol=1e-5)
         began += int(arrays["first"][1:].sum())
-    # Or the state was never reset inside a fragment, and this proved little.
+    # Otherwise the state was never reset inside a fragment and the test proves little.
     assert began > 20
 
 
@@ -89,7 +89,7 @@ def test_numbers_outside_the_bounds_keep_their_own_logprob(
     r = rollout("box")
     r.until(lambda: len(r.fragments) >= 10)
 
-    # The environment refuses what is outside; fragments hold what was drawn.
+    # The environment gets clipped actions; fragments contain the sampled ones.
     assert max(float(arrays_of(f)["action"].abs().max()) for f in r.fragments) > 1
 
 

@@ -1,4 +1,4 @@
-"""A fleet becomes larger and smaller while it rolls out, and loses nothing over it."""
+"""A fleet scales up and down during rollouts without losing fragments."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a worker uses is measured, and what cannot be measured is not made up."""
+"""Resource usage is measured, and None where it cannot be measured."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ SPINNING = "held = b'x' * 50_000_000\nprint(flush=True)\nwhile True: pass"
 
 @pytest.fixture
 def spinning() -> Iterator[int]:
-    """The id of a process that computes all the time and holds 50 MB."""
+    """Id of a process that uses one core and 50 MB."""
     with subprocess.Popen([sys.executable, "-c", SPINNING], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -75,7 +75,7 @@ def test_a_framework_that_is_being_imported_uses_no_gpu(monkeypatch: pytest.Monk
 
 
 class Driver:
-    """Speaks as pynvml does of a machine with three devices."""
+    """Stand-in for pynvml on a machine with three devices."""
 
     def nvmlInit(self) -> None:  # noqa: N802 pynvml's own names
         pass

@@ -1,4 +1,4 @@
-"""People have a worker replaced, and nothing is lost or doubled over it."""
+"""A requested restart of a worker loses and duplicates no fragments."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,7 +19,7 @@ MakeSettings = Callable[..., FleetSettings]
 
 
 class FailingWorkers:
-    """Workers that say that they failed, and that no other one could do better."""
+    """Workers that report a failure which any successor would repeat."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -44,7 +44,7 @@ class FailingWorkers:
         return future
 
     def kill(self) -> None:
-        """Be gone already."""
+        """Do nothing: the worker has ended."""
 
     def obstacle(self) -> str:
         return ""
@@ -69,7 +69,7 @@ def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
         platform.restarts = [RestartOrder(worker=0, incarnation=old[0], reason="it drifts")]
 
         eventually(lambda: workers(platform)[0].incarnation != old[0])
-        # The order stays until the platform has heard of the successor: that one is not meant.
+        # The order stays until the platform knows the successor, which must not be restarted.
         eventually(lambda: workers(platform)[0].env_steps > 50)
 
         new = workers(platform)
@@ -92,7 +92,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
 ) -> None:
     platform = SmallPlatform()
     platform.publish(0)
-    # Nothing is cut before somebody ends it.
+    # No fragment is cut before the restart.
     with served(platform) as url, LocalFleet(make_settings(url=url, fragment_length=4000)):
         eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True])
         before = workers(platform)[0]
@@ -102,7 +102,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
 
     [told] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
     assert told.ending is not None
-    # Each of the four slots may have had one step under way.
+    # Each of the four slots may have had one step in progress.
     assert 0 <= told.ending.lost_steps - told.ending.env_steps <= 4
     assert workers(platform)[0].dropped_steps["worker_lost"] == told.ending.lost_steps
 

@@ -1,4 +1,4 @@
-"""Environments of every kind are stepped by a real worker in real env processes."""
+"""A real worker steps environments of every kind in real env processes."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""No fragment is lost, doubled or overtaken, however long the platform is away."""
+"""No fragment is lost, duplicated or reordered by outages of any length."""
 
 import os
 import resource
@@ -254,7 +254,7 @@ def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(
         left.append(content)
     left.close()
     [path] = left.folder.iterdir()
-    # Killed within the write of the last one.
+    # Truncated as by a kill during the last write.
     os.truncate(path, path.stat().st_size - 1)
     taken: list[bytes] = []
 
@@ -332,7 +332,7 @@ def test_a_spool_of_many_files_keeps_order_through_kills_and_lets_go_of_what_was
     for content in contents:
         spool.append(content)
     assert len(list(spool.folder.iterdir())) == 4
-    # More than is kept in memory: the last ones come from their files.
+    # More than fits into memory: the last ones are read from files.
     assert spool.oldest(10) == contents
     for _ in range(4):
         spool.remove_oldest()
@@ -354,7 +354,7 @@ def test_a_spool_takes_its_whole_time_to_become_old_since_its_last_fragment(
     left = Spool(tmp_path / "r" / "w0")
     left.append(b"1")
     now = time.time()
-    # A folder's own time says when its last file was made.
+    # The folder's time is that of its last new file.
     os.utime(left.folder, (now - KEPT_SECONDS - 1,) * 2)
     left.append(b"2")
     left.close()

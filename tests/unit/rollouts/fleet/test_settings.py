@@ -1,4 +1,4 @@
-"""What a fleet is given is recognised again, and its random numbers do not depend on its size."""
+"""Settings have a stable fingerprint, and seeds do not depend on the size of the fleet."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ MakeSettings = Callable[..., FleetSettings]
 def first_observations(
     *groups: range, kind: type[EnvWorker | EnvsInWorker] = EnvWorker
 ) -> dict[int, float]:
-    """Return what each slot shows of its seed, with a process for each group of slots."""
+    """Return the first observation of each slot, with one process per group of slots."""
     shown: dict[int, float] = {}
     for slots in groups:
         worker = kind(spec="odd:any", kwargs={}, slots=slots, base_seed=3)
@@ -50,7 +50,7 @@ def test_seeds_are_what_environments_and_torch_accept(base: int, index: int, slo
 
 
 def test_seeds_stay_what_they_were() -> None:
-    # A run that goes on under another release must not repeat what it has seen.
+    # A run continued by a later release must not repeat its random numbers.
     assert [derive_seed(0, "worker", index) for index in range(3)] == [
         438125024,
         1445191819,

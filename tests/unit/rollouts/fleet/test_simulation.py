@@ -1,4 +1,4 @@
-"""A fleet that does no work looks like one that does."""
+"""A simulated fleet reports like a real one."""
 
 import time
 from collections.abc import Callable
@@ -215,5 +215,5 @@ def test_one_process_is_the_fleet_of_thousands_of_workers(
             manager.shutdown()
 
     assert len({w.index for w in platform.reports[-1].workers}) == workers
-    # Manager and platform share this process and its lock: that it goes on at all is the point.
+    # Manager and platform share this process and its GIL; the test only checks for progress.
     assert cores <= 1.2

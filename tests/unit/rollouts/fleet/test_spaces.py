@@ -1,4 +1,4 @@
-"""Whatever an environment shows and takes travels as plain arrays, and nothing is lost."""
+"""All supported observations and actions are converted to plain arrays without loss."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ TAKEN = {
 
 
 class Still(gymnasium.Env[Any, Any]):
-    """Shows and takes what it is told to, and refuses any other action."""
+    """Environment with fixed observations that raises on any unexpected action."""
 
     def __init__(self, shown: Any, taken: Any) -> None:
         self.observation_space = shown
@@ -150,7 +150,7 @@ def test_what_cannot_travel_is_refused_with_its_reason(space: Any, reason: str) 
 def test_an_action_of_both_numbers_and_choices_is_refused_by_its_parts() -> None:
     mixed = spaces.Dict({"camera": spaces.Box(-1, 1, (2,)), "jump": spaces.Discrete(2)})
 
-    with pytest.raises(UnsupportedSpace, match=r"numbers and choices.*camera: .*jump: "):
+    with pytest.raises(UnsupportedSpace, match=r"cannot combine.*camera: .*jump: "):
         actions(mixed)
 
 
@@ -174,12 +174,12 @@ def test_every_policy_acts_upon_images_and_what_comes_with_them(kind: str, name:
 def test_pictures_of_several_sizes_do_not_lie_side_by_side() -> None:
     both = spaces.Dict({"a": CAMERA, "b": spaces.Box(0, 255, (3, 3, 1), np.uint8)})
 
-    with pytest.raises(NoImages, match="differ in size"):
+    with pytest.raises(NoImages, match="sizes differ"):
         images(observations(both)[0], np.zeros(1, observations(both)[0].array_dtype))
 
 
 def fragment_of(shown: Space, rows: list[Any]) -> Any:
-    """Return what a slot sends that sees `rows`, with an episode's end after step 1."""
+    """Return the fragment of a slot that observes `rows`, with an episode end after step 1."""
     cutter = FragmentCutter(slots=["s"], environment="e", worker="w", fragment_length=3)
     slot = np.array([0])
     cutter.begin(0, rows[0], episode="1")

@@ -1,4 +1,4 @@
-"""Workers say what their threads are at."""
+"""Workers return the stacks of their threads."""
 
 import threading
 from collections.abc import Callable
@@ -59,9 +59,9 @@ def test_a_stack_without_end_is_cut_at_its_outer_calls() -> None:
         for thread in threads:
             thread.join()
 
-    assert any("outer calls left out" in line for line in found.lines)
+    assert any("outer calls omitted" in line for line in found.lines)
     assert len(found.lines) == LINES_AT_MOST
-    assert "lines left out" in found.note
+    assert "lines omitted" in found.note
 
 
 def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(
@@ -81,7 +81,7 @@ def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(
 
     assert any("rollout" in line for line in platform.log_answers["mine"].lines)
     assert platform.log_answers["gone"].lines == []
-    assert platform.log_answers["gone"].note == "the worker is not there any more"
+    assert platform.log_answers["gone"].note == "the worker no longer exists"
 
 
 def test_a_worker_says_its_newest_log_line_with_its_report(

@@ -1,4 +1,4 @@
-"""What fleets tell can be kept, whatever an environment or a policy has written."""
+"""Messages of fleets can be stored, with arbitrary texts of environments and policies."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Whatever crashes, hangs or dawdles is noticed, told once, and holds up nobody else."""
+"""Crashes, hangs and slow starts are detected, reported once, and do not delay others."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]
 
 SLOWER = 3
-"""What a machine with other work may take longer."""
+"""Factor by which a busy machine may be slower."""
 QUICK = RestartRule(most_crashes=4, window_seconds=60.0, first_seconds=0.01, most_seconds=0.02)
 
 
@@ -39,7 +39,7 @@ def test_a_slow_environment_does_not_make_the_others_wait_for_a_whole_batch(
         eventually(lambda: len(b.fragments) >= since + 60, 60.0)
         cut = Counter(fragment.slot for fragment in b.fragments[since:])
 
-    # The slow one takes two steps a second; a batch without it starts after 20 ms.
+    # The slow environment takes two steps a second; a batch without it starts after 20 ms.
     *quick, slow = [cut.get(f"w0-{slot}@{settings.incarnation}", 0) for slot in range(4)]
     quick, slow = sorted([*quick, slow])[1:], min([*quick, slow])
     assert min(quick) > 3 * slow
@@ -126,7 +126,7 @@ def test_a_loop_that_crashes_again_and_again_is_broken_and_says_why(
 
 
 class Mortal(LocalWorkers):
-    """Starts workers that can be made to answer no more."""
+    """Worker source whose workers can be made unresponsive."""
 
     def __init__(self) -> None:
         self.handles: list[MortalHandle] = []
@@ -177,7 +177,7 @@ def test_what_a_dead_worker_had_begun_is_counted(
 
 
 class UnwillingToShare(LocalWorkers):
-    """Cannot pass weights on."""
+    """Worker source that cannot share weights."""
 
     def share(self, _: object) -> object:
         raise MemoryError("the object store is full")

@@ -1,4 +1,4 @@
-"""Rows that step together behave as environments that step alone."""
+"""Rows of a vector environment behave like single environments."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ROWS = 5
 
 
 class Alone:
-    """CartPole as Gymnasium makes it, begun anew whenever it ends."""
+    """CartPole from Gymnasium, reset after each episode."""
 
     def __init__(self, seed: int) -> None:
         self._environment = gymnasium.make("CartPole-v1")
@@ -73,7 +73,7 @@ def test_a_cartpole_with_arguments_of_its_own_is_stepped_alone() -> None:
 
 
 class Fragile:
-    """Counts the steps of each row; raises when a row is told to."""
+    """Environment that counts the steps of each row and raises on request."""
 
     observation_space = environments.Space(kind="box", shape=(1,), dtype="float32")
     action_space = environments.Space(kind="discrete", shape=(), dtype="int64", choices=3)
@@ -97,7 +97,7 @@ class Fragile:
 
 
 class Held:
-    """Rows whose messages are kept."""
+    """Rows that record their messages."""
 
     def __init__(self, spec: str, rows: int) -> None:
         self.told: list[Any] = []

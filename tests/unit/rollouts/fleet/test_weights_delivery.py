@@ -1,4 +1,4 @@
-"""A version reaches a worker that misses a call, and nobody waits for it meanwhile."""
+"""A version reaches a worker that misses a call, without blocking anything."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -11,7 +11,7 @@ from rollouts.fleet.worker.loops import EventLog
 
 
 class Worker:
-    """Is called, and answers when the test says so."""
+    """Worker that answers on request of the test."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, Future[Any]]] = []

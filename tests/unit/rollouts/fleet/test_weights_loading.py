@@ -1,4 +1,4 @@
-"""A worker loads weights beside its rollouts, and always says which ones it acts with."""
+"""A worker loads weights during rollouts and always reports the version in use."""
 
 import threading
 import time
@@ -22,14 +22,14 @@ MakeSettings = Callable[..., WorkerSettings]
 
 
 class Labelled:
-    """A policy that can do nothing but tell, by actions and values, which weights it holds."""
+    """Policy whose actions and values reveal its current weights."""
 
     def __init__(self, *, prepare_seconds: float = 0.0) -> None:
         self.prepare_seconds = prepare_seconds
         self.held = -1
         self.adopted: list[int] = []
         self.flaws: list[Exception] = []
-        """Raised by the next calls of `prepare`, one each."""
+        """Errors raised by the next calls of `prepare`, one each."""
 
     def initial_state(self, _: int) -> dict[str, Any]:
         return {}
@@ -102,7 +102,7 @@ def test_updates_that_rain_in_during_slow_loads_never_mislabel_a_step(
     assert policy.adopted == sorted(set(policy.adopted))
     assert fates.adopted == len(policy.adopted)
     assert fates.superseded > 0
-    # Every version met one fate, and exactly one.
+    # Every version has exactly one final state.
     assert fates.adopted + fates.superseded == 60
 
 
@@ -126,7 +126,7 @@ def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
 def test_sampling_goes_on_at_its_pace_while_a_version_is_loaded(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
-    # Environments that sleep: the pace is theirs, however busy the machine is.
+    # Environments that sleep set the pace, even on a busy machine.
     settings = make_worker_settings(
         spec="odd:counting", kwargs={"seconds": 0.01}, max_staleness=100, fragment_length=64
     )
@@ -176,7 +176,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
     [event] = [one for one in b.told if one.kind == "weights_refused"]
     assert event.details["version"] == [1, 1]
     assert event.details["parameters"] == {
-        "policy_net.0.weight": "is [3, 3], not [8, 4]",
+        "policy_net.0.weight": "is [3, 3], expected [8, 4]",
         "odd": "is unknown",
         **dict.fromkeys(PARAMETERS - {"policy_net.0.weight"}, "is missing"),
     }
@@ -199,7 +199,7 @@ def test_a_worker_whose_first_weights_do_not_fit_waits_for_others(
         b.worker.stop()
 
     assert (refused.state, refused.active_step, refused.env_steps) == ("running", -2, 0)
-    # A report of any length would be refused by the platform, again and again.
+    # The platform would refuse a longer report repeatedly.
     assert "do not fit" in refused.reason
     assert len(refused.reason) <= 2000
     assert {fragment.version_min for fragment in b.fragments} == {1}
@@ -238,7 +238,7 @@ def test_a_load_that_hangs_makes_the_worker_say_so_while_it_samples_on(
 
 
 class Unsteady:
-    """Holds version 1, and fails as often as it is told before it gives it."""
+    """Source of version 1 that fails a number of times first."""
 
     version: Version = (1, 1)
     rank: Rank = (0, 1, 1)

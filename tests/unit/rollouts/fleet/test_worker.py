@@ -1,4 +1,4 @@
-"""A rollout worker keeps its environments going, whatever they do."""
+"""A rollout worker keeps its environments running through all their failures."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from rollouts.fleet.worker.settings import WorkerSettings
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
 SLOWER = 3
-"""What a machine with other work may take longer."""
+"""Factor by which a busy machine may be slower."""
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_drain_sends_what_a_lost_environment_left(
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: b.order("draining").is_drained)
 
-    # A step that was under way is in its fragment, though nobody heard what it led to.
+    # A step in progress is part of its fragment, although its result is unknown.
     assert 0 <= sum(map(real_steps, b.fragments)) - b.order("draining").report.env_steps <= 4
 
 
@@ -154,10 +154,10 @@ def test_a_worker_that_is_stopped_at_once_counts_what_it_had_begun(
 def test_a_killed_env_process_is_stepping_again_within_five_seconds(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
-    # Episodes without an end: both slots are in one when they are killed.
+    # With endless episodes, both slots are in an episode when they are killed.
     settings = make_worker_settings(spec="odd:counting", kwargs={"length": 1_000_000})
     with bench(settings) as b:
-        # The other process may be long under way before this one has begun.
+        # The other process may start much earlier than this one.
         eventually(lambda: {"w0-0", "w0-1"} <= {f.slot.partition("@")[0] for f in b.fragments})
         victim = b.pids()[0]
         os.kill(victim, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Give a rollout worker its turns from a test, with real env processes and no threads."""
+"""Run the turns of a rollout worker from a test, with real env processes and no threads."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from rollouts.fleet.worker.spans import PipelineMonitor
 
 
 class Rollout:
-    """A rollout worker with real env processes, given its turns by the test."""
+    """A rollout worker with real env processes, whose turns the test runs."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._policy = settings.fleet.config.policy
@@ -52,7 +52,7 @@ class Rollout:
         torch.manual_seed(step)
         module = make_module(self._policy, shown, taken)
         if not isinstance(module, MlpPolicy):
-            # Heads begin almost flat: louder ones show a wrong state.
+            # Initial heads are almost flat; larger weights reveal a wrong state.
             module.policy_head.weight.data *= 100
         self.modules[step] = module
         tensors = {name: value.numpy() for name, value in module.state_dict().items()}

@@ -1,4 +1,4 @@
-"""Hold a worker as its manager and its platform would."""
+"""Test bench that acts as a worker's manager and platform."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
 
 class Bench:
-    """A worker, with this test as its manager and its platform."""
+    """A worker, with the test as its manager and platform."""
 
     def __init__(self, settings: WorkerSettings, **options: Any) -> None:
         self.fragments: list[Fragment] = []

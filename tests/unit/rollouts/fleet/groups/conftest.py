@@ -1,4 +1,4 @@
-"""Build workers of language runs around a model that runs in a millisecond."""
+"""Workers of language runs with a model that takes a millisecond per step."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def _odd_environments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Bench:
-    """A worker, and what it told whom."""
+    """A worker with records of everything it sent."""
 
     def __init__(self, config: LanguageConfig, **changes: Any) -> None:
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The platform's side of a language run over real HTTP: tasks, outcomes and groups."""
+"""Minimal platform for a language run over real HTTP: tasks, outcomes and groups."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ from tests.unit.rollouts.fleet.small_platform import SmallPlatform
 
 
 class Weights:
-    """A language model as something with a state dict, under a checkpoint's names."""
+    """State dict of a language model, with the names of a checkpoint."""
 
     def __init__(self, language: LanguageConfig) -> None:
         self._model = build(language).model
@@ -22,7 +22,7 @@ class Weights:
 
 
 class LanguagePlatform(SmallPlatform):
-    """Keeps groups by the key of their push, and every outcome."""
+    """Platform that stores groups by the key of their push, and all outcomes."""
 
     def __init__(self, language: LanguageConfig, *, room: int = 10_000) -> None:
         super().__init__(room=room)
@@ -33,7 +33,7 @@ class LanguagePlatform(SmallPlatform):
         self.outcomes: list[tuple[str, LessonOutcome]] = []
         self.requests: list[TaskRequest] = []
         self.tasks: list[RolloutTask] = []
-        """Given first, before the curriculum is asked."""
+        """Tasks to return first, before the curriculum is asked."""
 
     @property
     def groups(self) -> list[groups.GroupArrays]:

@@ -1,4 +1,4 @@
-"""Token environments that an administrator might register by mistake."""
+"""Faulty token environments that an administrator might register."""
 
 import random
 import threading
@@ -24,18 +24,18 @@ NAMES = (
 SPECS = ",".join(f"module:odd_token_environments:{name}" for name in NAMES)
 
 STUCK, RELEASED = threading.Event(), threading.Event()
-"""Whether a :class:`Stuck` one has begun to wait, and may go on."""
+"""Whether a :class:`Stuck` environment is waiting, and may continue."""
 
 
 class Raises:
-    """Fails whenever it is asked, and says so with a character that no database keeps."""
+    """Raises on each call, with a character in the text that no database stores."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
         raise ZeroDivisionError(f"no {wanted.mode} for {policy.context_tokens}\0")
 
 
 class Silent:
-    """Gives no group at all."""
+    """Returns no groups."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
         del policy, wanted
@@ -43,14 +43,14 @@ class Silent:
 
 
 class Nothing:
-    """Forgets to return."""
+    """Returns None."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> None:
         del policy, wanted
 
 
 class Foreign:
-    """Writes its prompts with the tokens of another model."""
+    """Uses prompt tokens of another model."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
         policy.generate([policy.ask([128_009], answers=wanted.generations, seed=wanted.seed)])
@@ -85,7 +85,7 @@ def _answered(policy: PolicyContext, wanted: Wanted) -> list[RolloutGroup]:
 
 
 class Ragged:
-    """One of four lacks a rollout, one is empty, one has a short column; the last is sound."""
+    """Returns a group without a rollout, an empty one, one with a short column, and a valid one."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
         groups = _answered(policy, wanted)
@@ -97,7 +97,7 @@ class Ragged:
 
 
 class NotANumber:
-    """The first group's first reward is none."""
+    """Returns NaN as the first reward of the first group."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
         first, *others = _answered(policy, wanted)
@@ -107,7 +107,7 @@ class NotANumber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Said:
-    """A task whose prompts are given."""
+    """A task with given prompts."""
 
     said: tuple[str, ...]
     most_turns: int = 1
@@ -124,19 +124,19 @@ class _Said:
         return Reply("", is_over=True, reward=0.0)
 
 
-def LongWinded() -> _Said:  # noqa: N802 named as a class in the specs
-    """Every second prompt is longer than any context."""
+def LongWinded() -> _Said:  # noqa: N802 specs name it like a class
+    """Return a task in which every second prompt exceeds any context."""
     return _Said(said=("ab>", "a" * 10_000))
 
 
-def Chinese() -> _Said:  # noqa: N802 named as a class in the specs
-    """Every second prompt is in another alphabet."""
+def Chinese() -> _Said:  # noqa: N802 specs name it like a class
+    """Return a task in which every second prompt is in another alphabet."""
     return _Said(said=("ab>", "你好"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endless:
-    """Always asks on."""
+    """Never ends its conversation."""
 
     most_turns: int = 1000
     name: str = "endless"

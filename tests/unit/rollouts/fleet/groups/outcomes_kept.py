@@ -1,11 +1,11 @@
-"""A curriculum that only remembers what it was told."""
+"""Curriculum that only stores outcomes."""
 
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.fleet.groups.curriculum import NoCurriculum
 
 
 class OutcomesKept(NoCurriculum):
-    """Keeps outcomes in the order they came."""
+    """Stores outcomes in the order of arrival."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, LessonOutcome]] = []

@@ -1,4 +1,4 @@
-"""Credits are whole groups, and none is lost or made up."""
+"""Credits are spent in whole groups, and their total is preserved."""
 
 from hypothesis import given
 from hypothesis import strategies as st

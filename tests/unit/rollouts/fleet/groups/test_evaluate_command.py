@@ -1,4 +1,4 @@
-"""`rolldeck evaluate` is a process that needs a checkpoint and nothing else."""
+"""`rolldeck evaluate` needs only a checkpoint."""
 
 import json
 import os
@@ -124,7 +124,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
     save_tokenizer(CharTokenizer("abcdefghijklmnop>"), checkpoint)
 
     assert evaluate(checkpoint) == 1
-    assert "the tokenizer has 18 tokens, the model knows" in capsys.readouterr().err
+    assert "the tokenizer has 18 tokens, the model only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
     [
         ('{"a": {"spec": 3}}', "spec"),
         ('{"a": {"spec": "task:sort", "size": 3}}', "size"),
-        ("{}", "there is none"),
+        ("{}", "is empty"),
         ("{", "not JSON"),
         ("nowhere.json", "nowhere.json"),
     ],

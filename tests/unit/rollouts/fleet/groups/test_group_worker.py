@@ -1,4 +1,4 @@
-"""A group rollout worker samples, evaluates and tells, without anything around it."""
+"""A group rollout worker samples, evaluates and reports without external services."""
 
 import threading
 import time
@@ -54,7 +54,7 @@ def test_only_the_policys_own_tokens_are_masked_in_with_their_logprobs(bench: Ma
         assert not any(rollout.is_own[: len(text)])
         assert rollout.own_tokens == sum(version == (1, 100) for version in rollout.versions)
         assert rollout.is_truncated
-        # What the environment replied, wherever it did, is not the policy's.
+        # Replies of the environment are never counted as the policy's tokens.
         told = [
             token for token, own in zip(rollout.tokens, rollout.is_own, strict=True) if not own
         ][len(text) :]
@@ -121,7 +121,7 @@ def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
 
     assert not set(prompts_of(trained)) & {one.example for one in batch.groups}
     for group in batch.groups:
-        # Greedy: all answers to a problem are the same.
+        # With greedy sampling, all answers to a problem are equal.
         assert len({tuple(one.tokens) for one in group.rollouts}) == 1
     assert (figures.problems, figures.generations) == (6, 3)
     assert set(figures.pass_at) == {1, 2, 3}
@@ -144,7 +144,7 @@ def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
     assert results["raises"] == (None, None)
     assert results["r"][0].problems == 2
     told = dict(at.curriculum.kept)
-    assert "no valid rollout" in told["silent"].error
+    assert "no valid rollouts" in told["silent"].error
     assert "ZeroDivisionError" in told["raises"].error
     assert not told["r"].error
 
@@ -160,8 +160,8 @@ def test_success_counts_by_the_lessons_own_threshold(bench: MakeBench) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "says", "sound"),
     [
-        ("Ragged", "group_invalid", "1 rollouts, 2 were wanted", 1),
-        ("NotANumber", "group_invalid", "its reward is nan", 3),
+        ("Ragged", "group_invalid", "1 rollouts, expected 2", 1),
+        ("NotANumber", "group_invalid", "the reward is nan", 3),
         ("LongWinded", "prompt_too_long", "10000 tokens; 1 to 63 fit", 2),
     ],
 )
@@ -192,11 +192,11 @@ def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: Mak
     ("lesson", "kind", "says"),
     [
         (odd("Raises"), "environment_failed", "ZeroDivisionError: no train for 64"),
-        (odd("Nothing"), "environment_failed", "gave NoneType, not Sampled"),
-        (odd("Foreign"), "tokenizer_unusable", "token 128009 is none of the model's"),
+        (odd("Nothing"), "environment_failed", "returned NoneType, expected Sampled"),
+        (odd("Foreign"), "tokenizer_unusable", "token 128009 is outside the vocabulary"),
         (odd("Absent"), "environment_unknown", "not registered"),
         ({"spec": "task:chess"}, "environment_unknown", "task:reverse"),
-        ({"spec": "lean:x"}, "environment_unknown", "task:, verifiers: and module:"),
+        ({"spec": "lean:x"}, "environment_unknown", "task:, verifiers: or module:"),
         ({"spec": "task:reverse", "kwargs": {"size": 3}}, "environment_kwargs", "size"),
         (odd("Raises") | {"kwargs": {"size": 3}}, "environment_kwargs", "size"),
     ],

@@ -1,4 +1,4 @@
-"""A whole language fleet in one process: weights in, groups and outcomes out."""
+"""A complete language fleet in one process: weights in, groups and outcomes out."""
 
 import time
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_a_fleet_never_begins_more_sequences_than_there_is_room_for(
     platform = LanguagePlatform(language_of(asked), room=30)
     with served(platform) as url, LocalFleet(at(url, asked)):
         platform.publish_weights(0)
-        # Two workers, groups of four: what is left of the room is less than a group each.
+        # Two workers with groups of four: the remaining room is less than a group each.
         eventually(lambda: platform.sequences >= 24, 60.0)
         time.sleep(2.0)
         assert platform.sequences <= 30
@@ -208,7 +208,7 @@ def test_a_lesson_that_raises_is_told_and_the_others_go_on(
         eventually(lambda: "group_invalid" in platform.reports[-1].workers[0].dropped_steps, 60.0)
 
     assert "ZeroDivisionError" in platform.messages("environment_failed")[0]
-    assert "its reward is nan" in platform.messages("group_invalid")[0]
+    assert "the reward is nan" in platform.messages("group_invalid")[0]
     failed = [one for lesson, one in platform.outcomes if lesson == "raises"]
     assert all("ZeroDivisionError" in one.error for one in failed)
     assert "worker_respawned" not in platform.events()
@@ -252,8 +252,8 @@ def test_a_fleet_ends_at_once_in_the_middle_of_a_long_answer(
             began = time.monotonic()
         took = time.monotonic() - began
 
-    # Two seconds for the worker, a moment for the manager's own loops, and the rest for a machine
-    # that does other things; the answer would take minutes.
+    # Two seconds for the worker, some time for the manager's loops, and a margin for busy
+    # machines; the answer would take minutes.
     assert took < 15
 
 

@@ -1,4 +1,4 @@
-"""The lease of an evaluation is renewed while the work goes on, and not after."""
+"""The lease of an evaluation is renewed during the evaluation only."""
 
 import threading
 
@@ -13,7 +13,7 @@ AWAY = Unreachable(status=0, code="unreachable", detail="nobody answers")
 
 
 class Platform:
-    """Takes renewals, or refuses them."""
+    """Accepts or refuses renewals."""
 
     def __init__(self, *answers: RolldeckError | None) -> None:
         self._answers = list(answers)
@@ -43,7 +43,7 @@ def test_it_renews_as_long_as_the_work_lasts() -> None:
         wait(platform, renewals=5)
     after = platform.count
 
-    # One may have been under way when the work ended.
+    # One renewal may have been in progress when the evaluation ended.
     assert not (platform.asked.acquire(timeout=10 * SHORT) and platform.count > after + 1)
     assert platform.lost == []
 

@@ -1,4 +1,4 @@
-"""An inference server that does not take a version costs nothing but time."""
+"""An inference server that refuses a version delays it without further effects."""
 
 import json
 import threading
@@ -30,22 +30,22 @@ Eventually = Callable[..., None]
 
 
 class Moody(VllmStandIn):
-    """A server that says no for a while."""
+    """Server that refuses weights for a while."""
 
     says_no = False
 
     def load(self) -> str:
-        """Read the folder, unless it does not want to."""
+        """Read the folder, unless the server refuses."""
         return "CUDA error: out of memory" if self.says_no else super().load()
 
     @property
     def tries(self) -> int:
-        """How often it was told to read its folder."""
+        """Number of requests to read the folder."""
         return self.heard.count("/collective_rpc reload_weights")
 
 
 class Served:
-    """A server, the loader of a worker that draws with it, and a thread that turns the loader."""
+    """A server, the weights loader of its worker, and a thread that runs the loader."""
 
     def __init__(self, folder: Path) -> None:
         self.stand_in = Moody(folder, small_model(seed=0), ByteTokenizer())

@@ -1,7 +1,7 @@
-"""A language worker ends within two seconds, whatever it is waiting for.
+"""A language worker ends within two seconds, in any state.
 
-Bounds here are wide, for machines that have other work: what would have to end by itself takes
-longer than any of them. Seen: 0.1 s, or 1.6 s where something hangs for good.
+The time limits are wide, for busy machines; a regular end of the blocked operations would exceed
+all of them. Measured: 0.1 s, or 1.6 s if something hangs forever.
 """
 
 import importlib
@@ -34,7 +34,7 @@ RUNNING = Orders(desired="running", epoch=1, policy_step=0, credits=1000, is_rep
 
 
 class HangingPlatform(LanguagePlatform):
-    """Takes requests of one kind in and does not answer them."""
+    """Platform that accepts requests of one kind and never answers them."""
 
     def __init__(self, language: LanguageConfig, *, hangs_at: str = "nowhere") -> None:
         super().__init__(language)
@@ -52,7 +52,7 @@ class HangingPlatform(LanguagePlatform):
 
 
 class HangingOffer:
-    """Weights on a disk that does not answer."""
+    """Weights on a disk that does not respond."""
 
     version: Version = (1, 1)
     rank: Rank = (0, 1, 1)
@@ -133,7 +133,7 @@ def test_between_two_tries_to_push(working: Callable[..., Any], eventually: Even
         eventually(lambda: deck.run().report.to_send > 0, 60.0)
 
         assert deck.stop() < BOUND_SECONDS
-        assert deck.worker.stop().report.to_send > 0, "what was not sent waits in the spool"
+        assert deck.worker.stop().report.to_send > 0, "unsent groups wait in the spool"
 
 
 def test_in_the_middle_of_long_answers(working: Callable[..., Any], eventually: Eventually) -> None:
@@ -183,11 +183,11 @@ def test_while_its_model_is_read(
 ) -> None:
     folder = tmp_path / "checkpoints" / "slow"
     folder.mkdir(parents=True)
-    # Whoever opens it waits until somebody writes.
+    # Opening the FIFO for reading blocks until a writer opens it.
     os.mkfifo(folder / "config.json")
     monkeypatch.setenv("ROLLDECK_CHECKPOINTS", str(folder.parent))
     with working(REVERSE, checkpoint="slow") as deck:
-        # As long as nobody reads, it cannot be opened for writing.
+        # It cannot be opened for writing without a reader.
         writing: list[int] = []
 
         def is_read() -> bool:

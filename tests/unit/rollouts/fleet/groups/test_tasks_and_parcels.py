@@ -1,4 +1,4 @@
-"""Tasks are kept while there is no room, outcomes are told again, parcels are pushed once."""
+"""Tasks wait for room, outcomes are retried, and group batches are pushed once."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ QUICK = Backoff(first_seconds=0.001, most_seconds=0.01)
 
 
 class Platform:
-    """Gives tasks in order; fails as often as it was told to."""
+    """Returns tasks in order, after a number of failures."""
 
     def __init__(self, *tasks: RolloutTask, failures: "list[RolldeckError] | None" = None) -> None:
         self.tasks = list(tasks)

@@ -1,4 +1,4 @@
-"""The engine in this process answers as the port says."""
+"""The in-process engine implements the interface of inference servers."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ NEVER = threading.Event()
 
 
 class SlowModel(Transformer):
-    """Takes its time for every token."""
+    """Model with slow steps."""
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         time.sleep(0.02)
@@ -28,7 +28,7 @@ class SlowModel(Transformer):
 
 
 class BrokenModel(Transformer):
-    """Fails at its first token."""
+    """Model that fails at its first token."""
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         raise RuntimeError(f"out of memory for {len(hidden)}")
@@ -80,7 +80,7 @@ def test_a_stop_ends_the_wait_and_what_was_drawn_so_far_is_cancelled() -> None:
         assert {answer.finish for each in answers for answer in each} == {"cancelled"}
         assert 0 < len(answers[0][0].tokens) < 90
         assert not answers[2][0].tokens
-        # What was cancelled makes room.
+        # Cancelled answers free their rows.
         after = server.generate([prompt(3, most=2)], stop=NEVER, timeout_seconds=60)
         assert after[0][0].finish == "length"
     finally:
@@ -95,7 +95,7 @@ def test_an_engine_that_fails_and_a_time_that_is_over_are_told() -> None:
             with pytest.raises(InferenceFailed, match="out of memory"):
                 broken.generate([prompt(1)], stop=NEVER, timeout_seconds=60)
         assert not broken.wait_until_ready(timeout_seconds=1, stop=NEVER)
-        with pytest.raises(InferenceFailed, match="1 answers missed 0 s"):
+        with pytest.raises(InferenceFailed, match="1 answers not completed within 0 s"):
             slow.generate([prompt(1, most=90)], stop=NEVER, timeout_seconds=0.2)
     finally:
         broken.close()
@@ -133,7 +133,7 @@ def test_weights_change_under_way_and_misfits_are_refused() -> None:
 
 
 class StuckModel(Transformer):
-    """Needs for a step as long as it is told to."""
+    """Model whose step takes a given time."""
 
     begun = threading.Event()
     goes_on = threading.Event()

@@ -1,6 +1,6 @@
-"""Environments of the `verifiers` package are lessons like any other.
+"""Environments of the `verifiers` package work as lessons.
 
-The package here is a stand-in with the interface of its 0.1.
+The package in this test is a stand-in with the interface of version 0.1.
 """
 
 import sys
@@ -102,7 +102,7 @@ def test_every_row_comes_once_before_any_comes_again_and_evaluation_has_its_own(
 @pytest.mark.parametrize(
     ("kwargs", "kind", "text"),
     [
-        ({"turns": 2, "rewrites": True}, "rollout_failed", "rewrote what the policy had said"),
+        ({"turns": 2, "rewrites": True}, "rollout_failed", "changed the conversation so far"),
         ({"length": 64}, "prompt_too_long", "leaves no room in the context"),
     ],
 )
@@ -148,7 +148,7 @@ def test_without_the_package_the_lesson_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forget()
-    # As Python itself marks what cannot be imported, whatever is installed here.
+    # Python marks modules as not importable in this way.
     monkeypatch.setitem(sys.modules, "verifiers", None)
     monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", SPEC)
 

@@ -1,4 +1,4 @@
-"""A transformer small enough to run in a millisecond, and sequences for it."""
+"""A transformer that takes a millisecond per step, with sequences for it."""
 
 import torch
 
@@ -20,7 +20,7 @@ def small_config(**changed: object) -> TransformerConfig:
 
 
 def small_model(*, seed: int = 0, **changed: object) -> Transformer:
-    """Return a transformer with weights that are far from uniform."""
+    """Return a transformer with clearly non-uniform predictions."""
     torch.manual_seed(seed)
     model = Transformer(small_config(**changed))
     for weight in model.parameters():

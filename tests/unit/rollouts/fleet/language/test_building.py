@@ -1,4 +1,4 @@
-"""A run's configuration says which model and which tokenizer draw its answers."""
+"""A run's configuration determines its model and tokenizer."""
 
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,18 @@ def test_a_checkpoint_brings_shapes_and_may_bring_the_tokenizer(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"checkpoint": "none"}, "model.checkpoint: none is not on this machine"),
-        ({"hidden_size": 17}, "model.hidden_size: 17 is no even multiple of 2 heads"),
-        ({"hidden_size": 10}, "model.hidden_size: 10 is no even multiple of 2 heads"),
+        ({"checkpoint": "none"}, "model.checkpoint: none does not exist on this machine"),
+        (
+            {"hidden_size": 17},
+            "model.hidden_size: 17 must be an even multiple of num_attention_heads",
+        ),
+        (
+            {"hidden_size": 10},
+            "model.hidden_size: 10 must be an even multiple of num_attention_heads",
+        ),
         (
             {"num_attention_heads": 4, "num_key_value_heads": 3},
-            "model.num_key_value_heads: 3 does not divide 4 heads",
+            "model.num_key_value_heads: 3 does not divide num_attention_heads",
         ),
     ],
 )
@@ -91,7 +97,7 @@ def test_a_model_that_cannot_be_is_refused(model: dict[str, Any], message: str) 
     ("spec", "tokenizer", "message"),
     [
         ("verifiers:maths", "alphabet", "lessons.lesson-0.spec: verifiers:maths is unknown"),
-        ("task:sort", "checkpoint", "model.tokenizer: there is no checkpoint"),
+        ("task:sort", "checkpoint", "model.tokenizer: 'checkpoint' requires model.checkpoint"),
     ],
 )
 def test_a_tokenizer_that_cannot_be_is_refused(spec: str, tokenizer: str, message: str) -> None:
@@ -102,5 +108,5 @@ def test_a_tokenizer_that_cannot_be_is_refused(spec: str, tokenizer: str, messag
 def test_a_checkpoint_with_too_few_tokens_is_refused(tmp_path: Path) -> None:
     save(small_model(vocab_size=4), tmp_path / "mine")
 
-    with pytest.raises(TokenizerUnusable, match="the tokenizer has 12 tokens, the model knows 4"):
+    with pytest.raises(TokenizerUnusable, match="the tokenizer has 12 tokens, the model only 4"):
         build(language("task:sort", checkpoint="mine"), checkpoints_folder=tmp_path)

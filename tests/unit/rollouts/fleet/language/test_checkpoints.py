@@ -1,4 +1,4 @@
-"""Checkpoints have the names and shapes of Hugging Face's, and say what is wrong with them."""
+"""Checkpoints have Hugging Face's names and shapes, and errors name the problem."""
 
 import json
 from pathlib import Path
@@ -93,7 +93,7 @@ DAMAGES: dict[str, tuple[Any, str]] = {
     "no JSON": (lambda at: (at / "config.json").write_text("{"), "config.json"),
     "another architecture": (
         lambda at: change_config(at, architectures=["MambaForCausalLM"]),
-        "MambaForCausalLM is none of Llama",
+        "MambaForCausalLM is not one of Llama",
     ),
     "scaled positions": (
         lambda at: change_config(at, rope_scaling={"type": "yarn"}),

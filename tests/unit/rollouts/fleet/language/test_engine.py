@@ -1,4 +1,4 @@
-"""Answers come from the same distribution as a full pass, whatever else is generated meanwhile."""
+"""Answers follow the distribution of a full pass, independent of concurrent requests."""
 
 from collections import Counter
 
@@ -49,7 +49,7 @@ def test_logprobs_are_those_of_one_full_pass(shapes: dict[str, object]) -> None:
     model = small_model(**shapes)
     asked = [prompt(*range(1, 2 + n), answers=3, max_tokens=5 + 9 * n, seed=n) for n in range(5)]
 
-    # Fewer rows than answers: some begin while others are in the middle.
+    # Fewer rows than answers, so some answers start later than others.
     answers = generate(Engine(model, rows=4), asked)
 
     for place, one in enumerate(asked):

@@ -1,4 +1,4 @@
-"""A follower of weights ends in order: its source is closed when no request is under way."""
+"""A weights follower closes its source only when no request is in progress."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A fresh model gets a beginning from demonstrations."""
+"""Behavior cloning gives a new model an initial success rate."""
 
 from collections import Counter
 
@@ -48,7 +48,7 @@ def test_a_model_imitates_until_every_task_succeeds_as_often_as_wanted() -> None
 
 
 def greedy_success(built: Built, task: Task, *, problems: int = 200) -> float:
-    """Return how many demonstrations that were never shown are the model's likeliest answers."""
+    """Return how many unseen demonstrations are the model's greedy answers."""
     right = 0
     for number in range(problems):
         shown = demonstrate(task, number, built.tokenizer, seed=99)
@@ -63,7 +63,7 @@ def test_the_easier_of_two_tasks_is_still_known_when_the_harder_one_is() -> None
     tokenizer = CharTokenizer("abcdefgh>")
     torch.manual_seed(0)
     built = Built(Transformer(small_config(vocab_size=tokenizer.vocab_size)), tokenizer)
-    # Whoever learns to end later forgets how to end earlier.
+    # Learning to end later can undo learning to end earlier.
     tasks = {"two": Reverse(length=2, letters=8), "three": Reverse(length=3, letters=8)}
 
     said = imitate(built, tasks, seed=0, until_success=0.5)
