@@ -204,7 +204,7 @@ class LessonProgressView(APIView):
             OpenApiParameter(
                 "buckets",
                 between(1, BUCKETS_AT_MOST),
-                description=f"Approximate number of buckets: 1 to {BUCKETS_AT_MOST}, default {BUCKETS}.",
+                description=f"Approximate buckets: 1 to {BUCKETS_AT_MOST}, default {BUCKETS}.",
             )
         ],
         responses={200: LessonProgress, **problems(409)},

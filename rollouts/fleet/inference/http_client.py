@@ -36,7 +36,9 @@ FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
 
 
 class HttpInferenceServer:
-    """Inference server over HTTP (:mod:`rollouts.fleet.inference.contract`); workers may share a server.
+    """Inference server over HTTP (:mod:`rollouts.fleet.inference.contract`).
+
+    Workers may share a server.
 
     `rolldeck serve` reports the version of each token. vLLM and SGLang do not: their answers get
     the version in use when the request was sent, so a label is never newer than the weights.

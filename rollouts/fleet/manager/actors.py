@@ -31,7 +31,7 @@ CONCURRENCY: Final = 8
 
 @ray.remote
 class WorkerActor:
-    """Actor of a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, supervised by its manager."""
+    """Ray actor of a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`."""
 
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.worker_kinds import begin

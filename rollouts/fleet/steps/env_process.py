@@ -1,8 +1,7 @@
 """Process that steps a few environments on request of its parent, over a socket.
 
-:class:`rollouts.fleet.steps.env_worker.EnvWorker` starts it; the arguments are the descriptors of the
-socket
-and of the shared memory, and the parent's process id.
+:class:`rollouts.fleet.steps.env_worker.EnvWorker` starts it. The arguments are the descriptors of
+the socket and of the shared memory, and the parent's process id.
 """
 
 import ctypes
