@@ -1,4 +1,4 @@
-"""Mend in the background what a vanished trainer or an ended run leaves behind."""
+"""Celery tasks of the buffer: leases, expiry, segments, archives, audits and digests."""
 
 import logging
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="buffer.jobs.reclaim_lapsed_leases")
 def reclaim_lapsed_leases() -> dict[str, int]:
-    """Return lapsed batches to the head of their queues and settle what nobody will train on."""
+    """Return expired leases to their queues, and drop items that will not be trained on."""
     now = timezone.now()
     return {
         "returned": services.return_lapsed_batches(),
@@ -29,37 +29,37 @@ def reclaim_lapsed_leases() -> dict[str, int]:
 
 @shared_task(name="buffer.jobs.turn_segments")
 def turn_segments() -> dict[str, int]:
-    """Go on to the next segment when the open one is full, and drop those that are due."""
+    """Seal the open segment when it is full, and drop segments past retention."""
     now = timezone.now()
     number = services.turn_segment(now=now)
     report = services.apply_retention(now=now)
     return {"open": number, "dropped": len(report.dropped), "moved": report.moved_items}
 
 
-# One archive may take minutes; the next pass finds what was asked for meanwhile.
+# One archive may take minutes; jobs queued in the meantime wait for the next run of the task.
 @shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
 def work_on_archives() -> int:
-    """Write and restore the archives that were asked for, and let old files go."""
+    """Run queued archive jobs and delete expired archive files."""
     done = services.work_on_archives(clock=timezone.now)
     services.expire_archives(now=timezone.now())
     return done
 
 
 def nudge_archives() -> None:
-    """Ask for a pass now; one that is lost costs a period of the schedule."""
+    """Trigger `work_on_archives` now; if this fails, the periodic schedule runs it."""
     try:
         work_on_archives.apply_async(retry=False, expires=30)
     except (OperationalError, OSError) as error:
-        logger.warning("archives wait for the next pass: %s", error)
+        logger.warning("cannot trigger the archive task, waiting for its schedule: %s", error)
 
 
 @shared_task(name="buffer.jobs.audit_ledgers")
 def audit_ledgers() -> int:
-    """Compare the counts of runs that have changed with their rows; return how many are wrong."""
+    """Compare the counts of changed runs with their rows; return the number of mismatches."""
     return services.audit_ledgers(now=timezone.now())
 
 
 @shared_task(name="buffer.jobs.digest_groups")
 def digest_groups() -> int:
-    """Say what is in the groups that came in, for lists and searches; return how many."""
+    """Digest new groups for lists and searches; return the number digested."""
     return services.digest_groups(now=timezone.now())

@@ -1,4 +1,4 @@
-"""The admin of data: what came in, where it is, and what people decided about it."""
+"""Admin pages of items, batches, marks, ledgers, archives, followers and captures."""
 
 from buffer.admin import batches as batches
 from buffer.admin import items as items

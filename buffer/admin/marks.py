@@ -1,4 +1,4 @@
-"""Show what people said of groups; they say it on the dashboard, where the group is."""
+"""Admin pages of group marks, label names and sets; they are edited on the dashboard."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ RunAdmin.belonging += [GroupMark, GroupSet]
 
 @admin.register(GroupMark)
 class GroupMarkAdmin(ReadOnlyAdmin):
-    """Groups that somebody labelled, pinned or wrote a note on."""
+    """Groups with a label, a pin or a note."""
 
     list_display = ("group_id", "run_link", "label", "is_pinned", "changed_by", "changed_at")
     list_filter = ("label", "is_pinned", RUN_FILTER)
@@ -28,7 +28,7 @@ class GroupMarkAdmin(ReadOnlyAdmin):
 
 @admin.register(LabelName)
 class LabelNameAdmin(ReadOnlyAdmin):
-    """What the people of a run call its labels."""
+    """Names of a run's labels."""
 
     list_display = ("run_link", "label", "name")
     list_filter = (RUN_FILTER,)
@@ -51,7 +51,7 @@ class GroupSetAdmin(ReadOnlyAdmin):
 
 @admin.register(SetMember)
 class SetMemberAdmin(ReadOnlyAdmin):
-    """Which group is in which set."""
+    """Members of group sets."""
 
     list_display = ("set", "group_id", "added_by", "added_at")
     list_filter = (("set", AutocompleteSelectFilter),)
@@ -63,5 +63,5 @@ class SetMemberAdmin(ReadOnlyAdmin):
     may_grow = True
 
     def get_queryset(self, request: Any) -> QuerySet[Any]:
-        """Return the rows with the run that their link names."""
+        """Return the rows with their sets and runs, for the run link."""
         return super().get_queryset(request).select_related("set__run")

@@ -1,4 +1,4 @@
-"""Show what the platform notes about the data: counts, keys, archives, followers, captures."""
+"""Admin pages of segments, tallies, idempotency keys, archives, followers and captures."""
 
 from typing import Any, Final
 
@@ -45,16 +45,16 @@ EnvironmentAdmin.belonging += [TrajectoryGroup, Tally, MixingShare]
 
 EXPORT: Final = Decision(
     title="Export these runs?",
-    effect="A job writes an archive of all that is settled of each. Nothing of the runs changes.",
+    effect="A job archives the served and dropped items of each run. The runs do not change.",
     verb="Export",
 )
 
 
-@admin.action(description="Export: write an archive of all that is settled", permissions=["act"])
+@admin.action(description="Export served and dropped items to an archive", permissions=["act"])
 def export(
     run_admin: RunAdmin, request: HttpRequest, chosen: QuerySet[Run]
 ) -> TemplateResponse | None:
-    """Ask for an archive of each chosen run; a job writes it."""
+    """Request an archive of each selected run; a job writes it."""
     reason = reason_or_page(run_admin, request, chosen, EXPORT)
     if not isinstance(reason, str):
         return reason
@@ -66,7 +66,7 @@ def export(
         except services.TooManyArchives as refusal:
             messages.warning(request, f"{run.name}: {refusal}")
             continue
-        run_admin.audit(request, run, "asked for an archive" + (f"; {reason}" if reason else ""))
+        run_admin.audit(request, run, "requested an archive" + (f"; {reason}" if reason else ""))
         messages.success(request, f"An archive of {run.name} is being written.")
     return None
 
@@ -75,14 +75,14 @@ RunAdmin.actions = (*(RunAdmin.actions or ()), export)
 
 
 class RunlessAdmin(ReadOnlyAdmin):
-    """Rows that belong to no run."""
+    """Base of admin pages whose rows belong to no run."""
 
     search_fields: tuple[str, ...] = ()
 
 
 @admin.register(Segment)
 class SegmentAdmin(RunlessAdmin):
-    """Where payloads are, and when they go."""
+    """Payload segments and their lifecycle."""
 
     list_display = (
         "number",
@@ -102,7 +102,7 @@ class SegmentAdmin(RunlessAdmin):
 
 @admin.register(Tally)
 class TallyAdmin(ReadOnlyAdmin):
-    """Counts, shard by shard."""
+    """Item counts, one row per shard."""
 
     list_display = (
         "run_link",
@@ -123,7 +123,7 @@ class TallyAdmin(ReadOnlyAdmin):
 
 @admin.register(IdempotencyRecord)
 class IdempotencyRecordAdmin(ReadOnlyAdmin):
-    """Keys of pushes and what they were answered."""
+    """Idempotency keys of pushes."""
 
     list_display = ("key", "run_link", "created_at")
     list_filter = (RUN_FILTER,)
@@ -133,7 +133,7 @@ class IdempotencyRecordAdmin(ReadOnlyAdmin):
 
 @admin.register(CaptureSession)
 class CaptureSessionAdmin(ReadOnlyAdmin):
-    """Sessions whose calls a proxy captured."""
+    """Sessions captured by a proxy."""
 
     list_display = ("name", "run_link", "state", "calls", "size_bytes", "score", "changed_at")
     list_filter = ("state", RUN_FILTER)
@@ -145,7 +145,7 @@ class CaptureSessionAdmin(ReadOnlyAdmin):
 
 @admin.register(CapturedCall)
 class CapturedCallAdmin(ReadOnlyAdmin):
-    """Calls of captured sessions; what was said is in the group that they became."""
+    """Calls of captured sessions; their content is in the resulting group."""
 
     list_display = ("session", "number", "key", "at")
     list_filter = (("session", AutocompleteSelectFilter),)
@@ -156,13 +156,13 @@ class CapturedCallAdmin(ReadOnlyAdmin):
     exclude = ("content",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CapturedCall]:
-        """Return the rows without their bytes."""
+        """Return the rows without their content."""
         return super().get_queryset(request).defer("content")
 
 
 @admin.register(ArchiveJob)
 class ArchiveJobAdmin(ReadOnlyAdmin):
-    """Archives that were asked for, and how far they are."""
+    """Archive jobs and their progress."""
 
     list_display = ("id", "run_link", "verb", "state", "asked_by", "created_at", "finished_at")
     list_filter = ("verb", "state", RUN_FILTER)
@@ -172,7 +172,7 @@ class ArchiveJobAdmin(ReadOnlyAdmin):
 
 @admin.register(Follower)
 class FollowerAdmin(ReadOnlyAdmin):
-    """Named readers, and where they are."""
+    """Followers and their cursors."""
 
     list_display = ("name", "run_link", "environment", "min_score", "cursor_id", "acked_at")
     list_filter = (RUN_FILTER,)
@@ -182,7 +182,7 @@ class FollowerAdmin(ReadOnlyAdmin):
 
 @admin.register(MixingShare)
 class MixingShareAdmin(ReadOnlyAdmin):
-    """What batches gave each environment, and what they owe it."""
+    """Served sequences, target share and debt of each environment."""
 
     list_display = ("run_link", "env_id", "sequences", "target", "debt", "blocks_since")
     dashboard = "/runs/{run}/environments"
@@ -213,7 +213,7 @@ class BatchUseAdmin(ReadOnlyAdmin):
 
 @admin.register(LedgerAudit)
 class LedgerAuditAdmin(ReadOnlyAdmin):
-    """When counts were last compared with rows."""
+    """Last comparison of each run's counts with its rows."""
 
     list_display = ("run_link", "audited_at", "took_seconds")
     list_filter = (RUN_FILTER,)
@@ -223,7 +223,7 @@ class LedgerAuditAdmin(ReadOnlyAdmin):
 
 @admin.register(UnansweredPush)
 class UnansweredPushAdmin(ReadOnlyAdmin):
-    """Pushes whose answer may not have arrived."""
+    """Pushes whose client may not have received the answer."""
 
     list_display = ("__str__", "run_link", "sender", "accepted_at")
     list_filter = (RUN_FILTER,)
@@ -233,7 +233,7 @@ class UnansweredPushAdmin(ReadOnlyAdmin):
 
 @admin.register(GroupDigest)
 class GroupDigestAdmin(ReadOnlyAdmin):
-    """What lists and searches know of groups."""
+    """Group digests, from which lists and searches are served."""
 
     list_display = ("group_id", "run_link", "lesson", "worker", "truncated", "duplicates")
     list_filter = (("lesson", admin.EmptyFieldListFilter),)
@@ -245,18 +245,18 @@ class GroupDigestAdmin(ReadOnlyAdmin):
     may_grow = True
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
-        """Return none: no index gives the newest of a run; the list of its groups does."""
+        """Return no rows: no index orders a run's digests; use the list of its groups."""
         del runs
         return queryset.none()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows without their words."""
+        """Return the rows without their search words."""
         return super().get_queryset(request).defer("words")
 
 
 @admin.register(DigestCursor)
 class DigestCursorAdmin(ReadOnlyAdmin):
-    """How far the groups of runs are digested."""
+    """Digest progress of each run."""
 
     list_display = ("run_link", "item_id", "accepted", "digested_at")
     list_filter = (RUN_FILTER,)

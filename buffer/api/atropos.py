@@ -1,7 +1,7 @@
-"""Answer the Atropos trajectory API: registration, status and batches.
+"""API views of the Atropos trajectory API: registration, status and batches.
 
-Behaves as the server of atroposlib 0.4.0, but where that loses, blocks or duplicates data; the
-differences are listed with their reasons in the contract tests.
+They behave like the server of atroposlib 0.4.0, except where that server loses, blocks or
+duplicates data. The contract tests list the differences and their reasons.
 """
 
 from contextlib import suppress
@@ -49,7 +49,7 @@ LATEST_WHEN_EMPTY: Final = (
 
 
 class RootView(AtroposView):
-    """Says hello."""
+    """The greeting by which clients recognise an Atropos server."""
 
     authentication_classes = []
     permission_classes = []
@@ -64,7 +64,7 @@ class RootView(AtroposView):
 
 
 class RegisterView(AtroposView):
-    """Trainers join here."""
+    """Registration of trainers."""
 
     rule = TRAINERS
 
@@ -90,7 +90,7 @@ class RegisterView(AtroposView):
 
 
 class RegisterEnvView(AtroposView):
-    """Environments join here."""
+    """Registration of environments."""
 
     rule = ENVIRONMENTS
 
@@ -125,7 +125,7 @@ class RegisterEnvView(AtroposView):
 
 
 class DisconnectEnvView(AtroposView):
-    """Environments leave here."""
+    """Disconnection of environments."""
 
     rule = ENVIRONMENTS
 
@@ -147,7 +147,7 @@ class DisconnectEnvView(AtroposView):
 
 
 class WandbInfoView(AtroposView):
-    """Where to log."""
+    """W&B group and project of a run."""
 
     rule = EITHER
 
@@ -164,7 +164,7 @@ class WandbInfoView(AtroposView):
 
 
 class InfoView(AtroposView):
-    """Sizes of a run."""
+    """Batch size and maximum sequence length of a run."""
 
     rule = EITHER
 
@@ -184,7 +184,7 @@ class InfoView(AtroposView):
 
 
 class StatusView(AtroposView):
-    """State of a run."""
+    """Status of a run."""
 
     rule = EITHER
 
@@ -206,7 +206,7 @@ class StatusView(AtroposView):
 
 
 class StatusEnvView(AtroposView):
-    """State of a run as one environment sees it."""
+    """Status of a run for one environment."""
 
     rule = ENVIRONMENTS
 
@@ -259,7 +259,7 @@ class StatusEnvView(AtroposView):
 def _take_whole(
     run_id: int, identity: str
 ) -> tuple[services.Lease, list[storage.StoredContent]] | None:
-    """Lease the next batch whose bytes are those that came in, and read it."""
+    """Lease and read the next batch whose bytes pass their checksums; None if none is ready."""
     while True:
         now = timezone.now()
         lease = services.take_for_stock(
@@ -267,16 +267,16 @@ def _take_whole(
         )
         if lease is None:
             return None
-        # A batch that was taken apart is gone, with the items that were corrupt in it.
+        # A corrupt batch was split up and its corrupt items were dropped: try the next one.
         with suppress(services.BatchCorrupt):
             return lease, services.contents_of(lease, now=now)
 
 
 class BatchView(AtroposView):
-    """Hands batches to stock trainers."""
+    """Delivery of batches to stock Atropos trainers."""
 
     rule = TRAINERS
-    http_method_names = ["get"]  # a HEAD request would take a batch and throw it away
+    http_method_names = ["get"]  # a HEAD request would lease a batch and discard it
 
     @atropos_schema(responses={200: messages.StockBatch, **RUN_OVER})
     def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
@@ -302,7 +302,7 @@ class BatchView(AtroposView):
 
 
 class LatestExampleView(AtroposView):
-    """Shows what came in last."""
+    """The newest group of a run."""
 
     rule = TRAINERS_AND_READERS
 
@@ -320,7 +320,7 @@ class LatestExampleView(AtroposView):
 
 
 class ResetDataView(AtroposView):
-    """Begins a run anew."""
+    """Reset of a run."""
 
     http_method_names = ["get"]
     rule = ADMINISTER

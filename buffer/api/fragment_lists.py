@@ -1,4 +1,4 @@
-"""Let people look for fragments and into them; nothing here changes anything."""
+"""Read-only API views of fragments: lists, details and steps."""
 
 from typing import Final
 
@@ -33,14 +33,14 @@ FILTERS: Final = [
     *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
     *(OpenApiParameter(f"version_{end}", OpenApiTypes.NUMBER) for end in ("min", "max")),
     OpenApiParameter("batch", OpenApiTypes.STR),
-    OpenApiParameter("q", OpenApiTypes.STR, description="What the slot's name begins with."),
+    OpenApiParameter("q", OpenApiTypes.STR, description="Prefix of the slot's name."),
     OpenApiParameter("cursor", OpenApiTypes.STR),
     OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
 ]
 
 
 def listed(request: Request, run: str) -> HttpResponse:
-    """Answer the fragments of a run that a request asks for."""
+    """Return the page of a run's fragments that matches the request's query."""
     found = runs_selectors.readable_run(run)
     wanted = filter_of(request)
     limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
@@ -49,7 +49,7 @@ def listed(request: Request, run: str) -> HttpResponse:
         found.pk,
         wanted,
         limit=limit or 50,
-        # A list of fragments has one order, whatever an address says of groups.
+        # Lists of fragments have one order; `sort` applies to groups only.
         after=Place.parse(token, sort=Sort.NEWEST) if token else None,
     )
     return answer(
@@ -94,7 +94,7 @@ class FragmentView(APIView):
 
 
 def _content(row: FragmentRow) -> tuple[FragmentContent | None, str]:
-    """Return what is in a fragment, or why nobody can tell."""
+    """Return the content of a fragment, or the reason why it cannot be read."""
     try:
         return content_of(fragment_lists.opened(row)), ""
     except (FragmentUnreadable, PayloadMissing) as error:
@@ -128,5 +128,5 @@ class StepsView(APIView):
 
 
 def summary(row: FragmentRow, reward_sum: float | None) -> FragmentSummary:
-    """Return a row as the API tells it."""
+    """Return a row in its API form."""
     return FragmentSummary(**msgspec.structs.asdict(row), reward_sum=reward_sum)

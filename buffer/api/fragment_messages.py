@@ -1,4 +1,4 @@
-"""Shape what is answered about the fragments of a run."""
+"""API schemas of fragments."""
 
 from msgspec import Struct
 
@@ -10,28 +10,28 @@ class FragmentSummary(FragmentRow, frozen=True, kw_only=True):
     """A fragment without its content."""
 
     reward_sum: float | None
-    """Null: it is too large for a list, or cannot be read."""
+    """Null if the fragment is too large for a list or cannot be read."""
 
 
 class FragmentList(Struct, frozen=True, kw_only=True):
-    """Fragments that kept their bytes, newest first."""
+    """Fragments with stored bytes, newest first."""
 
     results: list[FragmentSummary]
     next: str
     """Cursor of the next page; empty at the end."""
     is_partial: bool
-    """So many were looked through that the page ends early."""
+    """True if the page ends early because the search reached its row limit."""
 
 
 class FragmentDetail(Struct, frozen=True, kw_only=True):
-    """A fragment, what is in it but for its steps, and what stands around it."""
+    """A fragment with its content, except its steps, and its neighbours."""
 
     fragment: FragmentSummary
     content: FragmentContent | None
     problem: str
-    """Why the content is null: its bytes are gone, or are no fragment."""
+    """Reason why the content is null: its bytes are gone or not a valid fragment."""
     version: int | None
-    """Id of the newest weights that acted in it, where they are known."""
+    """Id of the newest policy version that acted in it; null if not on record."""
     before: int | None
-    """The fragment of the same slot right before it."""
+    """Id of the previous fragment of the same slot."""
     after: int | None

@@ -1,4 +1,4 @@
-"""Take fragments in from fleets, and list those that are there."""
+"""API views that push and list fragments."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class FragmentsView(APIView):
     """The fragments of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers look, and workers push."""
+        """Return the permissions: readers list, workers push."""
         return [scoped("worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(

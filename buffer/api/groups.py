@@ -30,7 +30,7 @@ class GroupsView(CountsRefusals):
     """The trajectory groups of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers look, and environments and workers push."""
+        """Return the permissions: readers list; environments and workers push."""
         is_push = self.request.method == "POST"
         return [scoped("env", "worker")() if is_push else Readers()]
 
@@ -94,10 +94,10 @@ class GroupsView(CountsRefusals):
 
 
 def _decoded(request: Request, run: Run) -> list[Group]:
-    """Return the groups of a push in either form.
+    """Return the groups of a push, in msgpack or JSON.
 
     Raises:
-        InvalidGroups: If one is malformed.
+        InvalidGroups: If a group is malformed.
     """
     is_json = (request.content_type or "").partition(";")[0].strip() == "application/json"
     decode = decode_json_push if is_json else decode_push

@@ -1,4 +1,4 @@
-"""What the platform remembers about the data between sampling and training."""
+"""Models of the data between sampling and training."""
 
 from buffer.models.archives import ArchiveJob
 from buffer.models.audits import LedgerAudit

@@ -1,4 +1,4 @@
-"""Shape what comes in: small bodies, and trajectory groups in each codec."""
+"""API schemas and decoders of small bodies and trajectory groups."""
 
 from buffer.wire.bodies import (
     BodyProblem,
