@@ -1,6 +1,6 @@
 """Rules for a stock trainer's earlier batches on its next request.
 
-The stock trainer names no batch: its next request acknowledges what was delivered to it. An
+The stock trainer names no batch: its next request acknowledges its delivered batches. An
 interrupted answer is sent again. An answer that is still being sent belongs to another trainer
 with the same identity, and is left alone.
 """

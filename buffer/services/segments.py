@@ -1,4 +1,4 @@
-"""Seal the open segment when it is full and open the next, whose partition is ready."""
+"""Sealing of the open segment, and opening of the next one."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from buffer.models import FragmentChunk, Segment, TrajectoryGroup
 
 
 def stretch(row: Segment) -> Stretch:
-    """Return what the rules know of a segment."""
+    """Return a segment in the form that the retention rules read."""
     return Stretch(
         number=row.number,
         opened_at=row.opened_at,
@@ -23,7 +23,7 @@ def stretch(row: Segment) -> Stretch:
 
 
 def turn_segment(*, now: datetime) -> int:
-    """Note what segments hold, and go on to the next when the open one is full.
+    """Update the sizes of segments, and seal the open one if it is full.
 
     Returns:
         The number of the open segment.
@@ -46,7 +46,7 @@ def turn_segment(*, now: datetime) -> int:
 
 @transaction.atomic
 def seal(number: int, *, now: datetime) -> int:
-    """Close a segment to new payloads; return the number of the one that is open then."""
+    """Seal a segment, and return the number of the new open segment."""
     Segment.objects.filter(number=number, sealed_at=None).update(sealed_at=now)
     opened = storage.open_segment()
     transaction.on_commit(storage.forget_current_segment)
