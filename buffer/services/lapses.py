@@ -144,7 +144,7 @@ def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, Fate]:
     lapsed = batch.state == BatchState.LEASED and batch.has_lapsed
     if batch.state == BatchState.RETURNED or lapsed:
         return batch, Fate.LEASED
-    raise NotQuarantined(f"batch {batch_id} is {batch.state}, neither quarantined nor expired")
+    raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined or expired")
 
 
 def _from(source: Fate) -> str:

@@ -32,7 +32,9 @@ def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(deck: Deck) -> No
     deck.push(mark=2)
     deck.next()
     deck.lapse()
-    assert watched() == {"lease_lapsed": "a batch of words came back: a trainer's lease has lapsed"}
+    assert watched() == {
+        "lease_lapsed": "1 batch of words returned to the queue: the lease expired"
+    }
 
     deck.next()
     assert watched() == {}
@@ -47,7 +49,7 @@ def test_a_quarantined_batch_is_told_until_a_person_decides(deck: Deck) -> None:
     found = watched()
 
     assert found == {
-        "batch_quarantined": "batch 1 of words is quarantined: its lease lapsed 3 times"
+        "batch_quarantined": "batch 1 of words is quarantined: its lease expired 3 times"
     }
     assert Alert.objects.get().subject == batch["batch"]["id"]
     assert deck.decide("release", batch["batch"]["id"]).status_code == 200
@@ -91,7 +93,7 @@ def stopped_clock(deck: Deck, **fields: Any) -> datetime:
 
 def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(deck: Deck) -> None:
     at = stopped_clock(deck)
-    assert watched(at=at) == {"run_stalled": "nothing came into words for more than 10 min"}
+    assert watched(at=at) == {"run_stalled": "words has received no items for more than 10 min"}
 
     deck.push(mark=1)
     deck.push(mark=2)
@@ -138,7 +140,7 @@ def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(deck: D
 
     count(deck.run, "accepted", 6)
     count(deck.run, "dropped", 1, reason="stale_age")
-    said = "more than a fifth of what came into words was dropped as too old"
+    said = "words has dropped more than 20 % of its items as stale"
     assert watched()["stale_drops"] == said
 
     count(deck.run, "accepted", 5)
@@ -149,7 +151,7 @@ def test_a_queue_that_takes_no_more_is_told(deck: Deck, settings: Settings) -> N
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
     deck.push(mark=1)
 
-    assert watched()["queue_full"].startswith("words holds 1 groups")
+    assert watched()["queue_full"].startswith("words is at its limit of 1 groups")
 
 
 def test_a_disk_that_fills_is_a_warning_and_then_an_error(settings: Settings) -> None:

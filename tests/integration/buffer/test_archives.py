@@ -252,12 +252,12 @@ def test_the_commands_write_and_read(run: Run, tmp_path: Path) -> None:
     call_command("restore", str(file), "--run", "again", stdout=said)
 
     assert said.getvalue().startswith("2 items, ")
-    assert "2 items stored in again, 0 were there already" in said.getvalue()
+    assert "2 items stored in again, 0 already present" in said.getvalue()
     with pytest.raises(CommandError, match="'lost' is neither"):
         call_command("archive", "words", "--out", str(file), "--state", "lost")
     with pytest.raises(CommandError, match="no run 'nobody'"):
         call_command("archive", "nobody", "--out", str(file))
-    with pytest.raises(CommandError, match="there is no file"):
+    with pytest.raises(CommandError, match="does not exist"):
         call_command("restore", str(tmp_path / "none"), "--run", "again")
 
 
