@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Api:
-    """What an operator does with the archives of a run that has served four groups."""
+    """Archives of a run that has served four groups, as an operator uses them."""
 
     def __init__(self) -> None:
         self.client = Client()

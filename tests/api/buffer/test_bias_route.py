@@ -1,4 +1,4 @@
-"""A run says which way its training leans."""
+"""The API reports the selection bias of a run."""
 
 from datetime import UTC, datetime
 

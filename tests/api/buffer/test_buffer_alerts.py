@@ -1,4 +1,4 @@
-"""What goes wrong between producers and trainers is told, and let go when it is mended."""
+"""Buffer alerts fire between producers and trainers, and resolve when the cause is gone."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -85,7 +85,7 @@ def test_corrupt_bytes_are_told_once_each_time_they_are_met(deck: Deck) -> None:
 
 
 def stopped_clock(deck: Deck, **fields: Any) -> datetime:
-    """Let the run have been running for an hour, and return when that hour is over."""
+    """Set the start of the run one hour back, and return the end of that hour."""
     now = datetime.now(UTC)
     Run.objects.filter(pk=deck.run.pk).update(status_changed_at=now, **fields)
     return now + timedelta(hours=1)
@@ -114,7 +114,7 @@ def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
 
 
 def count(run: Run, fate: str, items: int, *, reason: str = "", epoch: int = 1) -> None:
-    """Let so many groups have met a fate."""
+    """Set the counts of groups by state."""
     Tally.objects.create(
         run=run,
         kind="groups",

@@ -1,4 +1,4 @@
-"""Groups that a person takes out of the queue, environments that are muted, groups that wait."""
+"""Discarded groups, muted environments and waiting groups."""
 
 from typing import Any
 

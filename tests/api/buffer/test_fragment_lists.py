@@ -1,4 +1,4 @@
-"""People look for fragments and into them: lists, steps, and bytes that are not what they were."""
+"""Fragment lists, steps, and fragments with damaged or missing bytes."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Taking selections of groups along: JSON lines and Parquet, a few groups at a time."""
+"""Exports of selected groups as JSON lines and Parquet, streamed in parts."""
 
 import io
 import json

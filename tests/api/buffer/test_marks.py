@@ -1,4 +1,4 @@
-"""What people say of groups: labels, pins, notes and sets; looked for, exported, and kept."""
+"""Labels, pins, notes and sets of groups: filters, exports and archives."""
 
 import json
 from collections.abc import Iterator

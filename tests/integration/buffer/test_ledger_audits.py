@@ -1,4 +1,4 @@
-"""The ledger is told apart by environment, and compared with the rows in the background."""
+"""Ledgers by environment, and background audits against the rows."""
 
 from datetime import timedelta
 from functools import partial

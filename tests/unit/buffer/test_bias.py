@@ -1,4 +1,4 @@
-"""Distances and words for what training leans towards."""
+"""Distances and sentences that describe selection bias."""
 
 import numpy as np
 import pytest

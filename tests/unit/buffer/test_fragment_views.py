@@ -1,4 +1,4 @@
-"""What is in a fragment is shown a bounded part at a time, and what is none is said so."""
+"""Fragment views are bounded, and invalid bytes are reported as such."""
 
 from typing import Any
 

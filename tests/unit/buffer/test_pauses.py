@@ -1,4 +1,4 @@
-"""The inequalities that hold producers are written out as they are judged."""
+"""The gates that pause producers report the inequalities that they evaluate."""
 
 from hypothesis import given
 from hypothesis import strategies as st
