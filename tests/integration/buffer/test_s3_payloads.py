@@ -123,7 +123,7 @@ def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> 
     ):
         read(lease)
     bucket.Object(key).delete()
-    with pytest.raises(storage.PayloadMissing, match=f"item {first.pk} .*does not hold"):
+    with pytest.raises(storage.PayloadMissing, match=f"item {first.pk} .*missing: not in"):
         read(lease)
 
 
