@@ -1,4 +1,4 @@
-"""Register the buffer with Django and its numbers with the live page."""
+"""Django app configuration of the buffer."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ NEWEST_SECONDS: Final = 4.0
 
 
 class BufferConfig(AppConfig):
-    """Trajectories between sampling and training."""
+    """The buffer: stores trajectories between sampling and training."""
 
     name = "buffer"
     verbose_name = "Buffer"
 
     def ready(self) -> None:
-        """Offer the queue and the ledger to whoever watches a run."""
+        """Register the live parts, run summaries and alert conditions of the buffer."""
         from buffer.batches.queries import conditions as seen
         from buffer.batches.queries.outlooks import queue_outlooks
         from buffer.batches.queries.queue_depth import queue_part
@@ -26,7 +26,7 @@ class BufferConfig(AppConfig):
 
         live.register_part("queue", queue_part)
         live.register_part("ledger", ledger_part)
-        # Nobody announces it, and it opens payloads: it is read now and then, for all who watch.
+        # No change notices announce this part, and reading it opens payloads: poll it.
         live.register_part("newest", newest_part, every_seconds=NEWEST_SECONDS)
         live.register_outlook(queue_outlooks)
         of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}

@@ -1,4 +1,4 @@
-"""Mend in the background what a vanished trainer or an ended run leaves behind."""
+"""Celery tasks of the buffer: leases, expiry, segments, archives, audits and digests."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -26,7 +26,7 @@ __all__ = [
 
 @shared_task(name="buffer.jobs.reclaim_lapsed_leases")
 def reclaim_lapsed_leases() -> dict[str, int]:
-    """Return lapsed batches to the head of their queues and settle what nobody will train on."""
+    """Return expired leases to their queues, and drop items that will not be trained on."""
     now = timezone.now()
     return {
         "returned": return_lapsed_batches(),
@@ -40,7 +40,7 @@ def reclaim_lapsed_leases() -> dict[str, int]:
 
 @shared_task(name="buffer.jobs.turn_segments")
 def turn_segments() -> dict[str, int]:
-    """Go on to the next segment when the open one is full, and drop those that are due."""
+    """Seal the open segment when it is full, and drop segments past retention."""
     now = timezone.now()
     number = turn_segment(now=now)
     report = apply_retention(now=now)
@@ -49,11 +49,11 @@ def turn_segments() -> dict[str, int]:
 
 @shared_task(name="buffer.jobs.audit_ledgers")
 def audit_ledgers() -> int:
-    """Compare the counts of runs that have changed with their rows; return how many are wrong."""
+    """Compare the counts of changed runs with their rows; return the number of mismatches."""
     return audits.audit_ledgers(now=timezone.now())
 
 
 @shared_task(name="buffer.jobs.digest_groups")
 def digest_groups() -> int:
-    """Say what is in the groups that came in, for lists and searches; return how many."""
+    """Digest new groups for lists and searches; return the number digested."""
     return digests.digest_groups(now=timezone.now())

@@ -1,4 +1,4 @@
-"""What the platform remembers about the data between sampling and training."""
+"""Models of the data between sampling and training."""
 
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CapturedCall, CaptureSession

@@ -1,4 +1,4 @@
-"""Route the buffer's part of the REST API."""
+"""URLs of the buffer's REST API."""
 
 from django.urls import path
 

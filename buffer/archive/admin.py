@@ -18,16 +18,16 @@ from runs.models import Run
 
 EXPORT: Final = Decision(
     title="Export these runs?",
-    effect="A job writes an archive of all that is settled of each. Nothing of the runs changes.",
+    effect="A job archives the served and dropped items of each run. The runs do not change.",
     verb="Export",
 )
 
 
-@admin.action(description="Export: write an archive of all that is settled", permissions=["act"])
+@admin.action(description="Export served and dropped items to an archive", permissions=["act"])
 def export(
     run_admin: RunAdmin, request: HttpRequest, chosen: QuerySet[Run]
 ) -> TemplateResponse | None:
-    """Ask for an archive of each chosen run; a job writes it."""
+    """Request an archive of each selected run; a job writes it."""
     reason = reason_or_page(run_admin, request, chosen, EXPORT)
     if not isinstance(reason, str):
         return reason
@@ -39,7 +39,7 @@ def export(
         except TooManyArchives as refusal:
             messages.warning(request, f"{run.name}: {refusal}")
             continue
-        run_admin.audit(request, run, "asked for an archive" + (f"; {reason}" if reason else ""))
+        run_admin.audit(request, run, "requested an archive" + (f"; {reason}" if reason else ""))
         messages.success(request, f"An archive of {run.name} is being written.")
     return None
 
@@ -49,7 +49,7 @@ RunAdmin.actions = (*(RunAdmin.actions or ()), export)
 
 @admin.register(ArchiveJob)
 class ArchiveJobAdmin(ReadOnlyAdmin):
-    """Archives that were asked for, and how far they are."""
+    """Archive jobs and their progress."""
 
     list_display = ("id", "run_link", "verb", "state", "asked_by", "created_at", "finished_at")
     list_filter = ("verb", "state", RUN_FILTER)

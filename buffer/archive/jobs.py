@@ -12,18 +12,18 @@ from buffer.archive.services.archive_jobs import expire_archives
 logger = logging.getLogger(__name__)
 
 
-# One archive may take minutes; the next pass finds what was asked for meanwhile.
+# One archive may take minutes; jobs queued in the meantime wait for the next run of the task.
 @shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
 def work_on_archives() -> int:
-    """Write and restore the archives that were asked for, and let old files go."""
+    """Run queued archive jobs and delete expired archive files."""
     done = archive_jobs.work_on_archives(clock=timezone.now)
     expire_archives(now=timezone.now())
     return done
 
 
 def nudge_archives() -> None:
-    """Ask for a pass now; one that is lost costs a period of the schedule."""
+    """Trigger `work_on_archives` now; if this fails, the periodic schedule runs it."""
     try:
         work_on_archives.apply_async(retry=False, expires=30)
     except (OperationalError, OSError) as error:
-        logger.warning("archives wait for the next pass: %s", error)
+        logger.warning("cannot trigger the archive task, waiting for its schedule: %s", error)

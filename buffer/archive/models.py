@@ -1,4 +1,4 @@
-"""What the platform remembers about archives that it was asked to write or read."""
+"""Models of archive jobs."""
 
 from enum import StrEnum
 
@@ -9,31 +9,31 @@ from runs.models import Run
 
 
 class ArchiveVerb(StrEnum):
-    """What is asked."""
+    """Kind of an archive job."""
 
     EXPORT = "export"
     RESTORE = "restore"
 
 
 class ArchiveState(StrEnum):
-    """How far it is."""
+    """State of an archive job."""
 
     QUEUED = "queued"
     WORKING = "working"
     DONE = "done"
     FAILED = "failed"
     EXPIRED = "expired"
-    """It was written, and its file is gone again."""
+    """It was written, and its file has been deleted since."""
 
 
 class ArchiveJob(models.Model):
-    """An archive of a run that is written, or that is restored into a run."""
+    """An export of a run to an archive, or a restoration of an archive into a run."""
 
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="archive_jobs", db_index=False
     )
     verb = models.CharField(max_length=7, choices=[(str(v), str(v)) for v in ArchiveVerb])
-    # Of a restoration: the export whose file it reads.
+    # For restorations: the export whose file is read.
     source = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE)
     state = models.CharField(max_length=7, choices=[(str(s), str(s)) for s in ArchiveState])
     window = models.JSONField(help_text="State, steps and environments that were asked for.")

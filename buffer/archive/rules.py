@@ -1,4 +1,4 @@
-"""Say which items of a run an archive holds."""
+"""Selection of a run's items for an archive."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _STEPS: Final = re.compile(r"(\d{1,10})?:(\d{1,10})?")
 
 
 class InvalidWindow(ValueError):
-    """A window cannot be what it says; `field` is the part of it that is wrong."""
+    """A window is invalid; `field` names the invalid part."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -23,10 +23,10 @@ class InvalidWindow(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Settled items by state, served step and environment; None: all.
+    """Served and dropped items by state, served step and environment; None selects all.
 
-    `first_step` and `last_step` count batches from 1 and are both inside; either makes the
-    window leave out items that were in no batch.
+    `first_step` and `last_step` count batches from 1 and are inclusive. If either is set, the
+    window excludes items that were in no batch.
     """
 
     states: tuple[Fate, ...] = SETTLED
@@ -38,15 +38,15 @@ class Window:
 def window(
     *, states: Iterable[str] = (), steps: str = "", env_ids: Iterable[int] | None = None
 ) -> Window:
-    """Return a window from what a person says.
+    """Return the window that user input describes.
 
     Args:
-        states: Of ``served`` and ``dropped``; none means both.
-        steps: ``first:last``, served steps, both inside; either may be left out.
+        states: ``served``, ``dropped`` or both; empty means both.
+        steps: Served steps as ``first:last``, inclusive; either end may be omitted.
         env_ids: Environments, or None for all.
 
     Raises:
-        InvalidWindow: If a part makes no sense.
+        InvalidWindow: If a part is invalid.
     """
     wanted = tuple(dict.fromkeys(states)) or SETTLED
     unknown = [word for word in wanted if word not in SETTLED]
@@ -55,7 +55,7 @@ def window(
     first, last = _parsed(steps)
     ids = None if env_ids is None else tuple(sorted(set(env_ids)))
     if ids is not None and any(not 0 <= env_id <= MAX_STEP for env_id in ids):
-        raise InvalidWindow("env", "an environment's id is a number from 0")
+        raise InvalidWindow("env", f"an env_id must be from 0 to {MAX_STEP}")
     return Window(
         states=tuple(Fate(word) for word in wanted), first_step=first, last_step=last, env_ids=ids
     )
@@ -69,7 +69,7 @@ def _parsed(steps: str) -> tuple[int | None, int | None]:
         raise InvalidWindow("steps", f"{steps!r} is not first:last, as in 10:20")
     first, last = (None if part is None else int(part) for part in found.groups())
     if max(first or 0, last or 0) > MAX_STEP:
-        raise InvalidWindow("steps", f"counts to {MAX_STEP} at most")
+        raise InvalidWindow("steps", f"must be at most {MAX_STEP}")
     if first is not None and last is not None and first > last:
-        raise InvalidWindow("steps", f"{first} is behind {last}")
+        raise InvalidWindow("steps", f"the first step {first} is after the last step {last}")
     return first, last

@@ -1,4 +1,4 @@
-"""Shape what is asked and answered about archives."""
+"""API schemas of archives and restorations."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -7,31 +7,31 @@ from msgspec import Meta, Struct
 
 
 class AskArchive(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which settled items an archive holds; what is left out means all."""
+    """Served and dropped items to archive; an omitted field selects all."""
 
     states: Annotated[list[Literal["served", "dropped"]], Meta(max_length=2)] = []
     steps: Annotated[str, Meta(max_length=32)] = ""
-    """Served steps as ``first:last``, both inside; either may be left out."""
+    """Served steps as ``first:last``, inclusive; either end may be omitted."""
     env_ids: Annotated[list[int], Meta(max_length=1024)] | None = None
 
 
 class AskRestoration(AskArchive, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which archive is restored, and which of its items."""
+    """An archive to restore, and a selection of its items."""
 
     archive: Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class ArchiveRow(Struct, frozen=True, kw_only=True):
-    """An archive that was asked for, or its restoration into a run."""
+    """An archive job: an export, or a restoration into a run."""
 
     id: int
     verb: Literal["export", "restore"]
     source: int | None
-    """Of a restoration: the archive."""
+    """Id of the restored archive; null for exports."""
     state: Literal["queued", "working", "done", "failed", "expired"]
     window: dict[str, Any]
     report: dict[str, Any]
-    """Counts, as far as it is."""
+    """Item counts so far."""
     error: str
     has_file: bool
     asked_by: str

@@ -1,4 +1,4 @@
-"""Shape what the Atropos routes answer, as the reference server does."""
+"""API schemas of the Atropos routes, identical to the reference server's."""
 
 from typing import Any, Literal
 
@@ -46,7 +46,7 @@ class WandbNames(Struct, frozen=True, kw_only=True):
 
 
 class RunSizes(Struct, frozen=True, kw_only=True):
-    """Answer to ``GET /info``: sequences in a batch, tokens in a sequence; -1 before both."""
+    """Answer to ``GET /info``: sequences per batch, tokens per sequence; -1 before registration."""
 
     batch_size: int
     max_token_len: int
@@ -62,8 +62,8 @@ class RunState(Struct, frozen=True, kw_only=True):
 class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Answer to ``/status-env``; sizes count groups of the environment's size.
 
-    `paced` is there, and true, while the queue is over its tolerance: then `queue_size` leaves
-    as much room as this environment has of its share.
+    `paced` is present, and true, while the queue is over its tolerance: `queue_size` then
+    leaves room for this environment's share only.
     """
 
     current_step: int
@@ -76,11 +76,11 @@ class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PushAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Answer to a push; buffer sizes count sequences that wait for others."""
+    """Answer to a push; buffer sizes count sequences that wait to complete a group."""
 
     status: Literal["received", "buffered"]
     dropped: dict[str, int] | None = None
-    """Groups that came too late or too early to train on, by reason."""
+    """Groups dropped on arrival, by reason."""
     buffer_size: int | None = None
     groups_processed: int | None = None
     buffered: int | None = None
@@ -102,12 +102,12 @@ class StockBatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HTTPValidationError(Struct, frozen=True, kw_only=True):
-    """FastAPI's 422: what is wrong and where."""
+    """FastAPI's 422 answer: validation errors and their locations."""
 
     detail: list[dict[str, Any]]
 
 
 class Detail(Struct, frozen=True, kw_only=True):
-    """FastAPI's other errors."""
+    """FastAPI's answer for all other errors."""
 
     detail: str

@@ -1,4 +1,4 @@
-"""Route the Atropos trajectory API; included at the root and under ``/atropos/<run>/``."""
+"""URLs of the Atropos trajectory API; included at the root and under ``/atropos/<run>/``."""
 
 from typing import Final
 

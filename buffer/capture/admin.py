@@ -11,7 +11,7 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 @admin.register(CaptureSession)
 class CaptureSessionAdmin(ReadOnlyAdmin):
-    """Sessions whose calls a proxy captured."""
+    """Sessions captured by a proxy."""
 
     list_display = ("name", "run_link", "state", "calls", "size_bytes", "score", "changed_at")
     list_filter = ("state", RUN_FILTER)
@@ -23,7 +23,7 @@ class CaptureSessionAdmin(ReadOnlyAdmin):
 
 @admin.register(CapturedCall)
 class CapturedCallAdmin(ReadOnlyAdmin):
-    """Calls of captured sessions; what was said is in the group that they became."""
+    """Calls of captured sessions; their content is in the resulting group."""
 
     list_display = ("session", "number", "key", "at")
     list_filter = (("session", AutocompleteSelectFilter),)
@@ -34,5 +34,5 @@ class CapturedCallAdmin(ReadOnlyAdmin):
     exclude = ("content",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CapturedCall]:
-        """Return the rows without their bytes."""
+        """Return the rows without their content."""
         return super().get_queryset(request).defer("content")

@@ -1,4 +1,4 @@
-"""Take the calls that a proxy captured, and the scores of their sessions."""
+"""API views of captured sessions, their calls and their scores."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -29,7 +29,7 @@ class CaptureRow(Struct, frozen=True, kw_only=True):
 
     name: str
     state: str
-    """open, scored or expired."""
+    """``open``, ``scored`` or ``expired``."""
     calls: int
     size_bytes: int
     score: float | None
@@ -38,27 +38,27 @@ class CaptureRow(Struct, frozen=True, kw_only=True):
 
 
 class Captures(Struct, frozen=True, kw_only=True):
-    """Captured sessions, the last changed first."""
+    """Captured sessions, most recently changed first."""
 
     results: list[CaptureRow]
 
 
 class CapturedRow(Struct, frozen=True, kw_only=True):
-    """A sequence that a session's calls make; lists are ``[T]``."""
+    """A sequence assembled from a session's calls; lists have length T."""
 
     tokens: list[int]
     masks: list[int]
     logprobs: list[float]
     answers: list[tuple[int, int]]
-    """Number of the call and of the answer to it, from 0."""
+    """Numbers of the call and of its choice, from 0."""
 
 
 class CaptureDetail(CaptureRow, frozen=True, kw_only=True):
-    """A captured session with what its calls make, as long as they are kept."""
+    """A captured session with its sequences, as long as its calls are kept."""
 
     sequences: list[CapturedRow]
     gaps: list[str]
-    """What could not be captured."""
+    """Parts that could not be captured."""
 
 
 def _fields(session: CaptureSession) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What the platform keeps of sessions whose calls a proxy captures, until they are scored."""
+"""Models of captured sessions and their calls, which are kept until they are scored."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from runs.models import Run
 
 
 class CaptureState(models.TextChoices):
-    """Where a session is."""
+    """State of a session."""
 
     OPEN = "open", "open: calls may come, and a score"
     SCORED = "scored", "scored: its sequences are in a group"
@@ -19,7 +19,7 @@ STATES: Final = CaptureState.values
 
 
 class CaptureSession(models.Model):
-    """One conversation of an agent program with the policy."""
+    """A conversation of an agent program with the policy."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="captures", db_index=False)
     name = models.CharField(max_length=120, help_text="Chosen by whoever starts the agent.")
@@ -44,7 +44,7 @@ class CaptureSession(models.Model):
 
 
 class CapturedCall(models.Model):
-    """One call of a session, as the proxy told it."""
+    """A call of a session, as sent by the proxy."""
 
     session = models.ForeignKey(
         CaptureSession, on_delete=models.CASCADE, related_name="+", db_index=False

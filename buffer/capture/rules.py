@@ -1,8 +1,8 @@
-"""Put the captured calls of a session together into sequences: rules without I/O.
+"""Assemble the captured calls of a session into sequences.
 
-An agent that speaks with a model through a proxy sends its whole context each time, so the prompt
-of a call mostly begins with an earlier call's prompt and answer. Such calls are one sequence, in
-which only what the model wrote is trained on. Where a context was rewritten a new sequence begins.
+An agent that calls a model through a proxy sends its whole context each time. The prompt of a call
+therefore usually begins with an earlier call's prompt and answer. Such calls form one sequence, in
+which only tokens written by the model are trained on. A rewritten context begins a new sequence.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 IGNORED: Final = -100
 """Mask of a token that is not trained on."""
 IGNORED_LOGPROB: Final = 1.0
-"""Stands for the log probability of such a token, as in Atropos."""
+"""Placeholder for the log probability of an ignored token, as in Atropos."""
 
 Version = tuple[int, int]
 """Epoch and step of a policy."""
@@ -27,7 +27,7 @@ class CapturedAnswer:
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     versions: tuple[Version, ...] = ()
-    """All that drew any of the tokens; empty where the server does not say."""
+    """All versions that sampled a token; empty if the server does not report them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,37 +37,37 @@ class CapturedCall:
     prompt: tuple[int, ...]
     answers: tuple[CapturedAnswer, ...]
     gap: str = ""
-    """What of it could not be captured; then it has no answers."""
+    """Description of what could not be captured; if set, the call has no answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedSequence:
-    """A row of tokens with what the model wrote of it; lists are ``[T]``."""
+    """A sequence of T tokens and the parts that the model wrote; lists have length T."""
 
     tokens: list[int]
     masks: list[int]
-    """The token where it is trained on, else :data:`IGNORED`."""
+    """The token id if it is trained on, else :data:`IGNORED`."""
     logprobs: list[float]
-    """Of the tokens that are trained on, else :data:`IGNORED_LOGPROB`."""
+    """Log probability if the token is trained on, else :data:`IGNORED_LOGPROB`."""
     answers: list[tuple[int, int]]
-    """What it holds: number of the call and of the answer to it, both from 0, in order."""
+    """Answers that it holds, in order: numbers of the call and of its answer, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """What became of a session's calls."""
+    """The sequences and gaps of a session."""
 
     sequences: list[CapturedSequence]
     gaps: list[str]
-    """What could not be captured, a sentence each."""
+    """One sentence for each part that could not be captured."""
     oldest: Version | None
-    """Oldest version that drew a token; None where any call does not say."""
+    """Oldest version that sampled a token; None if any call does not report it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Node:
     place: tuple[int, int]
-    """Number of the call, and of the answer to it."""
+    """Numbers of the call and of its answer."""
     answer: CapturedAnswer
     prompt_length: int
     whole: bytes
@@ -78,7 +78,7 @@ class _Node:
     """Whether a sequence trains on the answer already."""
 
     def path(self) -> list["_Node"]:
-        """Return this answer and those that its prompt holds, latest first."""
+        """Return this answer and the earlier answers in its prompt, latest first."""
         found, node = [self], self.parent
         while node is not None:
             found.append(node)
@@ -105,13 +105,13 @@ class _Tree:
 
 
 def assemble(calls: Sequence[CapturedCall]) -> Assembled:
-    """Return the sequences of a session, in the order in which they were begun.
+    """Return the sequences of a session, in the order in which they began.
 
-    Every token that the model wrote is trained on exactly once: where two sequences share a
-    beginning, in the first of them.
+    Each token written by the model is trained on exactly once. If two sequences share a
+    beginning, its tokens are trained on in the first of them.
 
     Args:
-        calls: In the order in which they were made.
+        calls: The calls in chronological order.
     """
     tree = _Tree()
     gaps = []

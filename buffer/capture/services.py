@@ -1,4 +1,4 @@
-"""Keep the calls that a proxy captured, and make a group of sessions that were scored."""
+"""Store captured calls, and form groups from scored sessions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ from runs.services.events import record_event
 
 MOST_CALLS: Final = 4096
 MOST_BYTES: Final = 64 << 20
-"""Of the calls of one session."""
+"""Maximum total size of the calls of one session."""
 
 
 class SessionOver(Exception):
-    """The session was scored, or has expired; it takes neither calls nor another score."""
+    """The session is scored or expired, and accepts neither calls nor scores."""
 
 
 class SessionFull(Exception):
-    """The session has as many calls or bytes as it may."""
+    """The session is at its limit of calls or bytes."""
 
 
 class InvalidCapture(ValueError):
-    """A captured call contradicts itself; `field` is the path."""
+    """A captured call is inconsistent; `field` is the path."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -47,7 +47,7 @@ class InvalidCapture(ValueError):
 
 
 class NothingCaptured(Exception):
-    """Sessions hold no token of the policy: there is nothing to train on."""
+    """The sessions contain no tokens of the policy to train on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,19 @@ class _Scored:
 
 @transaction.atomic
 def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tuple[int, bool]:
-    """Keep a call; return its number in the session, and whether it is new.
+    """Store a call; return its number in the session, and whether it is new.
 
     Args:
-        run: Whose policy answered.
-        session: Its name; the first call makes it.
-        call: As captured.
+        run: The run whose policy answered.
+        session: Name of the session; the first call creates it.
+        call: The captured call.
         now: Time of the request.
 
     Raises:
-        InvalidCapture: If the call contradicts itself.
-        RunNotAccepting: If the run takes no groups now.
-        SessionOver: If the session takes no calls any more.
-        SessionFull: If it has too many.
+        InvalidCapture: If the call is inconsistent.
+        RunNotAccepting: If the run accepts no groups.
+        SessionOver: If the session is scored or expired.
+        SessionFull: If the session is at its limit.
     """
     check_call(call)
     _check_accepting(run)
@@ -85,12 +85,12 @@ def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tu
     if known is not None:
         return known.number, False
     if held.state != CaptureState.OPEN:
-        raise SessionOver(f"session {session!r} is {held.state}: it takes no more calls")
+        raise SessionOver(f"session {session!r} is {held.state} and accepts no more calls")
     content = msgspec.msgpack.encode(call)
     if held.calls >= MOST_CALLS or held.size_bytes + len(content) > MOST_BYTES:
         raise SessionFull(
             f"session {session!r} has {held.calls} calls and {held.size_bytes} bytes; "
-            f"{MOST_CALLS} calls and {MOST_BYTES} bytes fit"
+            f"at most {MOST_CALLS} calls and {MOST_BYTES} bytes allowed"
         )
     CapturedCall.objects.create(
         session=held, key=call.key, number=held.calls, content=content, at=now
@@ -102,22 +102,22 @@ def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tu
 
 
 def check_call(call: CallPush) -> None:
-    """Accept a call that does not contradict itself.
+    """Validate a captured call.
 
     Raises:
-        InvalidCapture: Naming the field.
+        InvalidCapture: If it is inconsistent; names the field.
     """
     if call.gap and call.answers:
-        raise InvalidCapture("gap", "a call with a gap has no answers: nothing is half captured")
+        raise InvalidCapture("gap", "a call with a gap must have no answers")
     if not call.gap and not (call.answers and call.prompt_tokens):
-        raise InvalidCapture("prompt_tokens", "a call without a gap has a prompt and answers")
+        raise InvalidCapture("prompt_tokens", "a call without a gap must have a prompt and answers")
     for place, answer in enumerate(call.answers):
         field, length = f"answers[{place}]", len(answer.tokens)
         if len(answer.logprobs) != length:
-            said = f"has {len(answer.logprobs)} for {length} tokens"
+            said = f"has {len(answer.logprobs)} entries for {length} tokens"
             raise InvalidCapture(f"{field}.logprobs", said)
         if answer.versions and sum(one.tokens for one in answer.versions) != length:
-            raise InvalidCapture(f"{field}.versions", f"do not add up to {length} tokens")
+            raise InvalidCapture(f"{field}.versions", f"must sum to {length} tokens")
 
 
 @transaction.atomic
@@ -129,21 +129,21 @@ def score_sessions(
     now: datetime,
     env_id: int | None = None,
 ) -> ScoreReceipt:
-    """Make one group of sessions, all or none; the same scores a second time change nothing.
+    """Form one group from sessions, all or none; idempotent for the same scores.
 
     Args:
-        run: Of the sessions.
-        scores: By session.
-        producer: Identity that scores.
+        run: The run of the sessions.
+        scores: Scores by session name.
+        producer: Identity of the requester.
         now: Time of the request.
         env_id: Registered environment that the group belongs to.
 
     Raises:
-        CaptureNotFound: If there is no such session.
-        SessionOver: If one was scored otherwise, or has expired.
-        NothingCaptured: If none holds a token of the policy.
-        InvalidCapture: If the sequences make no group that the run takes.
-        RunNotAccepting: If the run takes no groups now.
+        CaptureNotFound: If a session does not exist.
+        SessionOver: If a session has another score or has expired.
+        NothingCaptured: If no session contains a token of the policy.
+        InvalidCapture: If the sequences do not form a group that the run accepts.
+        RunNotAccepting: If the run accepts no groups.
         UnknownEnvironment: If the run has no such environment.
     """
     _check_accepting(run)
@@ -154,7 +154,7 @@ def score_sessions(
             return msgspec.convert(receipts[0], ScoreReceipt)
     for one in found:
         if one.state != CaptureState.OPEN:
-            raise SessionOver(f"session {one.name!r} is {one.state}: it cannot be scored again")
+            raise SessionOver(f"session {one.name!r} is {one.state} and cannot be scored again")
     scored = [_assembled(one, scores[one.name]) for one in found]
     group = _group(run, scored, env_id=env_id)
     (receipt,) = accept_groups(run=run, groups=[group], producer=producer, now=now)
@@ -175,14 +175,14 @@ def score_sessions(
 
 
 def assembled(session: CaptureSession) -> Assembled:
-    """Return what a session's calls make together."""
+    """Return the sequences and gaps of a session."""
     return _assembled(session, 0.0).assembled
 
 
 def forget_captures(*, now: datetime) -> int:
-    """Let sessions expire that nobody scored, and delete old calls; return how many expired.
+    """Expire unscored sessions and delete old calls; return the number of expired sessions.
 
-    The tokens of scored sessions are in their groups.
+    Groups keep the tokens of scored sessions.
     """
     due = now - timedelta(seconds=settings.ROLLDECK_CAPTURE_SECONDS)
     expired = 0
@@ -204,7 +204,7 @@ def _expire(session: CaptureSession, *, due: datetime, now: datetime) -> int:
             kind="capture_expired",
             level="warning",
             actor="platform",
-            message=f"Session {session.name} expired: {session.calls} calls that nobody scored",
+            message=f"Session {session.name} expired unscored with {session.calls} calls",
             now=now,
         )
     return changed
@@ -214,11 +214,11 @@ def _check_accepting(run: Run) -> None:
     if not run.takes_groups:
         raise RunNotAccepting(f"{run.name} takes fragments, not trajectory groups")
     if run.status not in ACCEPTING or run.archived_at is not None:
-        raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
+        raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
 
 
 def _locked(run: Run, names: Mapping[str, float]) -> list[CaptureSession]:
-    """Return the sessions in the order of `names`, locked in an order that all callers share."""
+    """Return the sessions in the order of `names`; locks them by id to avoid deadlocks."""
     rows = CaptureSession.objects.select_for_update().filter(run=run, name__in=list(names))
     found = {one.name: one for one in rows.order_by("pk")}
     for name in names:
@@ -255,10 +255,10 @@ def _trained(assembled: Assembled) -> int:
 
 
 def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
-    """Return the group of some sessions, in Atropos' JSON.
+    """Return the group of sessions, in Atropos' JSON.
 
     Raises:
-        NothingCaptured: If no session holds a token of the policy.
+        NothingCaptured: If no session contains a token of the policy.
         InvalidCapture: If the run refuses it.
     """
     rows = [(one, sequence) for one in scored for sequence in one.assembled.sequences]

@@ -8,7 +8,7 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 @admin.register(Follower)
 class FollowerAdmin(ReadOnlyAdmin):
-    """Named readers, and where they are."""
+    """Followers and their cursors."""
 
     list_display = ("name", "run_link", "environment", "min_score", "cursor_id", "acked_at")
     list_filter = (RUN_FILTER,)

@@ -1,4 +1,4 @@
-"""Let machines follow everything that a run accepts."""
+"""API views of followers, which read everything that a run accepts."""
 
 from typing import Final
 
@@ -114,7 +114,7 @@ class FollowerView(APIView):
 
 
 class FetchFollowedView(WaitingView):
-    """What a follower has not confirmed yet."""
+    """Items that a follower has not acknowledged yet."""
 
     permission_classes = [scoped("trainer")]
     content_negotiation_class = AnyAccept
@@ -169,7 +169,7 @@ def _bytes(
 
 
 class AckFollowedView(APIView):
-    """Confirmation of what a follower has read."""
+    """Acknowledgement of items that a follower has read."""
 
     permission_classes = [scoped("trainer")]
 

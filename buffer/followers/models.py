@@ -7,15 +7,15 @@ from runs.models import Run
 
 
 class Follower(models.Model):
-    """A named reader of everything that a run accepts; it takes nothing away."""
+    """A named reader of all items that a run accepts; reading does not remove items."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="followers", db_index=False)
     name = models.SlugField(max_length=80)
-    # What it reads: null and empty for everything.
+    # Filters; null or empty for all items.
     env_id = models.PositiveIntegerField(null=True, blank=True)
     environment = models.CharField(max_length=200, blank=True)
     min_score = models.FloatField(null=True, blank=True, help_text="Of a group's mean score.")
-    # The last item it has confirmed.
+    # The last acknowledged item.
     cursor_written_in = TransactionIdField()
     cursor_id = models.BigIntegerField()
     created_at = models.DateTimeField()

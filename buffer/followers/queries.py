@@ -1,4 +1,4 @@
-"""Read the stream of what a run accepts."""
+"""Followers of a run, and the stream of accepted items that they read."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,7 @@ _TABLES: Final = {
     ItemKind.GROUPS: "buffer_trajectorygroup",
     ItemKind.FRAGMENTS: "buffer_fragmentchunk",
 }
-# Only what transactions wrote that are all over: none of them can still put an item before these.
+# Only rows of finished transactions: no item can still appear before these.
 _AFTER: Final = """
     FROM {table} i
     WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
@@ -35,29 +35,29 @@ _EXISTS: Final = """
 
 
 class FollowerNotFound(Exception):
-    """The run has no follower of this name."""
+    """The run has no follower with this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Consecutive items of a stream, those whose bytes are gone left out."""
+    """Consecutive items of a stream; items without bytes are omitted."""
 
     ids: list[int]
     contents: list[StoredContent]
     cursor: Cursor
-    """Place of the last item, readable or not."""
+    """Cursor of the last item, readable or not."""
 
 
 def kind_of(run: Run) -> ItemKind:
-    """Return what a run's stream is made of."""
+    """Return the kind of items in a run's stream."""
     return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def named(run: Run, name: str) -> Follower:
-    """Return a follower.
+    """Return the follower with this name.
 
     Raises:
-        FollowerNotFound: If there is none of this name.
+        FollowerNotFound: If it does not exist.
     """
     follower = Follower.objects.filter(run=run, name=name).first()
     if follower is None:
@@ -66,12 +66,12 @@ def named(run: Run, name: str) -> Follower:
 
 
 def of_run(run: Run) -> list[Follower]:
-    """Return a run's followers by name."""
+    """Return a run's followers, ordered by name."""
     return list(Follower.objects.filter(run=run).order_by("name"))
 
 
 def read_on(run: Run, follower: Follower, *, count: int) -> Stretch | None:
-    """Return up to `count` items behind what a follower has confirmed, None if there are none."""
+    """Return up to `count` items after a follower's cursor, or None if there are none."""
     kind = kind_of(run)
     with connection.cursor() as cursor:
         cursor.execute(_query(_READ, kind, follower), _values(run, follower) | {"count": count})
@@ -84,7 +84,7 @@ def read_on(run: Run, follower: Follower, *, count: int) -> Stretch | None:
 
 
 def lag(run: Run, follower: Follower) -> int:
-    """Return how many items a follower has not confirmed, counted to 100,000."""
+    """Return the number of items that a follower has not acknowledged, up to 100,000."""
     with connection.cursor() as cursor:
         cursor.execute(_query(_LAG, kind_of(run), follower), _values(run, follower))
         (items,) = cursor.fetchone()
@@ -92,7 +92,7 @@ def lag(run: Run, follower: Follower) -> int:
 
 
 def item_exists(run: Run, place: Cursor) -> bool:
-    """Return whether the run has an item at this place."""
+    """Return whether the run has an item at this cursor."""
     with connection.cursor() as cursor:
         cursor.execute(
             _EXISTS.format(table=_TABLES[kind_of(run)]),

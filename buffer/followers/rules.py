@@ -1,8 +1,8 @@
-"""Name a place in the stream of what a run accepts.
+"""Cursor in the stream of a run's accepted items.
 
-Items stand in the order of the transactions that wrote them, then of their ids. A transaction
-gets its number before it commits, so one with a smaller number may commit later: readers stop
-before the oldest transaction that is still open, and so never pass a place that can still fill.
+Items are ordered by the transactions that wrote them, then by id. A transaction gets its number
+before it commits, so one with a smaller number may commit later. Readers stop before the oldest
+open transaction and therefore never skip an item that appears later.
 """
 
 import re
@@ -12,13 +12,13 @@ _TOKEN: Final = re.compile(r"(\d{1,20})-(\d{1,19})", re.ASCII)
 
 
 class InvalidCursor(ValueError):
-    """A cursor names no item of the run."""
+    """The cursor is not a valid cursor of the run."""
 
     field = "cursor"
 
 
 class Cursor(NamedTuple):
-    """The place of one item; those after it are greater."""
+    """Cursor of one item; later items have greater cursors."""
 
     written_in: int
     """Number of the transaction that wrote the item."""
@@ -26,14 +26,14 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, token: str) -> Self:
-        """Return the cursor that :meth:`token` wrote.
+        """Parse a cursor written by :meth:`token`.
 
         Raises:
-            InvalidCursor: If the text is none.
+            InvalidCursor: If the text is not a valid cursor.
         """
         found = _TOKEN.fullmatch(token, 0, 60)
         if found is None or int(found[1]) >= 1 << 64 or int(found[2]) >= 1 << 63:
-            raise InvalidCursor(f"{token[:60]!r} is no cursor")
+            raise InvalidCursor(f"{token[:60]!r} is not a valid cursor")
         return cls(int(found[1]), int(found[2]))
 
     def token(self) -> str:

@@ -1,4 +1,4 @@
-"""Let others than the trainers read everything that a run accepts, each at its own pace."""
+"""Followers: named readers of everything that a run accepts, each with its own cursor."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,20 +24,20 @@ _ADVANCE: Final = """
 
 
 class FollowerExists(Exception):
-    """A follower of this name reads something else."""
+    """A follower with this name has another filter."""
 
     field = "name"
 
 
 class CursorBehind(Exception):
-    """The follower has confirmed a later place already."""
+    """The follower has already acknowledged a later cursor."""
 
     field = "cursor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What of a run a follower reads; the defaults are everything."""
+    """Filter of a follower; by default all items."""
 
     env_id: int | None = None
     environment: str = ""
@@ -46,18 +46,18 @@ class Filter:
 
 @transaction.atomic
 def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) -> Follower:
-    """Return the follower of this name, which is made if there is none; it keeps its place.
+    """Return the follower with this name; creates it if needed, and keeps an existing cursor.
 
     Args:
         run: The run.
-        name: Unique in the run.
-        start: Where a new follower begins: with everything that is kept, or with what comes
-            from now on (and perhaps some items of the last moments before).
-        only: What it reads.
+        name: Unique name in the run.
+        start: Start of a new follower: all stored items, or items from now on, possibly
+            including a few earlier ones.
+        only: Filter of the follower.
         now: Time of the request.
 
     Raises:
-        FollowerExists: If there is one that reads something else.
+        FollowerExists: If it exists with another filter.
     """
     cursor = START if start == "earliest" else _end()
     wanted: dict[str, Any] = {
@@ -76,12 +76,12 @@ def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) ->
         },
     )
     if {field: getattr(follower, field) for field in wanted} != wanted:
-        raise FollowerExists(f"{name!r} reads something else: delete it first")
+        raise FollowerExists(f"{name!r} exists with another filter: delete it first")
     return follower
 
 
 def _end() -> Cursor:
-    """Return a place behind everything whose transaction is over and before all others."""
+    """Return the cursor after all finished transactions and before all open ones."""
     with connection.cursor() as cursor:
         cursor.execute(_NOW)
         (oldest_open,) = cursor.fetchone()
@@ -90,16 +90,16 @@ def _end() -> Cursor:
 
 @transaction.atomic
 def confirm_read(*, run: Run, name: str, cursor: str, now: datetime) -> Follower:
-    """Advance a follower to a place that it was given; the same place again is fine.
+    """Advance a follower to a delivered cursor; idempotent for the same cursor.
 
     Raises:
-        InvalidCursor: If the run has no item there.
-        CursorBehind: If the follower is further already.
-        FollowerNotFound: If there is no such follower.
+        InvalidCursor: If the run has no item at this cursor.
+        CursorBehind: If the follower is already past this cursor.
+        FollowerNotFound: If the follower does not exist.
     """
     place = Cursor.parse(cursor)
     if not item_exists(run, place):
-        raise InvalidCursor(f"{cursor!r} names no item of {run.name}")
+        raise InvalidCursor(f"{cursor!r} is not a cursor of an item of {run.name}")
     with connection.cursor() as sql:
         sql.execute(
             _ADVANCE,
@@ -114,15 +114,15 @@ def confirm_read(*, run: Run, name: str, cursor: str, now: datetime) -> Follower
         advanced = sql.rowcount == 1
     follower = followers.named(run, name)
     if not advanced:
-        raise CursorBehind(f"{name!r} is behind {cursor!r} no more")
+        raise CursorBehind(f"{name!r} is already past {cursor!r}")
     return follower
 
 
 def unfollow(*, run: Run, name: str) -> None:
-    """Forget a follower and its place.
+    """Delete a follower and its cursor.
 
     Raises:
-        FollowerNotFound: If there is no such follower.
+        FollowerNotFound: If the follower does not exist.
     """
     if not Follower.objects.filter(run=run, name=name).delete()[0]:
         raise FollowerNotFound(f"{run.name} has no follower {name!r}")

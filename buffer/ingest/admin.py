@@ -8,7 +8,7 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 @admin.register(IdempotencyRecord)
 class IdempotencyRecordAdmin(ReadOnlyAdmin):
-    """Keys of pushes and what they were answered."""
+    """Idempotency keys of pushes."""
 
     list_display = ("key", "run_link", "created_at")
     list_filter = (RUN_FILTER,)
@@ -18,7 +18,7 @@ class IdempotencyRecordAdmin(ReadOnlyAdmin):
 
 @admin.register(UnansweredPush)
 class UnansweredPushAdmin(ReadOnlyAdmin):
-    """Pushes whose answer may not have arrived."""
+    """Pushes whose client may not have received the answer."""
 
     list_display = ("__str__", "run_link", "sender", "accepted_at")
     list_filter = (RUN_FILTER,)

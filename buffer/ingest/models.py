@@ -1,4 +1,4 @@
-"""What the platform remembers of pushes, to do each one once."""
+"""Models of recorded pushes, which make pushes idempotent."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from runs.models import Run
 
 
 class IdempotencyRecord(models.Model):
-    """The answer to a push that carried a key, written with the push itself."""
+    """The answer to a push with an idempotency key, stored in the push's transaction."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
@@ -24,7 +24,7 @@ class IdempotencyRecord(models.Model):
 
 
 class UnansweredPush(models.Model):
-    """A push without a key whose answer is not known to have been handed to its connection."""
+    """A push without a key whose answer is not known to have reached its connection."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     fingerprint = models.BinaryField(help_text="Of the identity and the body; 16 bytes.")

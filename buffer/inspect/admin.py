@@ -1,4 +1,4 @@
-"""Show what people said of groups; they say it on the dashboard, where the group is."""
+"""Admin pages of group marks, label names and sets; they are edited on the dashboard."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ RunAdmin.belonging += [GroupMark, GroupSet]
 
 @admin.register(GroupMark)
 class GroupMarkAdmin(ReadOnlyAdmin):
-    """Groups that somebody labelled, pinned or wrote a note on."""
+    """Groups with a label, a pin or a note."""
 
     list_display = ("group_id", "run_link", "label", "is_pinned", "changed_by", "changed_at")
     list_filter = ("label", "is_pinned", RUN_FILTER)
@@ -30,7 +30,7 @@ class GroupMarkAdmin(ReadOnlyAdmin):
 
 @admin.register(LabelName)
 class LabelNameAdmin(ReadOnlyAdmin):
-    """What the people of a run call its labels."""
+    """Names of a run's labels."""
 
     list_display = ("run_link", "label", "name")
     list_filter = (RUN_FILTER,)
@@ -53,7 +53,7 @@ class GroupSetAdmin(ReadOnlyAdmin):
 
 @admin.register(SetMember)
 class SetMemberAdmin(ReadOnlyAdmin):
-    """Which group is in which set."""
+    """Members of group sets."""
 
     list_display = ("set", "group_id", "added_by", "added_at")
     list_filter = (("set", AutocompleteSelectFilter),)
@@ -65,13 +65,13 @@ class SetMemberAdmin(ReadOnlyAdmin):
     may_grow = True
 
     def get_queryset(self, request: Any) -> QuerySet[Any]:
-        """Return the rows with the run that their link names."""
+        """Return the rows with their sets and runs, for the run link."""
         return super().get_queryset(request).select_related("set__run")
 
 
 @admin.register(GroupDigest)
 class GroupDigestAdmin(ReadOnlyAdmin):
-    """What lists and searches know of groups."""
+    """Group digests, from which lists and searches are served."""
 
     list_display = ("group_id", "run_link", "lesson", "worker", "truncated", "duplicates")
     list_filter = (("lesson", admin.EmptyFieldListFilter),)
@@ -83,18 +83,18 @@ class GroupDigestAdmin(ReadOnlyAdmin):
     may_grow = True
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
-        """Return none: no index gives the newest of a run; the list of its groups does."""
+        """Return no rows: no index orders a run's digests; use the list of its groups."""
         del runs
         return queryset.none()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows without their words."""
+        """Return the rows without their search words."""
         return super().get_queryset(request).defer("words")
 
 
 @admin.register(DigestCursor)
 class DigestCursorAdmin(ReadOnlyAdmin):
-    """How far the groups of runs are digested."""
+    """Digest progress of each run."""
 
     list_display = ("run_link", "item_id", "accepted", "digested_at")
     list_filter = (RUN_FILTER,)

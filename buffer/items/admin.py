@@ -8,14 +8,14 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 class RunlessAdmin(ReadOnlyAdmin):
-    """Rows that belong to no run."""
+    """Base of admin pages whose rows belong to no run."""
 
     search_fields: tuple[str, ...] = ()
 
 
 @admin.register(Tally)
 class TallyAdmin(ReadOnlyAdmin):
-    """Counts, shard by shard."""
+    """Item counts, one row per shard."""
 
     list_display = (
         "run_link",
@@ -36,7 +36,7 @@ class TallyAdmin(ReadOnlyAdmin):
 
 @admin.register(LedgerAudit)
 class LedgerAuditAdmin(ReadOnlyAdmin):
-    """When counts were last compared with rows."""
+    """Last comparison of each run's counts with its rows."""
 
     list_display = ("run_link", "audited_at", "took_seconds")
     list_filter = (RUN_FILTER,)

@@ -8,7 +8,7 @@ from buffer.payloads.models import Segment
 
 @admin.register(Segment)
 class SegmentAdmin(RunlessAdmin):
-    """Where payloads are, and when they go."""
+    """Payload segments and their lifecycle."""
 
     list_display = (
         "number",

@@ -1,4 +1,4 @@
-"""Show how much is kept of payloads, and for how long."""
+"""API view of payload segments."""
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -14,7 +14,7 @@ from runs.api.permissions import Admins
 
 
 class SegmentsView(APIView):
-    """The segments of payloads."""
+    """The payload segments."""
 
     permission_classes = [Admins]
 

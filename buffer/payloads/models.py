@@ -1,4 +1,4 @@
-"""Where payloads are kept, and for how long."""
+"""Models of payload segments and of payloads in the database."""
 
 from django.db import models
 from django.db.models import Q
@@ -8,14 +8,14 @@ from buffer.items.rules.states import ItemKind
 
 
 class Segment(models.Model):
-    """A stretch of time whose payloads go together: a partition and a folder of objects."""
+    """A period whose payloads are dropped together: a partition and a folder of objects."""
 
     number = models.PositiveIntegerField(primary_key=True)
     opened_at = models.DateTimeField()
     sealed_at = models.DateTimeField(null=True, blank=True, help_text="Nothing new since then.")
     dropped_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are expired.")
     cleared_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are removed.")
-    # As of the last look, which comes every few seconds while it is open.
+    # Refreshed every few seconds while the segment is open.
     items = models.PositiveBigIntegerField(default=0)
     size_bytes = models.PositiveBigIntegerField(default=0)
 
@@ -35,11 +35,10 @@ class Segment(models.Model):
 
 
 class Payload(models.Model):
-    """The bytes of a small push's item, in a table that no scheduler reads.
+    """The bytes of an item from a small push, in a table that scheduling does not read.
 
-    The migration partitions it by segment, one partition each, so that retention drops tables
-    and never deletes rows. `content` has STORAGE EXTERNAL: compressing costs ten times what
-    writing does.
+    The migration partitions it by segment, so that retention drops tables and never deletes
+    rows. `content` has STORAGE EXTERNAL, because compression costs ten times as much as writing.
     """
 
     pk = models.CompositePrimaryKey("segment", "kind", "item_id")

@@ -1,8 +1,8 @@
-"""Read what is kept of payloads, here and in archives."""
+"""Payload segments and archive jobs."""
 
 from buffer.payloads.models import Segment
 
 
 def segments(*, limit: int) -> list[Segment]:
-    """Return the segments of payloads, newest first."""
+    """Return the payload segments, newest first."""
     return list(Segment.objects.order_by("-number")[:limit])

@@ -1,6 +1,6 @@
-"""Decide when a segment is sealed, and which sealed segments go.
+"""Rules for sealing segments and dropping sealed segments.
 
-Segments go whole and oldest first. `now` and every `_at` are of one clock.
+Segments are dropped whole, oldest first. `now` and all `_at` values are from the same clock.
 """
 
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-# A writer may still use a sealed segment for as long as it remembers its number (a second) and
-# its transaction lasts; nothing of a segment is touched for much longer than that.
+# A writer may still use a sealed segment while it caches the number (1 s) and its transaction
+# lasts. Segments are left untouched for much longer than that.
 GRACE: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A segment as far as retention looks at it."""
+    """The attributes of a segment that retention reads."""
 
     number: int
     opened_at: datetime
@@ -26,7 +26,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimits:
-    """How much is kept; None: without limit."""
+    """Retention limits; None for no limit."""
 
     seconds: float | None
     size_bytes: int | None
@@ -34,14 +34,14 @@ class RetentionLimits:
 
 
 def is_full(open_: Stretch, *, now: datetime, seconds: float, size_bytes: int) -> bool:
-    """Return whether the open segment should be sealed; an empty one never is."""
+    """Return whether to seal the open segment; empty segments are never sealed."""
     if not open_.items:
         return False
     return open_.size_bytes >= size_bytes or now - open_.opened_at >= timedelta(seconds=seconds)
 
 
 def is_settled(segment: Stretch, *, now: datetime) -> bool:
-    """Return whether nobody can be writing to a segment any more."""
+    """Return whether a segment has no writers any more."""
     return segment.sealed_at is not None and now - segment.sealed_at >= GRACE
 
 
@@ -49,9 +49,9 @@ def due(segments: Iterable[Stretch], *, now: datetime, limits: RetentionLimits) 
     """Return the numbers of the segments to drop, oldest first.
 
     Args:
-        segments: All whose bytes are still there, the open one too: it counts and stays.
-        now: The age of a segment is that of its newest item: the time since it was sealed.
-        limits: What may stay.
+        segments: All segments with bytes. The open one counts towards the limits but is kept.
+        now: Current time. The age of a segment is the time since it was sealed.
+        limits: Retention limits.
     """
     ordered = sorted(segments, key=lambda segment: segment.number)
     size_bytes = sum(segment.size_bytes for segment in ordered)
@@ -78,7 +78,7 @@ def _is_old(segment: Stretch, now: datetime, limits: RetentionLimits) -> bool:
 
 
 def is_worth_moving(*, open_bytes: int, size_bytes: int) -> bool:
-    """Return whether what is still open should be copied so that the rest can go.
+    """Return whether to copy the open items elsewhere so that the segment can be dropped.
 
     Copying more than half of a segment frees less than it writes.
     """

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class SegmentRow(Struct, frozen=True, kw_only=True):
-    """A stretch of time whose payloads are dropped together."""
+    """A period whose payloads are dropped together."""
 
     number: int
     opened_at: datetime

@@ -1,4 +1,4 @@
-"""Take from trainers what the sampling of fragments goes by."""
+"""API view that sets the sampling priorities of fragments."""
 
 from uuid import UUID
 
@@ -45,4 +45,4 @@ def _batch_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise BatchNotFound(f"there is no batch {text!r}") from None
+        raise BatchNotFound(f"batch {text!r} does not exist") from None

@@ -1,4 +1,4 @@
-"""Shape what the routes of replay and of followers take and give."""
+"""API schemas of replay and of followers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -10,50 +10,50 @@ from rolldeck.wire import FollowHead
 
 
 class PriorityUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How urgent a fragment is; of several in one chunk the most urgent counts."""
+    """Priority of a fragment; a chunk takes the highest priority of its fragments."""
 
     id: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
     priority: Annotated[float, Meta(gt=0, le=1e300)]
 
 
 class UpdatePriorities(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Priorities of fragments, by the ids in a batch's head; with `batch`, of that batch only."""
+    """Priorities by the item ids of a batch's head; `batch` restricts them to that batch."""
 
     batch: str | None = None
     updates: Annotated[list[PriorityUpdate], Meta(min_length=1, max_length=65_536)]
 
 
 class PrioritiesUpdated(Struct, frozen=True, kw_only=True):
-    """Chunks that have a new priority; others cannot be sampled any more, or are not there."""
+    """Number of updated chunks; missing and no longer sampled chunks are skipped."""
 
     updated: int
 
 
 class PutFollower(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a follower reads: of groups `env_id` and `min_score` count, of fragments the other."""
+    """Filter of a follower: `env_id` and `min_score` for groups, `environment` for fragments."""
 
     start: Literal["earliest", "latest"] = "earliest"
     env_id: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] | None = None
     environment: Annotated[str, Meta(max_length=200)] = ""
     min_score: Annotated[float, Meta(ge=-1e300, le=1e300)] | None = None
-    """Least mean score of a group."""
+    """Minimum mean score of a group."""
 
 
 class FetchFollowed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many items to return at most, and how long to wait for the first."""
+    """Maximum number of items to return, and how long to wait for the first."""
 
     count: Annotated[int, Meta(ge=1, le=1024)] = 64
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 
 class AckFollowed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The cursor that came with the items."""
+    """Acknowledgement: the cursor delivered with the items."""
 
     cursor: str
 
 
 class FollowerRow(Struct, frozen=True, kw_only=True):
-    """A follower and its place; `lag` counts the items behind it, up to 100,000."""
+    """A follower and its cursor; `lag` counts unread items, up to 100,000."""
 
     name: str
     env_id: int | None
@@ -66,7 +66,7 @@ class FollowerRow(Struct, frozen=True, kw_only=True):
 
 
 class FollowerList(Struct, frozen=True, kw_only=True):
-    """Followers by name."""
+    """Followers, ordered by name."""
 
     results: list[FollowerRow]
 

@@ -60,7 +60,7 @@ def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_re
 
     page.goto(f"/admin/buffer/batch/?state__exact=returned&run__id__exact={run_id}")
     choose_discard(page)
-    expect(page.get_by_text("no trainer gets them any more")).to_be_visible()
+    expect(page.get_by_text("are not served again")).to_be_visible()
     page.get_by_role("button", name="Discard").click()  # the browser itself asks for the reason
     expect(page.get_by_label("Reason")).to_be_focused()
     assert deck.get(f"/api/runs/{run}/ledger")["groups"]["dropped"] == {}

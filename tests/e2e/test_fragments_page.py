@@ -78,7 +78,7 @@ def test_bytes_that_are_no_fragment_are_said_to_be_none(signed_in: Page, seeded_
     page.goto(f"/runs/{RUN}/fragments/{broken}")
 
     expect(page.get_by_role("article", name=f"Fragment {broken}")).to_be_visible()
-    expect(page.get_by_text("these bytes are no fragment")).to_be_visible()
+    expect(page.get_by_text("not a valid fragment")).to_be_visible()
     expect(page.get_by_role("region", name="Steps")).to_have_count(0)
 
 

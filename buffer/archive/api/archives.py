@@ -1,4 +1,4 @@
-"""Ask for archives of a run, follow them, and fetch their files."""
+"""API views that create, list, download, restore and delete archives."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ class ArchivesView(APIView):
     """The archives of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers list and operators ask."""
+        """Return the permissions: readers list, operators create."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -95,7 +95,7 @@ class ArchivesView(APIView):
 
 
 class RestorationsView(APIView):
-    """What is restored into a run."""
+    """The restorations into a run."""
 
     permission_classes = [Operators]
 
@@ -111,10 +111,10 @@ class RestorationsView(APIView):
         Queues the items of an archive in this run, in the background.
         """
         said = read(request, messages.AskRestoration)
-        # A right to this run is none to the one that the archive was written of.
+        # Rights on this run do not include the run that the archive was written from.
         source = run_of_archive(said.archive)
         if source is None or not rights.may_operate(caller_of(request), run=source):
-            raise ArchiveNotFound(f"there is no archive {said.archive}")
+            raise ArchiveNotFound(f"archive {said.archive} does not exist")
         job = ask_for_restoration(
             run=runs_selectors.run_named(run),
             archive_id=said.archive,
@@ -130,7 +130,7 @@ class ArchiveView(APIView):
     """One archive."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return who may do what: readers look, operators delete."""
+        """Return the permissions: readers view, operators delete."""
         return [Operators() if self.request.method == "DELETE" else Readers()]
 
     @extend_schema(

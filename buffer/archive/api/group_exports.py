@@ -1,4 +1,4 @@
-"""Hand out whole selections of groups, never all in memory."""
+"""API view that exports selections of groups, streamed in bounded memory."""
 
 from typing import Final
 
@@ -48,7 +48,7 @@ class GroupExportView(APIView):
         """
         form = request.query_params.get("form", "jsonl")
         if form not in _FORMATS:
-            raise InvalidBody("form", f"{form[:40]!r} is none of {', '.join(_FORMATS)}")
+            raise InvalidBody("form", f"{form[:40]!r} is not one of {', '.join(_FORMATS)}")
         limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
         found = runs_selectors.readable_run(run)
         write = group_exports.parquet if form == "parquet" else group_exports.json_lines

@@ -1,4 +1,4 @@
-"""Write out the groups that a filter finds, a few at a time, so that any number of them fits."""
+"""Streamed exports of the groups that match a filter, in bounded memory."""
 
 import math
 from collections.abc import Iterator
@@ -52,9 +52,9 @@ Marked = tuple[GroupRow, MarkRow]
 
 
 def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[Marked]:
-    """Yield the groups of a list with what people say of them, at most `limit`.
+    """Yield up to `limit` groups of a list with their marks.
 
-    What comes in meanwhile may be among them.
+    Groups that arrive during the export may be included.
     """
     after, left = None, limit
     while left > 0:
@@ -68,7 +68,7 @@ def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[Marked]:
 
 
 def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
-    """Yield a line of JSON for each group: what is known of it, and under ``group`` its content."""
+    """Yield a line of JSON per group: its metadata, and its content as ``group``."""
     for row, mark in rows(run_id, wanted, limit=limit):
         group, missing = _content(row)
         known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
@@ -78,7 +78,7 @@ def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[byte
 
 
 def parquet(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
-    """Yield the parts of a Parquet file with a row for each group.
+    """Yield the parts of a Parquet file with one row per group.
 
     Raises:
         ArchiveUnavailable: If pyarrow is not installed.
@@ -111,7 +111,7 @@ def _known(row: GroupRow, mark: MarkRow, name: str) -> Any:
 
 
 def _content(row: GroupRow) -> tuple[bytes | None, str]:
-    """Return a group as one line of JSON, or None and why not."""
+    """Return a group as one line of JSON, or None and the reason."""
     try:
         content = as_json(row)
     except (PayloadMissing, GroupUnreadable) as error:

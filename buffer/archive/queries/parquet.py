@@ -1,7 +1,7 @@
-"""Write and read archives: Parquet files whose every row group fits into memory.
+"""Archives: Parquet files whose row groups each fit into memory.
 
-docs/reference/archive.md describes the columns. pyarrow is imported when an archive is touched:
-the web side runs without it.
+docs/reference/archive.md describes the columns. pyarrow is imported on first use, because the web
+server runs without it.
 """
 
 import os
@@ -15,7 +15,7 @@ import msgspec
 from buffer.items.rules.states import ItemKind
 
 FORMAT_VERSION: Final = "1"
-# A reader takes whole row groups; no writer of ours makes one a quarter as large.
+# Readers load whole row groups; our writers stay below a quarter of this.
 MAX_ROW_GROUP_BYTES: Final = 256 * 1024 * 1024
 _PREFIX: Final = b"rolldeck."
 
@@ -62,11 +62,11 @@ COLUMNS: Final[dict[ItemKind, dict[str, str]]] = {
 
 
 class ArchiveUnavailable(RuntimeError):
-    """This installation cannot read or write archives."""
+    """Archives need pyarrow, which is not installed."""
 
 
 class ArchiveUnreadable(ValueError):
-    """A file is no archive, or a damaged one; the text says what is wrong with it."""
+    """The file is not a valid archive; the message contains the reason."""
 
 
 def _parquet() -> Any:
@@ -89,7 +89,7 @@ def _schema(kind: ItemKind) -> Any:
 
 
 class ArchiveWriter:
-    """Write a new archive; the file appears, whole and on the disk, when the block ends well."""
+    """Writer of a new archive; the file appears, complete and durable, if the block succeeds."""
 
     def __init__(self, path: Path, *, kind: ItemKind, about: dict[str, Any]) -> None:
         self._path = path
@@ -106,14 +106,14 @@ class ArchiveWriter:
             self._schema,
             compression=dict.fromkeys(COLUMNS[kind], "zstd"),
             compression_level=1,
-            # Dictionaries and statistics of payloads would hold them in memory twice.
+            # Dictionaries and statistics would hold payloads in memory twice.
             use_dictionary=["state", "drop_reason", "codec"],
             write_statistics=[name for name in COLUMNS[kind] if name != "payload"],
             write_page_checksum=True,
         )
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write one row group; the values of a row are in the order of the columns."""
+        """Write one row group; values are in column order."""
         import pyarrow as pa
 
         columns = zip(*rows, strict=True)
@@ -144,11 +144,11 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Read an archive, one row group at a time.
+    """Reader of an archive, one row group at a time.
 
     Raises:
         ArchiveUnavailable: If pyarrow is missing.
-        ArchiveUnreadable: If the file is not an archive of a version that is known here.
+        ArchiveUnreadable: If the file is not an archive of a supported version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -157,9 +157,9 @@ class ArchiveReader:
         try:
             self._file = parquet.ParquetFile(path, page_checksum_verification=True)
         except FileNotFoundError:
-            raise ArchiveUnreadable(f"there is no file {path}") from None
+            raise ArchiveUnreadable(f"file {path} does not exist") from None
         except self._errors as error:
-            raise ArchiveUnreadable(f"{path.name} is no Parquet file: {error}") from error
+            raise ArchiveUnreadable(f"{path.name} is not a valid Parquet file: {error}") from error
         facts = self._file.schema_arrow.metadata or {}
         self._facts = {
             name.removeprefix(_PREFIX).decode(): value
@@ -173,14 +173,14 @@ class ArchiveReader:
     def _checked_kind(self, name: str) -> ItemKind:
         version = self._facts.get("format", b"").decode(errors="replace")
         if not version:
-            raise ArchiveUnreadable(f"{name} is a Parquet file, but not one that rolldeck wrote")
+            raise ArchiveUnreadable(f"{name} is a Parquet file, but not a Rolldeck archive")
         if version != FORMAT_VERSION:
             raise ArchiveUnreadable(
-                f"{name} has format version {version}; this deck reads {FORMAT_VERSION}"
+                f"{name} has format version {version}; this server reads {FORMAT_VERSION}"
             )
         kind = self._facts.get("kind", b"").decode(errors="replace")
         if kind not in set(ItemKind):
-            raise ArchiveUnreadable(f"{name} holds {kind!r}, neither groups nor fragments")
+            raise ArchiveUnreadable(f"{name} holds {kind!r} instead of groups or fragments")
         return ItemKind(kind)
 
     def _check_columns(self, name: str) -> None:
@@ -200,34 +200,34 @@ class ArchiveReader:
             size = metadata.row_group(index).total_byte_size
             if size > MAX_ROW_GROUP_BYTES:
                 raise ArchiveUnreadable(
-                    f"{name}: row group {index} has {size} bytes; at most {MAX_ROW_GROUP_BYTES}"
+                    f"{name}: row group {index} has {size} bytes, at most {MAX_ROW_GROUP_BYTES}"
                 )
 
     @property
     def items(self) -> int:
-        """Rows of the whole archive."""
+        """Number of rows in the archive."""
         return int(self._file.metadata.num_rows)
 
     def about(self, name: str) -> Any:
-        """Return a fact that the writer noted.
+        """Return a metadata value of the archive.
 
         Raises:
-            ArchiveUnreadable: If it is not there or no JSON.
+            ArchiveUnreadable: If it is missing or not valid JSON.
         """
         try:
             return msgspec.json.decode(self._facts[name])
         except (KeyError, msgspec.MsgspecError) as error:
-            raise ArchiveUnreadable(f"the archive does not say its {name!r}") from error
+            raise ArchiveUnreadable(f"the archive has no valid metadata {name!r}") from error
 
     def has(self, name: str) -> bool:
-        """Return whether the writer noted such a fact: files of earlier decks lack some."""
+        """Return whether the archive has this metadata; older archives lack some."""
         return name in self._facts
 
     def row_groups(self) -> Iterator[list[dict[str, Any]]]:
         """Yield the rows of each row group.
 
         Raises:
-            ArchiveUnreadable: If one is damaged.
+            ArchiveUnreadable: If a row group is damaged.
         """
         columns = list(COLUMNS[self.kind])
         for index in range(self._file.metadata.num_row_groups):
@@ -240,7 +240,7 @@ class ArchiveReader:
             yield found
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 

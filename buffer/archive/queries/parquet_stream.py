@@ -1,4 +1,4 @@
-"""Write a Parquet file that nobody has to hold: its parts leave as they are made."""
+"""Streaming Parquet writer, which returns each part as soon as it is encoded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from buffer.archive.queries.parquet import ArchiveUnavailable
 
 
 class _Sink:
-    """What pyarrow writes to; holds what has not left yet."""
+    """File object for pyarrow; buffers the bytes that have not been taken yet."""
 
     closed = False
 
@@ -25,10 +25,10 @@ class _Sink:
         return self._written
 
     def flush(self) -> None:
-        """Nothing waits anywhere else."""
+        """Do nothing; there is no other buffer."""
 
     def close(self) -> None:
-        """Whoever holds the parts hands them on."""
+        """Do nothing; the buffered parts stay available."""
 
     def writable(self) -> bool:
         return True
@@ -46,14 +46,14 @@ class _Sink:
 
 
 class ParquetStream:
-    """A Parquet file, a row group at a time.
+    """A Parquet file, written one row group at a time.
 
     Raises:
         ArchiveUnavailable: If pyarrow is not installed.
     """
 
     def __init__(self, columns: Mapping[str, str]) -> None:
-        """Begin a file whose columns are names and Arrow's types, or ``time``."""
+        """Start a file; `columns` maps names to Arrow types or ``time``."""
         try:
             import pyarrow as pa
             import pyarrow.parquet
@@ -70,7 +70,7 @@ class ParquetStream:
         self._writer = pyarrow.parquet.ParquetWriter(self._file, self._schema, compression="zstd")
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Return the bytes of one row group; the values of a row are in the columns' order."""
+        """Return the bytes of one row group; values are in column order."""
         import pyarrow as pa
 
         arrays = [
@@ -82,6 +82,6 @@ class ParquetStream:
         return self._sink.taken()
 
     def close(self) -> bytes:
-        """Return the end of the file."""
+        """Return the last bytes of the file."""
         self._writer.close()
         return self._sink.taken()

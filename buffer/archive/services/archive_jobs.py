@@ -1,8 +1,8 @@
-"""Do in the background what people ask for: write archives, and restore them.
+"""Background jobs that export and restore archives.
 
-Rows say what is wanted; whoever holds the one lock works. A job whose process died is found
-`working` without anybody holding the lock, and is done again: an export writes its file anew, a
-restoration goes on where it was.
+Rows are the job queue; one process at a time works, under an advisory lock. If that process dies,
+its job is still `working` while the lock is free, and is run again: an export rewrites its file, a
+restoration continues where it stopped.
 """
 
 import logging
@@ -34,17 +34,17 @@ class ArchiveNotFound(LookupError):
 
 
 class ArchiveNotReady(Exception):
-    """The archive is not written yet, or could not be."""
+    """The archive has no file: it is pending, failed or expired."""
 
 
 class TooManyArchives(Exception):
-    """More archives are asked for than will be written soon."""
+    """Too many archive jobs are pending."""
 
     retry_after_seconds = 60
 
 
 def ask_for_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -> ArchiveJob:
-    """Note that an archive of the run is wanted.
+    """Queue the export of a run.
 
     Raises:
         TooManyArchives: If too many wait already.
@@ -56,18 +56,18 @@ def ask_for_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -
 def ask_for_restoration(
     *, run: Run, archive_id: int, window: Window, asked_by: str, now: datetime
 ) -> ArchiveJob:
-    """Note that an archive is to be restored into the run.
+    """Queue the restoration of an archive into a run.
 
     Raises:
-        ArchiveNotFound: If there is no such archive.
-        ArchiveNotReady: If it is not written.
-        TooManyArchives: If too many wait already.
+        ArchiveNotFound: If the archive does not exist.
+        ArchiveNotReady: If it has no file.
+        TooManyArchives: If 100 jobs are pending.
     """
     exports = ArchiveJob.objects.filter(pk=archive_id, verb=ArchiveVerb.EXPORT)
-    # Locked: its file must not expire between this look and the new row.
+    # Locked: its file must not expire before the new row is committed.
     found = exports.select_for_update().first()
     if found is None:
-        raise ArchiveNotFound(f"there is no archive {archive_id}")
+        raise ArchiveNotFound(f"archive {archive_id} does not exist")
     archive_file(found)
     return _ask(run, ArchiveVerb.RESTORE, found, window, asked_by=asked_by, now=now)
 
@@ -82,7 +82,7 @@ def _ask(
     now: datetime,
 ) -> ArchiveJob:
     if ArchiveJob.objects.filter(state__in=_OPEN).count() >= MAX_OPEN:
-        raise TooManyArchives(f"{MAX_OPEN} archives wait already")
+        raise TooManyArchives(f"{MAX_OPEN} archive jobs are pending: try again later")
     return ArchiveJob.objects.create(
         run=run,
         verb=verb,
@@ -95,7 +95,7 @@ def _ask(
 
 
 def archive_job(*, run_id: int, job_id: int) -> ArchiveJob:
-    """Return what was asked for.
+    """Return an archive job.
 
     Raises:
         ArchiveNotFound: If the run has no such job.
@@ -110,7 +110,7 @@ def archive_file(job: ArchiveJob) -> Path:
     """Return the file of an archive.
 
     Raises:
-        ArchiveNotReady: If there is none.
+        ArchiveNotReady: If it has no file.
     """
     path = _path(job)
     if job.verb != ArchiveVerb.EXPORT or job.state != ArchiveState.DONE or not path.is_file():
@@ -119,11 +119,11 @@ def archive_file(job: ArchiveJob) -> Path:
 
 
 def delete_archive(*, run_id: int, job_id: int, actor: str, now: datetime) -> ArchiveJob:
-    """Remove the file of an archive; its row stays and says so.
+    """Delete the file of an archive; its row is kept as expired.
 
     Raises:
         ArchiveNotFound: If the run has no such archive.
-        ArchiveNotReady: If it has no file, or one that is being restored.
+        ArchiveNotReady: If it has no file, or is being restored.
     """
     job = archive_job(run_id=run_id, job_id=job_id)
     archive_file(job)
@@ -134,7 +134,7 @@ def delete_archive(*, run_id: int, job_id: int, actor: str, now: datetime) -> Ar
 
 
 def expire_archives(*, now: datetime) -> int:
-    """Remove the files of archives that are older than the setting says; return how many."""
+    """Delete archive files older than ROLLDECK_ARCHIVE_SECONDS; return the number deleted."""
     seconds = settings.ROLLDECK_ARCHIVE_SECONDS
     if not seconds:
         return 0
@@ -148,7 +148,7 @@ def expire_archives(*, now: datetime) -> int:
 
 @transaction.atomic
 def _expire(job: ArchiveJob, *, actor: str, now: datetime) -> bool:
-    """Remove an archive's file unless a restoration needs it; return whether it is gone."""
+    """Delete an archive's file unless a restoration needs it; return whether it was deleted."""
     ArchiveJob.objects.select_for_update().get(pk=job.pk)
     if ArchiveJob.objects.filter(source=job, state__in=_OPEN).exists():
         return False
@@ -156,12 +156,12 @@ def _expire(job: ArchiveJob, *, actor: str, now: datetime) -> bool:
     runs_services.record_event(
         run_id=job.run_id,
         kind="archive_expired",
-        message=f"the file of archive {job.pk} is removed",
+        message=f"the file of archive {job.pk} was deleted",
         actor=actor,
         details={"archive": job.pk},
         now=now,
     )
-    # Before the commit: a file that could not be removed leaves the row as it was.
+    # Before the commit: if the file cannot be deleted, the row stays unchanged.
     _path(job).unlink(missing_ok=True)
     return True
 
@@ -171,7 +171,7 @@ def _path(job: ArchiveJob) -> Path:
 
 
 def work_on_archives(*, clock: Callable[[], datetime]) -> int:
-    """Do everything that is asked for, one after another; return how much was done."""
+    """Run all pending jobs in order; return the number of jobs run."""
     done = 0
     with _alone() as is_alone:
         while is_alone:
@@ -201,7 +201,7 @@ def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
     changed: dict[str, Any]
     try:
         changed = {"state": ArchiveState.DONE, "report": asdict(do(job, now=clock()))}
-    except Exception as error:  # noqa: BLE001 it belongs to this one job and is shown there
+    except Exception as error:  # noqa: BLE001 stored in the row of the job
         _log.exception("%s failed", job)
         changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
     ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
@@ -238,7 +238,7 @@ def _export(job: ArchiveJob, *, now: datetime) -> Any:
 
 def _restore(job: ArchiveJob, *, now: datetime) -> Any:
     if job.source is None:
-        raise ArchiveNotFound("the archive to restore is gone")
+        raise ArchiveNotFound("the archive to restore no longer exists")
     return restore_archive(
         path=archive_file(job.source),
         run_name=job.run.name,

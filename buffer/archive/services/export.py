@@ -1,7 +1,7 @@
-"""Write a run's settled items into an archive, a row group at a time.
+"""Export of a run's served and dropped items to an archive, one row group at a time.
 
-Pages are read by id, each in a statement of its own: no transaction stays open, so nothing else
-has to wait. What settles behind the page that is read is not in the file.
+Pages are read by id in separate statements: no transaction stays open, so nothing else has to
+wait. Items that are settled behind the current page are not in the file.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _OF_ENVIRONMENT: Final = (
     *("env_id", "desired_name", "wandb_name", "spec", "weight", "max_token_length"),
     *("group_size", "min_batch_allocation"),
 )
-# Columns of an archive that are not columns of the item's own table.
+# Archive columns that are not columns of the item's table.
 _JOINED: Final = {
     "item_id": "i.id",
     "served_step": "b.ordinal",
@@ -58,13 +58,13 @@ Progress = Callable[["ExportReport"], None]
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an archive holds, and which items of its window it does not."""
+    """Counts of the items in an archive, and of items of its window that were left out."""
 
     items: int = 0
     payload_bytes: int = 0
     row_groups: int = 0
     without_bytes: int = 0
-    """Dropped when they came in: no bytes were ever kept."""
+    """Items dropped on arrival, whose bytes were never stored."""
     expired: int = 0
     lost: int = 0
     corrupt: int = 0
@@ -78,12 +78,12 @@ class _Row:
 
 
 def kind_of(run: Run) -> ItemKind:
-    """Return what a run's items are."""
+    """Return the kind of a run's items."""
     return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def source_of(run: Run) -> str:
-    """Return a name of a run that no other run has, on any deck."""
+    """Return a globally unique identifier of a run."""
     text = f"{run.name}|{run.pk}|{run.created_at.isoformat()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -96,13 +96,13 @@ def export_run(
     now: datetime,
     on_progress: Progress = lambda _: None,
 ) -> ExportReport:
-    """Write the archive of a run; memory does not grow with it.
+    """Write the archive of a run in bounded memory.
 
     Args:
         run: The run.
-        window: Which of its items.
-        path: The file; it appears when it is whole.
-        now: Noted in the file.
+        window: Selection of its items.
+        path: The file; it appears when it is complete.
+        now: Time of the export, stored in the file.
         on_progress: Called after each row group.
 
     Raises:
@@ -142,7 +142,7 @@ def _environments(run: Run) -> list[dict[str, Any]]:
 
 
 def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> Iterator[_Row]:
-    """Yield the window's items that should have bytes; count the others."""
+    """Yield the window's items with stored bytes; count the others."""
     wanted: dict[str, Any] = {
         "run": run.pk,
         "after": 0,

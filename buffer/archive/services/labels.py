@@ -1,4 +1,4 @@
-"""Carry what people said of groups in an archive, and write it on the groups restored from one."""
+"""Marks of groups in archives: export, and restoration onto restored groups."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -20,7 +20,7 @@ _Label = Annotated[int, Meta(ge=1, le=9)]
 
 
 class MarkOfItem(Struct, frozen=True, kw_only=True):
-    """What was said of one group."""
+    """Marks of one group."""
 
     item_id: int
     label: _Label | None = None
@@ -32,14 +32,14 @@ class MarkOfItem(Struct, frozen=True, kw_only=True):
 
 
 class ArchivedMarks(Struct, frozen=True, kw_only=True):
-    """What was said of the groups of a run: of the newest 10,000 that anything was said of."""
+    """Marks of a run's groups: of the newest 10,000 marked groups."""
 
     labels: dict[_Label, Annotated[str, Meta(max_length=LONGEST_LABEL_NAME)]] = {}
     groups: list[MarkOfItem] = []
 
 
 def marks_of_run(run: Run) -> dict[str, Any]:
-    """Return what an archive says of marks."""
+    """Return the marks of a run for an archive."""
     sets: dict[int, list[str]] = {}
     members = SetMember.objects.filter(set__run=run).order_by("-group_id")[:COUNTED]
     for group_id, name in members.values_list("group_id", "set__name"):
@@ -70,17 +70,17 @@ def _told(group_id: int, row: GroupMark | None, sets: dict[int, list[str]]) -> M
 
 
 def checked_marks(told: Any) -> ArchivedMarks:
-    """Return the marks that a file tells of.
+    """Validate and return the marks of an archive.
 
     Raises:
-        ArchiveUnreadable: If they are not what :func:`marks_of_run` says.
+        ArchiveUnreadable: If they do not have the format of :func:`marks_of_run`.
     """
     try:
         found = msgspec.convert(told, ArchivedMarks, strict=False)
         for name in {name for group in found.groups for name in group.sets}:
             set_name(name)
     except (msgspec.ValidationError, InvalidMark) as error:
-        raise ArchiveUnreadable(f"the archive's marks are none: {error}") from error
+        raise ArchiveUnreadable(f"the archive's marks are invalid: {error}") from error
     return found
 
 
@@ -88,7 +88,7 @@ def checked_marks(told: Any) -> ArchivedMarks:
 def restore_marks(
     *, run: Run, source: str, marks: ArchivedMarks, actor: str, now: datetime
 ) -> None:
-    """Write marks on the groups restored from `source`; what people said of these since stays."""
+    """Store marks of the groups restored from `source`; existing marks are kept."""
     lock_marks(run.pk)
     LabelName.objects.bulk_create(
         [LabelName(run=run, label=label, name=name) for label, name in marks.labels.items()],
@@ -107,7 +107,7 @@ def restore_marks(
 
 
 def _restored(run: Run, source: str, marks: list[MarkOfItem]) -> dict[int, int]:
-    """Return the groups' ids by those that they had in the archive's run."""
+    """Return the ids of restored groups, by their ids in the archive's run."""
     origins = {f"{source}:{one.item_id}": one.item_id for one in marks}
     found = TrajectoryGroup.objects.filter(run=run, origin__in=list(origins))
     return {origins[origin]: group for group, origin in found.values_list("pk", "origin")}

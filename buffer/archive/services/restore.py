@@ -1,8 +1,8 @@
-"""Read an archive back into a run, as items that are accepted anew.
+"""Restoration of an archive into a run, as newly accepted items.
 
-The file is read twice: first to check every row, then to store it, a row group at a time and
-each in one transaction. A row is known by its origin (the run it came from and its id there), so
-an archive that comes twice, or two archives that overlap, are stored once.
+The file is read twice: first to check every row, then to store the rows, one row group per
+transaction. A row is identified by its origin (its run and its id there), so an archive that is
+restored twice, or two archives that overlap, are stored once.
 """
 
 from collections.abc import Callable
@@ -68,19 +68,19 @@ Progress = Callable[["RestoreReport"], None]
 
 
 class WrongRunForArchive(Exception):
-    """The run takes another kind of data than the archive holds."""
+    """The run accepts another kind of items than the archive holds."""
 
 
 @dataclass(slots=True)
 class RestoreReport:
-    """What became of an archive's rows."""
+    """Counts of an archive's rows by outcome."""
 
     run_id: int
     stored: int = 0
     known: int = 0
-    """Stored by an earlier restoration of the same rows."""
+    """Rows stored by an earlier restoration."""
     left_out: int = 0
-    """Not in the window that was asked for."""
+    """Rows outside the requested window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +100,21 @@ def restore_archive(
     now: datetime,
     on_progress: Progress = lambda _: None,
 ) -> RestoreReport:
-    """Queue the rows of an archive in a run, which is created if there is none of this name.
+    """Queue the rows of an archive in a run; the run is created if it does not exist.
 
     Args:
         path: The archive.
-        run_name: The run.
-        window: Which rows; the steps are those that the archive's run had served.
-        actor: Who asked.
-        now: When.
+        run_name: Name of the run.
+        window: Selection of rows; steps are those of the archive's run.
+        actor: Identity of the requester.
+        now: Current time.
         on_progress: Called after each row group.
 
     Raises:
         ArchiveUnavailable: If pyarrow is missing.
-        ArchiveUnreadable: If the file is damaged or holds what no run would take; nothing was
-            stored then.
+        ArchiveUnreadable: If the file is damaged or holds invalid items; nothing is stored.
         RunNotAccepting: If the run has ended.
-        WrongRunForArchive: If the run takes the other kind of data.
+        WrongRunForArchive: If the run accepts the other kind of items.
     """
     archive = ArchiveReader(path)
     try:
@@ -138,7 +137,7 @@ def restore_archive(
 
 
 def _check(archive: ArchiveReader) -> None:
-    """Decode every row as a push would; the first that is wrong is named."""
+    """Decode every row with the rules of a push; report the first invalid row."""
     source = archive.about("source")
     for number, rows in enumerate(archive.row_groups()):
         for place, row in enumerate(rows):
@@ -151,11 +150,11 @@ def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) ->
     if content is None or row["item_id"] is None:
         raise ArchiveUnreadable(f"{where} has no payload or no id")
     if crc32(content) != row["crc32"]:
-        raise ArchiveUnreadable(f"{where} is damaged: its checksum is another")
+        raise ArchiveUnreadable(f"{where} is damaged: its checksum does not match")
     try:
         item = _item(kind, content, codec, where=where)
     except (InvalidBody, InvalidFragments, InvalidGroups) as error:
-        raise ArchiveUnreadable(f"{where} would be refused: {error}") from error
+        raise ArchiveUnreadable(f"{where} is invalid: {error}") from error
     origin = f"{source}:{row['item_id']}"
     return _Found(origin, content, codec, item)
 
@@ -175,15 +174,15 @@ def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run
     except RunNotFound:
         return _create(archive, name, wanted, actor=actor, now=now)
     if kind_of(run) is not archive.kind:
-        raise WrongRunForArchive(f"{name} takes no {archive.kind}, and that is what the file holds")
+        raise WrongRunForArchive(f"{name} does not accept the {archive.kind} of this archive")
     if run.status in TERMINAL:
-        raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
+        raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
     return run
 
 
 @transaction.atomic
 def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: datetime) -> Run:
-    """Create a run that waits for its trainer; one of a fleet is a draft with its configuration."""
+    """Create a run that waits for its trainer, or a draft with the archived fleet configuration."""
     was = archive.about("run")
     config = was.get("config") or None
     run = runs_services.create_and_start(
@@ -220,7 +219,7 @@ def _store(
     *,
     now: datetime,
 ) -> None:
-    """Store the rows of one row group that the run does not have yet."""
+    """Store the rows of one row group; skip rows that the run already has."""
     source = archive.about("source")
     found = [_decoded(archive.kind, row, where="a row", source=source) for row in rows]
     fresh = _unknown(run, archive.kind, found)
@@ -238,7 +237,7 @@ def _store(
 def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
     table = TABLES[kind]
     with cursor() as sql:
-        # One restoration into a run at a time: what is looked for cannot appear meanwhile.
+        # One restoration per run at a time, so that no origin appears after this check.
         sql.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.restore'), %s::int)", [run.pk])
         rows = sql.execute(
             _KNOWN.format(table=table), [run.pk, [one.origin for one in found]]
@@ -248,7 +247,7 @@ def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
 
 
 def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now: datetime) -> None:
-    """Queue groups as if the run's version in force had sampled them."""
+    """Queue groups under the run's current policy version."""
     version = version_in_force(
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
     )
@@ -258,7 +257,7 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
     counted = []
     for one, place in zip(found, places, strict=True):
         group = one.item
-        assert isinstance(group, Group)  # noqa: S101 the archive's kind says so
+        assert isinstance(group, Group)  # noqa: S101 guaranteed by the archive's kind
         env_id = group.env_id if group.env_id in same else None
         counted.append(Counted(version.epoch, env_id, group.sequences, len(one.content)))
         rows.append(
@@ -276,15 +275,15 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
 
 
 def _same_environments(run: Run, described: list[dict[str, Any]]) -> set[int]:
-    """Return the ids that mean the same environment in the run as in the archive."""
+    """Return the ids of environments that are the same in the run and in the archive."""
     ours = dict(Environment.objects.filter(run=run).values_list("env_id", "desired_name"))
     return {one["env_id"] for one in described if ours.get(one["env_id"]) == one["desired_name"]}
 
 
 def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: datetime) -> None:
-    """Queue fragments as if the run's current version had sampled them.
+    """Queue fragments under the run's current policy version.
 
-    Their own versions belong to another run's policy; the arrays inside keep them.
+    Their original versions belong to another run's policy; their arrays keep them.
     """
     epoch, version = max(run.epoch, 1), max(run.policy_step, BOOTSTRAP_STEP)
     places = _written(found)
@@ -292,7 +291,7 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
     counted = []
     for one, place in zip(found, places, strict=True):
         fragment = one.item
-        assert isinstance(fragment, Fragment)  # noqa: S101 the archive's kind says so
+        assert isinstance(fragment, Fragment)  # noqa: S101 guaranteed by the archive's kind
         counted.append(Counted(epoch, None, 1, len(one.content), fragment.environment))
         rows.append(
             (
@@ -309,7 +308,7 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
 
 
 def _written(found: list[_Found]) -> list[Place]:
-    """Write the bytes; rows of one codec go into one object."""
+    """Write the bytes, rows of the same codec into one object; return the locations."""
     places: dict[str, Place] = {}
     for codec in sorted({one.codec for one in found}):
         same = [one for one in found if one.codec == codec]
@@ -346,7 +345,7 @@ def _note(
     runs_services.record_event(
         run_id=run.pk,
         kind="archive_restored",
-        message=f"{report.stored} items restored from {was}, {report.known} were here already",
+        message=f"{report.stored} items restored from {was}, {report.known} already present",
         actor=actor,
         details={"stored": report.stored, "known": report.known, "from": was},
         now=now,

@@ -1,4 +1,4 @@
-"""Answer the pushes of the Atropos trajectory API."""
+"""API views for pushes of the Atropos trajectory API."""
 
 from collections import Counter
 from functools import partial
@@ -38,13 +38,13 @@ SCORED_DATA: Final = REF.format(name="ScoredData")
 
 
 class PushView(CountsRefusals, AtroposView):
-    """Takes groups in, each push once."""
+    """Base of push views; stores each push exactly once."""
 
     rule = ENVIRONMENTS
     _entrance: Entrance | None = None
 
     def rules(self) -> dict[str, Any]:
-        """Return by what groups are judged, and completed."""
+        """Return the limits and options with which groups are decoded."""
         run = self.find_run()
         return {
             "limits": limits(),
@@ -53,7 +53,7 @@ class PushView(CountsRefusals, AtroposView):
         }
 
     def accept(self, request: Request, groups: list[Group], *, many: bool) -> HttpResponse:
-        """Store the groups of one push and answer, or answer as the first time."""
+        """Store the groups of a push; for a repeated push, return its first answer."""
         run = self.find_run()
         self._groups = groups
         body = request.body
@@ -119,7 +119,7 @@ def _list_answer(receipts: list[Receipt]) -> messages.PushAnswer:
 
 
 class ScoredDataView(PushView):
-    """Takes one group in."""
+    """Push of one group."""
 
     @atropos_schema(
         request=ScoredData,
@@ -140,7 +140,7 @@ class ScoredDataView(PushView):
 
 
 class ScoredDataListView(PushView):
-    """Takes several groups in."""
+    """Push of several groups."""
 
     @atropos_schema(
         request={"application/json": {"type": "array", "items": {"$ref": SCORED_DATA}}},

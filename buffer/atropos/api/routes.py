@@ -1,7 +1,7 @@
-"""Answer the Atropos trajectory API: registration, status and batches.
+"""API views of the Atropos trajectory API: registration, status and batches.
 
-Behaves as the server of atroposlib 0.4.0, but where that loses, blocks or duplicates data; the
-differences are listed with their reasons in the contract tests.
+They behave like the server of atroposlib 0.4.0, except where that server loses, blocks or
+duplicates data. The contract tests list the differences and their reasons.
 """
 
 from contextlib import suppress
@@ -55,7 +55,7 @@ LATEST_WHEN_EMPTY: Final = (
 
 
 class RootView(AtroposView):
-    """Says hello."""
+    """The greeting by which clients recognise an Atropos server."""
 
     authentication_classes = []
     permission_classes = []
@@ -70,7 +70,7 @@ class RootView(AtroposView):
 
 
 class RegisterView(AtroposView):
-    """Trainers join here."""
+    """Registration of trainers."""
 
     rule = TRAINERS
 
@@ -96,7 +96,7 @@ class RegisterView(AtroposView):
 
 
 class RegisterEnvView(AtroposView):
-    """Environments join here."""
+    """Registration of environments."""
 
     rule = ENVIRONMENTS
 
@@ -131,7 +131,7 @@ class RegisterEnvView(AtroposView):
 
 
 class DisconnectEnvView(AtroposView):
-    """Environments leave here."""
+    """Disconnection of environments."""
 
     rule = ENVIRONMENTS
 
@@ -153,7 +153,7 @@ class DisconnectEnvView(AtroposView):
 
 
 class WandbInfoView(AtroposView):
-    """Where to log."""
+    """W&B group and project of a run."""
 
     rule = EITHER
 
@@ -170,7 +170,7 @@ class WandbInfoView(AtroposView):
 
 
 class InfoView(AtroposView):
-    """Sizes of a run."""
+    """Batch size and maximum sequence length of a run."""
 
     rule = EITHER
 
@@ -190,7 +190,7 @@ class InfoView(AtroposView):
 
 
 class StatusView(AtroposView):
-    """State of a run."""
+    """Status of a run."""
 
     rule = EITHER
 
@@ -212,7 +212,7 @@ class StatusView(AtroposView):
 
 
 class StatusEnvView(AtroposView):
-    """State of a run as one environment sees it."""
+    """Status of a run for one environment."""
 
     rule = ENVIRONMENTS
 
@@ -263,22 +263,22 @@ class StatusEnvView(AtroposView):
 
 
 def _take_whole(run_id: int, identity: str) -> tuple[Lease, list[StoredContent]] | None:
-    """Lease the next batch whose bytes are those that came in, and read it."""
+    """Lease and read the next batch whose bytes pass their checksums; None if none is ready."""
     while True:
         now = timezone.now()
         lease = take_for_stock(run_id=run_id, identity=identity, sender=this_process(), now=now)
         if lease is None:
             return None
-        # A batch that was taken apart is gone, with the items that were corrupt in it.
+        # A corrupt batch was split up and its corrupt items were dropped: try the next one.
         with suppress(BatchCorrupt):
             return lease, contents_of(lease, now=now)
 
 
 class BatchView(AtroposView):
-    """Hands batches to stock trainers."""
+    """Delivery of batches to stock Atropos trainers."""
 
     rule = TRAINERS
-    http_method_names = ["get"]  # a HEAD request would take a batch and throw it away
+    http_method_names = ["get"]  # a HEAD request would lease a batch and discard it
 
     @atropos_schema(responses={200: messages.StockBatch, **RUN_OVER})
     def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
@@ -304,7 +304,7 @@ class BatchView(AtroposView):
 
 
 class LatestExampleView(AtroposView):
-    """Shows what came in last."""
+    """The newest group of a run."""
 
     rule = TRAINERS_AND_READERS
 
@@ -322,7 +322,7 @@ class LatestExampleView(AtroposView):
 
 
 class ResetDataView(AtroposView):
-    """Begins a run anew."""
+    """Reset of a run."""
 
     http_method_names = ["get"]
     rule = ADMINISTER

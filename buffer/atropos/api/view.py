@@ -1,4 +1,4 @@
-"""Find the run of an Atropos route, and answer its errors in FastAPI's shapes."""
+"""Base view of the Atropos routes: finds the run and formats errors as FastAPI does."""
 
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -53,12 +53,12 @@ atropos_schema = partial(extend_schema, tags=["atropos"])
 
 
 class AtroposView(APIView):
-    """A route of one outside run: the one named in the URL, else the one at the root."""
+    """Base of the Atropos routes; without a run in the URL, they serve the default run."""
 
     authentication_classes = [TokenAuthentication]
     permission_classes = [AtroposCallers]
     rule: ClassVar[Rule] = ADMINISTER
-    """What the route needs of a token."""
+    """Permission that the route requires of a token."""
     content_negotiation_class = AnyAccept
     error_forms = ErrorForms(
         default=("application/json", messages.Detail),
@@ -71,10 +71,10 @@ class AtroposView(APIView):
     _found: Run | None = None
 
     def find_run(self) -> Run:
-        """Return the run that the URL names, as it was when the request first asked.
+        """Return the run of the URL, read once per request.
 
         Raises:
-            RunNotFound: If there is none, or it takes no groups.
+            RunNotFound: If it does not exist or takes no trajectory groups.
         """
         if self._found is None:
             self._found = self._find()
@@ -90,7 +90,7 @@ class AtroposView(APIView):
         return run
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
-        """Answer errors in FastAPI's shapes."""
+        """Return errors in FastAPI's format."""
         if isinstance(exc, InvalidBody):
             return json_response({"detail": exc.problems}, status=422)
         if outages.is_outage(exc):
@@ -110,14 +110,14 @@ class AtroposView(APIView):
 
 
 def unavailable() -> HttpResponse:
-    """Return the answer to a request that met an outage."""
+    """Return the 503 answer for a request that failed because of an outage."""
     response = json_response({"detail": outages.DETAIL}, status=503)
     response["Retry-After"] = str(outages.RETRY_AFTER_SECONDS)
     return response
 
 
 def json_response(content: Any, *, status: int = 200) -> HttpResponse:
-    """Return anything msgspec can encode as a JSON answer."""
+    """Return `content`, encoded by msgspec, as a JSON response."""
     return HttpResponse(
         msgspec.json.encode(content), status=status, content_type="application/json"
     )

@@ -1,4 +1,4 @@
-"""Show batches and their leases, and let people decide about those that hang."""
+"""Admin page of batches, with actions to release or discard them."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,14 +20,14 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_li
 
 RELEASE: Final = Decision(
     title="Requeue these batches?",
-    effect="Their items go back to the head of the queue and are served again. A batch whose "
-    "lease still holds is left alone.",
+    effect="Their items return to the head of the queue and are served again. Batches with an "
+    "active lease are skipped.",
     verb="Requeue",
 )
 DISCARD: Final = Decision(
     title="Discard these batches?",
-    effect="Their items are dropped for good: no trainer gets them any more. The rows stay, with "
-    "your reason. A batch whose lease still holds is left alone.",
+    effect="Their items are dropped permanently and are not served again. The rows are kept, "
+    "with your reason. Batches with an active lease are skipped.",
     verb="Discard",
     destroys=True,
 )
@@ -35,7 +35,7 @@ DISCARD: Final = Decision(
 
 @admin.register(Batch)
 class BatchAdmin(ReadOnlyAdmin):
-    """Batches and their leases; the actions decide about those that hang or poison."""
+    """Batches and their leases; actions release or discard quarantined and expired ones."""
 
     list_display = (
         *("ordinal", "run_link", "kind", "state", "trainer", "fence", "lapses", "items"),
@@ -48,30 +48,26 @@ class BatchAdmin(ReadOnlyAdmin):
     dashboard = "/runs/{run}/queue?batch={row.pk}"
     actions = ("release", "discard")
 
-    @admin.display(description="belongs to it")
+    @admin.display(description="related rows")
     def belongings(self, batch: Batch) -> SafeString:
-        """Return links to the batch's items, to its trainer and to its place on the dashboard."""
+        """Return links to the batch's items, run and trainer."""
         model = TrajectoryGroup if batch.kind == ItemKind.GROUPS else FragmentChunk
         items = BatchUse if batch.sampler else model
         links = links_to_lists(items, batch__id__exact=batch.pk)
         return SafeString(links + " · " + link_to(batch.run) + " · " + link_to(batch.trainer))
 
-    @admin.action(
-        description="Requeue what is quarantined, or whose lease expired", permissions=["act"]
-    )
+    @admin.action(description="Requeue quarantined or expired batches", permissions=["act"])
     def release(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:
-        """Put the items of the chosen batches back at the head of the queue."""
+        """Return the items of the selected batches to the head of the queue."""
         reason = reason_or_page(self, request, chosen, RELEASE)
         if not isinstance(reason, str):
             return reason
-        self._decide(request, chosen, lease_expiry.release, "went back to the queue", reason=reason)
+        self._decide(request, chosen, lease_expiry.release, "returned to the queue", reason=reason)
         return None
 
-    @admin.action(
-        description="Discard what is quarantined, or whose lease expired", permissions=["act"]
-    )
+    @admin.action(description="Discard quarantined or expired batches", permissions=["act"])
     def discard(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:
-        """Drop the items of the chosen batches for good; their rows stay."""
+        """Drop the items of the selected batches permanently; their rows are kept."""
         reason = reason_or_page(self, request, chosen, DISCARD)
         if not isinstance(reason, str):
             return reason
@@ -87,7 +83,7 @@ class BatchAdmin(ReadOnlyAdmin):
         *,
         reason: str,
     ) -> None:
-        """Apply `verb` to each batch; say which were not in the state that it takes."""
+        """Apply `verb` to each batch; warn about batches in a state that it refuses."""
         done = 0
         told: dict[str, Any] = {"actor": f"user:{request.user}", "reason": reason}
         for batch in chosen:

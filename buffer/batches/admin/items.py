@@ -1,4 +1,4 @@
-"""Show what came in; payloads are read for one row at a time, and in part."""
+"""Admin pages of groups and fragments; payloads are previewed one row at a time, truncated."""
 
 from typing import Any
 
@@ -15,30 +15,30 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, link_to_
 
 
 class ItemAdmin(ReadOnlyAdmin):
-    """Groups and fragments: tables of millions of rows, read from their newest end."""
+    """Base of the group and fragment pages: tables of millions of rows, newest first."""
 
     list_filter = ("state", ("segment", admin.EmptyFieldListFilter), RUN_FILTER)
     list_select_related = ("run", "batch")
     ordering = ("-id",)
     readonly_fields: tuple[str, ...] = ("preview", "batch_link")
     may_grow = True
-    search_help_text = "An id, or the name of a run (its rows whose bytes were kept)"
+    search_help_text = "An id, or the name of a run (its rows with stored bytes)"
 
     @admin.display(description="batch", ordering="batch")
     def batch_link(self, row: Any) -> SafeString | str:
-        """Return a link to the batch that the row is in."""
+        """Return a link to the batch that holds the row."""
         if row.batch is None:
             return "-"
         return link_to_row(Batch, row.batch_id, f"batch {row.batch.ordinal}")
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
-        """Return rows whose bytes were kept: those of a run have an index, newest first."""
+        """Return the run's rows with stored bytes, newest first; only these are indexed."""
         if len(runs) != 1:
             return queryset.none()
         return queryset.filter(run_id=runs[0], segment__isnull=False)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows; of one run those that an index gives."""
+        """Return the rows; with a run filter, only rows with stored bytes, which are indexed."""
         rows = super().get_queryset(request)
         names_a_run = any(name.startswith("run__") for name in request.GET)
         return rows.filter(Q(segment__isnull=False)) if names_a_run else rows
@@ -49,7 +49,7 @@ class ItemAdmin(ReadOnlyAdmin):
 
 @admin.register(TrajectoryGroup)
 class TrajectoryGroupAdmin(ItemAdmin):
-    """Groups; the payload is shown decoded, cut to its first part."""
+    """Groups; the payload is shown decoded and truncated."""
 
     dashboard = "/runs/{run}/groups/{row.pk}"
 
@@ -69,14 +69,14 @@ class TrajectoryGroupAdmin(ItemAdmin):
 
     readonly_fields = ("preview", "batch_link", "environment_link")
 
-    @admin.display(description="payload, first part")
+    @admin.display(description="payload (truncated)")
     def preview(self, row: TrajectoryGroup) -> SafeString:
-        """Return the first part of the group as it is served."""
+        """Return the beginning of the group in the form in which it is served."""
         return as_written(group_preview(row.pk))
 
     @admin.display(description="environment", ordering="env_id")
     def environment_link(self, row: TrajectoryGroup) -> SafeString | str:
-        """Return a link to the environments of the run, of which one has the id."""
+        """Return a link to the run's environment with this id."""
         if row.env_id is None:
             return "-"
         query = f"run__id__exact={row.run_id}&env_id={row.env_id}"
@@ -106,7 +106,7 @@ class FragmentChunkAdmin(ItemAdmin):
         "batch_link",
     )
 
-    @admin.display(description="payload, its arrays")
+    @admin.display(description="payload arrays")
     def preview(self, row: FragmentChunk) -> SafeString:
-        """Return what arrays the fragment holds."""
+        """Return the names, dtypes and shapes of the fragment's arrays."""
         return as_written(fragment_preview(row.pk))

@@ -12,7 +12,7 @@ from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to
 
 @admin.register(MixingShare)
 class MixingShareAdmin(ReadOnlyAdmin):
-    """What batches gave each environment, and what they owe it."""
+    """Served sequences, target share and debt of each environment."""
 
     list_display = ("run_link", "env_id", "sequences", "target", "debt", "blocks_since")
     dashboard = "/runs/{run}/environments"

@@ -1,4 +1,4 @@
-"""Lease batches to trainers that confirm them by id."""
+"""API views that lease batches to trainers and acknowledge them by id."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -55,15 +55,15 @@ BATCH_ANSWERS: Final = {
 
 
 class WrongKind(Exception):
-    """The run hands out groups, not fragments."""
+    """The run serves the other kind of item."""
 
 
 class NoBatchSize(Exception):
-    """The run has no batch size, so no batch of it can be formed."""
+    """The run has no batch size, so its batches cannot be formed."""
 
 
 def _check_batch_size(run: Run) -> None:
-    """Raise :class:`NoBatchSize` unless batches of the run have a size."""
+    """Raise :class:`NoBatchSize` if the run has no batch size."""
     if run.batch_size is None:
         raise NoBatchSize(
             f"{run.name} has no batch size: register a trainer with `batch_size`, set it with "
@@ -91,9 +91,9 @@ def _head(lease: Lease, share: Share, places: range) -> BatchHead:
 
 
 def _handed_over(request: Request, lease: Lease, share: Share) -> NotedAnswer:
-    """Return a leased batch, and note when its last byte has left.
+    """Return a leased batch, and record when its last byte was sent.
 
-    Of a batch in shards the last one counts: before, its trainer cannot begin.
+    For a sharded batch the last shard counts: training cannot start before it.
     """
     batch_id, fence = lease.batch.pk, lease.batch.fence
     parts, content_type = _encoded(request, lease, share)
@@ -101,13 +101,13 @@ def _handed_over(request: Request, lease: Lease, share: Share) -> NotedAnswer:
         parts,
         content_type=content_type,
         on_sent=partial(note_delivered, batch_id=batch_id, fence=fence),
-        # Until it is confirmed the same batch is handed out again: there is nothing to undo.
+        # An unacknowledged batch is delivered again: nothing to undo.
         on_cut=lambda: None,
     )
 
 
 def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[bytes], str]:
-    """Return a batch and its media type: msgpack, or JSON for groups when the client asks."""
+    """Return a batch and its media type: msgpack, or JSON for groups if the client accepts it."""
     kind = ItemKind(lease.batch.kind)
     places = _places(lease.batch, share)
     stored = contents_of(lease, positions=places, now=timezone.now())
@@ -121,7 +121,7 @@ def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[byt
 
 
 def _places(batch: Batch, share: Share) -> range:
-    """Return the positions of a share of the batch."""
+    """Return the positions of a shard of the batch."""
     if share.world_size == 1:
         return range(batch.items)
     sizes = item_sizes(batch)
@@ -129,7 +129,7 @@ def _places(batch: Batch, share: Share) -> range:
 
 
 def group_form(accept: str) -> GroupForm:
-    """Return the parameter ``groups`` of the batch's media type; clients without it read JSON."""
+    """Return the ``groups`` parameter of the accepted media type; the default is JSON."""
     for name, _, value in (part.partition("=") for part in accept.replace(",", ";").split(";")):
         if name.strip().lower() == "groups" and value.strip() in set(GroupForm):
             return GroupForm(value.strip())
@@ -137,7 +137,7 @@ def group_form(accept: str) -> GroupForm:
 
 
 def _patience(run: Run, seconds: float) -> float:
-    """Return for how long to wait: of a run that is over nothing more is to come."""
+    """Return the wait in seconds; 0 for ended runs, which receive no more items."""
     return 0.0 if run.status in TERMINAL else seconds
 
 
@@ -148,7 +148,7 @@ def _none_yet(run: Run) -> HttpResponse:
 
 
 class LeasingView(WaitingView):
-    """Leases batches, waiting for them."""
+    """Base of views that lease batches and wait for them."""
 
     permission_classes = [scoped("trainer")]
     content_negotiation_class = AnyAccept
@@ -162,7 +162,7 @@ class LeasingView(WaitingView):
         seconds: float,
         share: Share = Share(),  # noqa: B008 frozen
     ) -> HttpResponseBase:
-        """Answer a leased batch as soon as there is one, 204 when the time is over."""
+        """Return a leased batch as soon as one is ready, or 204 after `seconds`."""
         identity = identity_of(request)
 
         def look() -> HttpResponseBase | None:
@@ -170,7 +170,7 @@ class LeasingView(WaitingView):
                 lease = take(run_id=run.pk, identity=identity, count=count)
                 if lease is None:
                     return None
-                # A batch with corrupt items is taken apart: the next is made without them.
+                # A corrupt batch is split up; the next one is formed without its corrupt items.
                 with suppress(BatchCorrupt):
                     return _handed_over(request, lease, share)
             return None
@@ -184,7 +184,7 @@ class LeasingView(WaitingView):
 
 
 class NextBatchView(LeasingView):
-    """The next batch of a run, or a rank's shard of it."""
+    """Lease of a run's next batch, or of a rank's shard of it."""
 
     @extend_schema(
         operation_id="batches_next",
@@ -209,7 +209,7 @@ class NextBatchView(LeasingView):
     def _follow(
         self, request: Request, run: Run, wanted: messages.NextBatch, share: Share
     ) -> HttpResponseBase:
-        """Answer a rank's shard of the batch that rank 0 holds, as soon as it holds another."""
+        """Return a rank's shard of rank 0's batch, once rank 0 holds one newer than `after`."""
         identity = identity_of(request)
 
         def look() -> HttpResponseBase | None:
@@ -232,7 +232,7 @@ class NextBatchView(LeasingView):
 
 
 class FetchFragmentsView(LeasingView):
-    """Fragments of a run, as many as asked for."""
+    """Lease of a requested number of fragments."""
 
     @extend_schema(
         operation_id="fragments_fetch",
@@ -249,7 +249,7 @@ class FetchFragmentsView(LeasingView):
         wanted = read(request, messages.FetchFragments)
         found = runs_selectors.run_named(run)
         if found.takes_groups:
-            raise WrongKind(f"{run} hands out groups, not fragments")
+            raise WrongKind(f"{run} serves trajectory groups, not fragments")
         return self.lease(request, found, count=wanted.count, seconds=wanted.wait_seconds)
 
 
@@ -257,13 +257,13 @@ def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
     try:
         wanted = UUID(batch_id)
     except ValueError:
-        raise BatchNotFound(f"there is no batch {batch_id!r}") from None
+        raise BatchNotFound(f"batch {batch_id!r} does not exist") from None
     confirm(run_id=run.pk, batch_id=wanted, fence=fence)
     return answer(messages.Acked(served_steps=runs_selectors.served_steps(run.pk)))
 
 
 class AckFragmentsView(APIView):
-    """Confirmation of fetched fragments."""
+    """Acknowledgement of fetched fragments."""
 
     permission_classes = [scoped("trainer")]
 
@@ -283,7 +283,7 @@ class AckFragmentsView(APIView):
 
 
 class AckBatchView(APIView):
-    """Confirmation of a batch."""
+    """Acknowledgement of a batch."""
 
     permission_classes = [scoped("trainer")]
 
@@ -369,7 +369,7 @@ class BatchesView(APIView):
 
 
 def batch_row(batch: Batch) -> messages.BatchRow:
-    """Return a batch as the API lists it."""
+    """Return a batch in its API form."""
     fields: dict[str, Any] = {
         name: getattr(batch, name) for name in messages.BatchRow.__struct_fields__
     }

@@ -1,4 +1,4 @@
-"""Show where everything is that a run has accepted, and which way that leans."""
+"""API views of a run's ledger and its selection bias."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -67,7 +67,7 @@ def _fields(ledger: Ledger) -> dict[str, Any]:
 
 
 class BiasView(APIView):
-    """Which way training leans."""
+    """The selection bias of a run."""
 
     permission_classes = [Readers]
 
@@ -75,7 +75,9 @@ class BiasView(APIView):
         operation_id="bias_get",
         parameters=[
             OpenApiParameter(
-                "window", between(1, 10_000 * DAY_SECONDS), description="Seconds; a day by default."
+                "window",
+                between(1, 10_000 * DAY_SECONDS),
+                description="Seconds; 86,400 by default.",
             )
         ],
         responses={200: messages.BiasAnswer},

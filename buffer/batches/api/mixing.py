@@ -1,4 +1,4 @@
-"""Show how batches are shared among environments, and what the next one would be."""
+"""API views of the environment mix and of the next batch's preview."""
 
 from dataclasses import asdict
 from typing import Any
@@ -21,7 +21,7 @@ from runs.models import Run
 def _run_of_groups(name: str) -> Run:
     run = runs_selectors.readable_run(name)
     if not run.takes_groups:
-        raise WrongKind(f"{name} hands out fragments: only groups are mixed by environment")
+        raise WrongKind(f"{name} serves fragments; only trajectory groups are mixed by environment")
     return run
 
 
@@ -51,7 +51,7 @@ class MixingView(APIView):
 
 
 class PreviewView(APIView):
-    """The next batch of a run, as it would be now."""
+    """Preview of a run's next batch."""
 
     permission_classes = [Readers]
 

@@ -1,4 +1,4 @@
-"""Let a person decide about batches that no trainer survived, or that one has left."""
+"""API views that release or discard quarantined and expired batches."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -23,7 +23,7 @@ ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(409)}
 
 
 class ReleaseView(APIView):
-    """A quarantined batch that is to be tried again."""
+    """Release of a quarantined or expired batch."""
 
     permission_classes = [Operators]
 
@@ -45,7 +45,7 @@ class ReleaseView(APIView):
 
 
 class DiscardView(APIView):
-    """A quarantined batch that is to be given up."""
+    """Discard of a quarantined or expired batch."""
 
     permission_classes = [Operators]
 

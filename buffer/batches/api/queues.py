@@ -1,4 +1,4 @@
-"""Show why producers pause, and what a batch is made of."""
+"""API views of the queue, of push rates and of batch items."""
 
 from dataclasses import asdict
 from uuid import UUID
@@ -50,7 +50,7 @@ class QueueView(APIView):
 
 
 class ArrivalsView(APIView):
-    """What environments push."""
+    """Push rates of environments."""
 
     permission_classes = [Readers]
 
@@ -69,7 +69,7 @@ class ArrivalsView(APIView):
 
 
 class BatchItemsView(APIView):
-    """What a batch is made of."""
+    """Items of a batch."""
 
     permission_classes = [Readers]
 
@@ -85,6 +85,6 @@ class BatchItemsView(APIView):
         """
         found = batch_and_items(runs_selectors.readable_run(run), batch)
         if found is None:
-            raise BatchNotFound(f"there is no batch {batch}")
+            raise BatchNotFound(f"batch {batch} does not exist")
         row, items = found
         return answer(messages.BatchItems(batch=batch_row(row), items=items))

@@ -1,10 +1,9 @@
-"""Send stored bytes as they are, and know whether the last one left.
+"""Responses that send stored bytes unchanged and report whether the last byte was sent.
 
-"Left" means handed to the connection: the server waits until what came before is out of its own
-buffer, and hears of a client that hangs up, before it gives the last byte away. So no client can
-take an answer for whole that was noted as cut. What lies in the buffers of the two kernels (a
-few megabytes at most) counts as sent; a trainer that lost such bytes says so by registering
-again.
+"Sent" means handed to the connection. The server hands over the last byte only after its own
+buffer is empty and it has checked that the client is still connected. A client can therefore
+not receive a complete answer that was recorded as cut. Bytes in the buffers of the two kernels
+(a few megabytes at most) count as sent; a trainer that loses such bytes registers again.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,19 +15,19 @@ Note = Callable[[], None]
 
 
 class StoredAnswer(HttpResponse):
-    """An answer in several parts, which are not joined on their way to the socket."""
+    """A response in several parts, which are sent without joining them."""
 
     def __init__(self, parts: Sequence[bytes], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.parts = list(parts)
-        # Where Django keeps the chunks of a body, for servers that know no parts; it joins them
-        # to count them, unless told.
+        # Django's list of body chunks, for servers that do not use `parts`. The explicit
+        # Content-Length keeps Django from joining them.
         self._container = self.parts
         self.headers["Content-Length"] = str(sum(map(len, self.parts)))
 
 
 class NotedAnswer(StoredAnswer):
-    """A stored answer whose end is noted: `on_sent` or `on_cut` is called once."""
+    """A stored answer that calls `on_sent` or `on_cut` once, when sending ends."""
 
     def __init__(
         self, parts: Sequence[bytes], *, on_sent: Note, on_cut: Note, **kwargs: Any
@@ -37,12 +36,12 @@ class NotedAnswer(StoredAnswer):
         self._notes: dict[bool, Note] | None = {True: on_sent, False: on_cut}
 
     def note(self, *, is_sent: bool) -> None:
-        """Say how it ended; only the first word counts."""
+        """Record how sending ended; later calls have no effect."""
         notes, self._notes = self._notes, None
         if notes is not None:
             notes[is_sent]()
 
     def close(self) -> None:
-        """Take the answer for sent when its server has not said otherwise."""
+        """Record the answer as sent unless the server reported otherwise."""
         self.note(is_sent=True)
         super().close()

@@ -1,4 +1,4 @@
-"""Read what each environment of a run pushed within the last minute, from a few rows."""
+"""Push rates of a run's environments within the last minute, from few rows."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -10,7 +10,7 @@ from buffer.batches.queries.rates import ITEMS_AT_MOST, RATES_WINDOW
 from buffer.batches.schemas.queues import EnvironmentArrivals
 from runs.models import Run
 
-# Rows with bytes and rows without (dropped as they came in) have an index each, newest first.
+# Rows with bytes and rows without (dropped on arrival) each have an index, newest first.
 _NEWEST: Final = """
     SELECT {bytes} AS kept, {environment}, received_at FROM {table}
     WHERE run_id = %(run)s AND {bytes} ORDER BY id DESC LIMIT %(rows)s"""
@@ -32,9 +32,9 @@ _FRAGMENTS: Final = _NEWEST.format(
 
 
 def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentArrivals]:
-    """Return what each environment of a run pushed within the last minute, if anything.
+    """Return the push rates of the environments that pushed within the last minute.
 
-    Where more came in than :data:`ITEMS_AT_MOST`, rates are of the shorter time of those.
+    With more than :data:`ITEMS_AT_MOST` arrivals, rates cover the shorter time of the newest.
     """
     newest = _GROUPS if run.takes_groups else _FRAGMENTS
     asked: dict[str, Any] = {"run": run.pk, "rows": ITEMS_AT_MOST, "since": now - RATES_WINDOW}

@@ -1,4 +1,4 @@
-"""Read what a batch is made of, without its bytes."""
+"""Items of a batch, without their bytes."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +15,7 @@ ITEMS_AT_MOST: Final = 1000
 def batch_and_items(run: Run, batch_id: UUID) -> tuple[Batch, list[BatchItem]] | None:
     """Return a batch and its items by position; None if the run has no such batch.
 
-    A batch that was taken apart has lost those items that went back to the queue.
+    A batch that was split up no longer lists the items that returned to the queue.
     """
     found = Batch.objects.filter(run=run, pk=batch_id).select_related("trainer").first()
     if found is None:
@@ -36,7 +36,7 @@ def _fragments(batch: Batch) -> list[tuple[int, FragmentChunk]]:
 
 
 def _behind(batch: Batch, epoch: int, step: int | None) -> int | None:
-    """Return how far a version trails that of the batch; None where they do not compare."""
+    """Return the versions by which an item is behind its batch; None across epochs."""
     if step is None or epoch != batch.epoch:
         return None
     return max(0, batch.policy_step - step)

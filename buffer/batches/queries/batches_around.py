@@ -1,4 +1,4 @@
-"""Find the batches that were handed out around a moment, without looking through all of them."""
+"""Batches leased in a period, found without scanning all batches."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ BATCHES_SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """The batches of a stretch of time."""
+    """Batches of a period."""
 
     handed_out: int
-    """How many were handed out within it."""
+    """Number of batches leased in the period."""
     batches: list[Batch]
-    """Of these and the one before them the newest, newest first."""
+    """The newest of these batches and the last one before the period, newest first."""
 
 
 def batches_around(run_id: int, *, began_at: datetime, ended_at: datetime) -> Around:
-    """Return the batches handed out from `began_at` to `ended_at`, and the last one before.
+    """Return the batches leased from `began_at` to `ended_at`, and the last one before.
 
-    Ordinals count batches in the order in which they were handed out, so a few probes find the
-    place of a moment among millions. A batch that was leased anew stands where it stood first.
+    Ordinals count batches in the order of their first lease, so a binary search finds a time among
+    millions of batches. A batch that was leased again keeps its ordinal.
     """
     of_run = Batch.objects.filter(run_id=run_id)
     newest = of_run.order_by("-ordinal").values_list("ordinal", flat=True).first() or 0
@@ -36,7 +36,7 @@ def batches_around(run_id: int, *, began_at: datetime, ended_at: datetime) -> Ar
 
 
 def _last_by(run_id: int, moment: datetime, *, newest: int) -> int:
-    """Return the ordinal of the last batch that was handed out by a moment; 0: none was."""
+    """Return the ordinal of the last batch leased up to `moment`; 0 if there is none."""
 
     def leased_at(ordinal: int) -> datetime:
         rows = Batch.objects.filter(run_id=run_id, ordinal__gte=ordinal).order_by("ordinal")

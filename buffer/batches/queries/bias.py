@@ -1,4 +1,4 @@
-"""Read the items that a run dropped and served lately, to compare them."""
+"""Selection bias of a run, from its recently dropped and served items."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from buffer.batches.rules import bias
 from buffer.items.rules.states import Fate
 from runs.models import Environment, Run
 
-# The newest of each fate: enough for every quantile, and read in milliseconds.
+# Newest items per state: enough for every quantile, and read in milliseconds.
 ITEMS_AT_MOST: Final = 5000
 
-# Of the run's newest rows, those of the window, and of these the newest of each fate.
+# The run's newest rows within the window, limited to the newest of each state.
 _GROUPS: Final = """
     SELECT state, longest_tokens, score_mean, env_id::text FROM (
         SELECT id, state, longest_tokens, score_mean, env_id,
@@ -39,7 +39,7 @@ _FRAGMENTS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """Items of one fate."""
+    """Statistics of the items in one state."""
 
     items: int
     length: bias.Summary
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bias:
-    """What a run admitted, dropped and served within a window, and how that differs."""
+    """Statistics of admitted, dropped and served items within a window, and their distances."""
 
     admitted: Side
     dropped: Side
@@ -60,9 +60,9 @@ class Bias:
 
 
 def bias_of(run: Run, *, window_seconds: float) -> Bias:
-    """Return how the items that came in within the window differ by their fate.
+    """Return the selection bias of the items that arrived within the window.
 
-    Looks at no more than the newest :data:`ITEMS_AT_MOST` of each fate.
+    Reads at most the newest :data:`ITEMS_AT_MOST` items of each state.
     """
     names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
     rows = _read(run.pk, _GROUPS if run.takes_groups else _FRAGMENTS, window_seconds)

@@ -1,4 +1,4 @@
-"""See which batches wait for a person, where data stands still, and what is full."""
+"""Alert conditions: stalled runs, full queues, stale drops, expired leases, low disk space."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -17,9 +17,9 @@ from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 from runs.core.lifecycle import ACTIVE, RunStatus
 
 RUNS_AT_MOST: Final = 10_000
-"""Active runs that are looked at, newest first; so many take 0.1 s."""
-# Of runs that take data: what lies in them, and when anything last moved. Counts are sums of few
-# rows, times are read at one end of an index.
+"""Active runs that are evaluated, newest first; this many take 0.1 s."""
+# Contents and last activity of runs that accept data. Counts are sums of few rows; times are read
+# from the end of an index.
 _FLOWS: Final = """
     SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.batch_size,
         COALESCE(t.queued, 0), COALESCE(t.leased, 0), COALESCE(t.items, 0), COALESCE(t.bytes, 0),
@@ -39,7 +39,7 @@ _FLOWS: Final = """
                 AS bytes
         FROM buffer_tally WHERE run_id = r.id) t ON true
     WHERE r.archived_at IS NULL AND r.status = ANY(%s) ORDER BY r.id DESC LIMIT %s"""
-# Counts of the present trainer session: what an earlier one dropped is no news.
+# Counts of the current epoch only; drops of earlier epochs do not alert.
 _AGED: Final = """
     SELECT r.id, r.name FROM runs_run r, LATERAL (
         SELECT SUM(items) FILTER (WHERE fate = 'accepted') AS accepted,
@@ -48,14 +48,17 @@ _AGED: Final = """
     WHERE r.archived_at IS NULL AND r.status = ANY(%s)
         AND t.accepted >= %s AND t.aged > %s * t.accepted ORDER BY r.id DESC LIMIT %s"""
 STALE_SHARE: Final = 0.2
-"""Of what came in; with less, dropping is how a limit works."""
+"""Share of dropped items that raises an alert; smaller shares are normal."""
 STALE_AMONG: Final = 100
-"""Items that a share is told of at least."""
+"""Minimum number of accepted items for which the share is evaluated."""
 _WORDS: Final = {
-    Stall.PRODUCERS: (AlertKind.RUN_STALLED, "nothing came into {name} for more than {minutes}"),
+    Stall.PRODUCERS: (
+        AlertKind.RUN_STALLED,
+        "{name} has received no items for more than {minutes}",
+    ),
     Stall.TRAINERS: (
         AlertKind.TRAINING_STALLED,
-        "a batch waits in {name}, and nobody took one for more than {minutes}",
+        "{name} has a queued batch, but no trainer has leased one for more than {minutes}",
     ),
 }
 
@@ -82,7 +85,7 @@ def _active_runs() -> Iterator[_Row]:
 
 
 def flows(now: datetime) -> list[Condition]:
-    """Return the running runs in which nothing moves, and those that are full: from one look."""
+    """Return the stalled and the full runs, from one query."""
     rows = list(_active_runs())
     return [*islice(_stalled(rows, now), SEEN_AT_MOST), *islice(_full(rows), SEEN_AT_MOST)]
 
@@ -111,7 +114,7 @@ def _stalled(rows: Iterable[_Row], now: datetime) -> Iterator[Condition]:
 
 
 def stale_drops(_now: datetime) -> list[Condition]:
-    """Return the active runs of whose data much was dropped because it had become too old."""
+    """Return the active runs that drop too large a share of their items as stale."""
     aged = [str(DropReason.STALE_VERSION), str(DropReason.STALE_AGE)]
     limits = [STALE_AMONG, STALE_SHARE, SEEN_AT_MOST]
     with connection.cursor() as cursor:
@@ -121,14 +124,14 @@ def stale_drops(_now: datetime) -> list[Condition]:
         Condition(
             kind=AlertKind.STALE_DROPS,
             run_id=run_id,
-            message=f"more than a fifth of what came into {name} was dropped as too old",
+            message=f"{name} has dropped more than {100 * STALE_SHARE:g} % of its items as stale",
         )
         for run_id, name in rows
     ]
 
 
 def _full(rows: Iterable[_Row]) -> Iterator[Condition]:
-    """Return the runs that hold as much as they may, so that pushes are refused."""
+    """Return the runs at their limits, which refuse pushes."""
     most = {
         ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
         ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
@@ -138,12 +141,12 @@ def _full(rows: Iterable[_Row]) -> Iterator[Condition]:
         is_full = row.open_items >= most[kind]
         if is_full or row.open_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
             held = f"{most[kind]:,} {kind}" if is_full else f"{settings.ROLLDECK_MAX_RUN_BYTES:,} B"
-            message = f"{row.name} holds {held}, as much as it may: pushes are refused"
+            message = f"{row.name} is at its limit of {held}: pushes are refused"
             yield Condition(kind=AlertKind.QUEUE_FULL, run_id=row.run_id, message=message)
 
 
 def quarantined_batches(_now: datetime) -> list[Condition]:
-    """Return the batches of current runs that no trainer survived, and nobody has decided about."""
+    """Return the quarantined batches of runs that are not archived."""
     quarantined = Batch.objects.filter(state=BatchState.QUARANTINED, run__archived_at=None)
     waiting = quarantined.order_by("-leased_at")
     rows = waiting.values_list("pk", "run_id", "run__name", "ordinal", "items", "lapses")
@@ -152,7 +155,7 @@ def quarantined_batches(_now: datetime) -> list[Condition]:
             kind=AlertKind.BATCH_QUARANTINED,
             run_id=run_id,
             subject=str(batch),
-            message=f"batch {ordinal} of {name} is quarantined: its lease lapsed {lapses} times",
+            message=f"batch {ordinal} of {name} is quarantined: its lease expired {lapses} times",
             details={"batch": str(batch), "ordinal": ordinal, "items": items},
         )
         for batch, run_id, name, ordinal, items, lapses in rows[:SEEN_AT_MOST]
@@ -160,14 +163,14 @@ def quarantined_batches(_now: datetime) -> list[Condition]:
 
 
 def lapsed_leases(_now: datetime) -> list[Condition]:
-    """Return the active runs in which batches came back and wait for the next trainer."""
+    """Return the active runs with returned batches, which wait for the next trainer."""
     returned = Batch.objects.filter(state=BatchState.RETURNED, run__status__in=ACTIVE)
     rows: Any = returned.values_list("run_id", "run__name").annotate(Count("pk")).order_by("run_id")
     return [
         Condition(
             kind=AlertKind.LEASE_LAPSED,
             run_id=run_id,
-            message=f"{_batches(number)} of {name} came back: a trainer's lease has lapsed",
+            message=f"{_batches(number)} of {name} returned to the queue: the lease expired",
             details={"batches": number},
         )
         for run_id, name, number in rows[:SEEN_AT_MOST]
@@ -175,17 +178,17 @@ def lapsed_leases(_now: datetime) -> list[Condition]:
 
 
 def _batches(number: int) -> str:
-    return "a batch" if number == 1 else f"{number} batches"
+    return "1 batch" if number == 1 else f"{number} batches"
 
 
 def low_disk(_now: datetime) -> list[Condition]:
-    """Return whether the disk has less room than is kept free, or soon will have."""
+    """Return a condition if free disk space is below twice the minimum."""
     least, free = settings.ROLLDECK_MIN_FREE_DISK_BYTES, free_disk_bytes()
     if free >= 2 * least:
         return []
     gigabytes = f"{least / 1e9:.1f} GB"
     if free < least:
-        message = f"less than {gigabytes} of disk are free: pushes are refused"
+        message = f"less than {gigabytes} of disk free: pushes are refused"
         return [Condition(kind=AlertKind.DISK_LOW, message=message)]
-    message = f"less than {2 * least / 1e9:.1f} GB of disk are free; below {gigabytes} pushes stop"
+    message = f"less than {2 * least / 1e9:.1f} GB of disk free; pushes stop below {gigabytes}"
     return [Condition(kind=AlertKind.DISK_LOW, severity=Severity.WARNING, message=message)]

@@ -1,8 +1,7 @@
-"""Sum up what came into a run and went out of it since somebody last looked.
+"""Incremental statistics of the groups and batches of a run.
 
-Each look begins where the last one ended, so nothing is summed up twice, and reads a bounded number
-of rows, the newest: what a run does in a few seconds costs the same in its last hour as in its
-first.
+Each call continues where the last one ended, so no item is counted twice. It reads a bounded
+number of the newest rows, so its cost does not grow with the age of the run.
 """
 
 from collections import Counter
@@ -23,7 +22,7 @@ _COUNTS: Final = """
         COALESCE(SUM(sequences) FILTER (WHERE fate = 'queued'), 0)::bigint,
         COALESCE(SUM(items) FILTER (WHERE reason = 'zero_variance'), 0)::bigint
     FROM buffer_tally WHERE run_id = ANY(%s) GROUP BY run_id"""
-# What transactions wrote that are all over, or this one did: no group can still come before these.
+# Rows of finished transactions, or of this one: no group can still appear before these.
 _GROUPS: Final = """
     WITH new AS MATERIALIZED (
         SELECT i.written_in, i.id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
@@ -44,7 +43,7 @@ _GROUPS: Final = """
         percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY score_mean)
             FILTER (WHERE abs(score_mean) < 'Infinity')
     FROM new"""
-# Digests follow the groups in the order of transactions, a little later.
+# Digests follow the groups in the order of transactions, with a delay.
 _CUT: Final = """
     WITH new AS MATERIALIZED (
         SELECT i.written_in, i.id, i.sequences
@@ -67,15 +66,15 @@ class RunCounts(NamedTuple):
     """Counts of one run."""
 
     accepted: int = 0
-    """Groups or fragments that ever came in."""
+    """Groups or fragments ever accepted."""
     queued: int = 0
-    """Sequences or fragments that wait to be served."""
+    """Queued sequences or fragments."""
     without_variance: int = 0
-    """Groups that were dropped as they came, for zero variance."""
+    """Groups dropped on arrival for zero variance."""
 
 
 class Place(NamedTuple):
-    """The last group that somebody looked at, in the order of transactions."""
+    """Cursor: the last group that was read, in the order of transactions."""
 
     written_in: int = 0
     item_id: int = 0
@@ -83,26 +82,26 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFlow:
-    """What is to be said of the groups behind a place, but for those dropped as they came."""
+    """Statistics of the groups after a cursor, without those dropped on arrival."""
 
     last: Place
     groups: int
     without_variance: int
     first_at: datetime | None
-    """When the first of them came in; None: there are none."""
+    """Arrival time of the first group; None without groups."""
     mean_tokens: float | None
-    """Of a sequence."""
+    """Mean length of a sequence."""
     longest_tokens: float | None
-    """Of a sequence."""
+    """Length of the longest sequence."""
     score_mean: float | None
-    """Of the groups' mean scores, as are the percentiles; None: none is finite."""
+    """Mean of the groups' mean scores; None if none is finite."""
     score_percentiles: Sequence[float] | None
-    """10, 50 and 90."""
+    """10th, 50th and 90th percentile of the groups' mean scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFlow:
-    """What was handed out for the first time in the batches behind an ordinal."""
+    """Statistics of the batches after an ordinal, at their first lease."""
 
     last: int
     """Ordinal of the newest batch."""
@@ -113,16 +112,16 @@ class BatchFlow:
 
 
 def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
-    """Return the counts of runs; one that nothing came into is missing."""
+    """Return the counts of runs; runs without items are omitted."""
     with database.cursor() as cursor:
         rows = cursor.execute(_COUNTS, [list(run_ids)]).fetchall()
     return {run_id: RunCounts(*counts) for run_id, *counts in rows}
 
 
 def group_flow(run_id: int, *, after: Place) -> GroupFlow:
-    """Return what came into a run behind a group: of more than :data:`GROUPS_AT_MOST`, the newest.
+    """Return statistics of the newest :data:`GROUPS_AT_MOST` groups of a run after a cursor.
 
-    Groups of transactions that are not over are left to the next look.
+    Groups of open transactions are left to the next call.
     """
     written_in, item_id, groups, equal, first_at, *rest = _row(_GROUPS, run_id, after)
     mean_tokens, longest_tokens, score_mean, score_percentiles = rest
@@ -139,10 +138,10 @@ def group_flow(run_id: int, *, after: Place) -> GroupFlow:
 
 
 def cut_flow(run_id: int, *, after: Place) -> tuple[Place, float | None]:
-    """Return the part of the sequences behind a group that were cut at a limit, and the last group.
+    """Return the cursor of the last digested group, and the truncated share of sequences since.
 
-    Digests say what was cut, so groups that have none yet are left to the next look; None: no
-    group has been digested since.
+    Truncation is read from digests, so groups without a digest are left to the next call. The
+    share is None if no group has been digested since `after`.
     """
     written_in, item_id, share = _row(_CUT, run_id, after)
     return (after if item_id is None else Place(written_in, item_id)), share
@@ -162,7 +161,7 @@ def _row(query: str, run_id: int, after: Place) -> tuple[Any, ...]:
 
 
 def batch_flow(run_id: int, *, after: int) -> BatchFlow:
-    """Return what batches behind ordinal `after` were made of; of very many, the newest."""
+    """Return statistics of the newest :data:`BATCHES_AT_MOST` batches after ordinal `after`."""
     later = Batch.objects.filter(run_id=run_id, ordinal__gt=after).order_by("-ordinal")
     rows = list(later.values_list("ordinal", "items", "leased_at", "staleness")[:BATCHES_AT_MOST])
     if not rows:
@@ -176,7 +175,7 @@ def batch_flow(run_id: int, *, after: int) -> BatchFlow:
 
 
 def _by_versions(staleness: Iterable[Mapping[str, int]]) -> Counter[int]:
-    """Return items by versions behind; those of whom nobody knows are left out."""
+    """Return items by versions behind; items of unknown version are omitted."""
     found: Counter[int] = Counter()
     for one in staleness:
         for behind, items in one.items():

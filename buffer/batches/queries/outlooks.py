@@ -1,4 +1,4 @@
-"""Say of many runs at once how much waits in them."""
+"""Queue sizes for lists of runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from buffer.items.rules.states import Fate
 
 
 def queue_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Return the sequences (or fragments) that are queued in each run, for lists of runs."""
+    """Return the number of queued sequences or fragments of each run."""
     rows = Tally.objects.filter(run_id__in=run_ids, fate=Fate.QUEUED).values_list("run_id")
     return {
         run_id: {"queued": int(queued or 0)}

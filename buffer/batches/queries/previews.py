@@ -1,4 +1,4 @@
-"""Read the beginning of a group or fragment as text, for those who look at rows."""
+"""Text previews of groups and fragments for the admin."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ DECODED_BYTES: Final = 1 << 20
 
 
 def group_preview(group_id: int) -> str:
-    """Return the first part of a group as JSON."""
+    """Return the beginning of a group as JSON."""
     try:
         content = content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
         if content and content[:1] != b"{":  # no message in msgpack begins with a brace
@@ -42,7 +42,7 @@ def fragment_preview(fragment_id: int) -> str:
     try:
         fragment = msgspec.msgpack.decode(content, type=Fragment)
     except msgspec.MsgspecError:
-        return f"{len(content)} bytes" if content else "no bytes: it was dropped when it came in"
+        return f"{len(content)} bytes" if content else "no bytes: dropped on arrival"
     return "; ".join(
         f"{name}: {array.dtype} {list(array.shape)}" for name, array in fragment.arrays.items()
     )

@@ -40,41 +40,41 @@ class UnknownEnvironmentId(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
-    """How much waits in a run; sizes count items, sequences and batches as named."""
+    """Queue sizes and pause state of a run."""
 
     queued: int
     queued_sequences: int
     waiting: int
     leased: int
     size_bytes: int
-    """Of everything that waits, is queued or leased."""
+    """Bytes of all waiting, queued, leased and quarantined items."""
     threshold: float
-    """Sequences (or fragments) above which producers pause."""
+    """Queued sequences or fragments above which producers pause."""
     resume_at: float
-    """Sequences (or fragments) at which they go on."""
+    """Queued sequences or fragments at which producers resume."""
     batch_size: int | None
     over_threshold: bool
     paused: bool
-    """The queue has passed the threshold and not yet fallen to `resume_at`."""
+    """True after the queue passed the threshold, until it falls to `resume_at`."""
     served_steps: int
     admission_remaining: int
-    """Sequences (or fragments) that may still come in, those already started included."""
+    """Sequences or fragments that may still be accepted, including those already started."""
     running: int
-    """Fragments that the fleet has started and not delivered; 0 for outside runs, which
-    do not say."""
+    """Fragments that the fleet has started and not delivered; 0 for external runs, which
+    do not report it."""
     admission_capacity: int
-    """Sequences (or fragments) that may still be started."""
+    """Sequences or fragments that may still be started."""
 
 
 def pause_rule(run: Run) -> PauseRule | None:
-    """Return when producers of a run pause, or None while it has no batch size."""
+    """Return the pause rule of a run, or None while it has no batch size."""
     if run.batch_size is None:
         return None
     return PauseRule(batch_size=run.batch_size, off_policy_tolerance=run.off_policy_tolerance)
 
 
 def queue_depth(run_id: int) -> QueueDepth:
-    """Return how much waits in a run."""
+    """Return the queue depth of a run."""
     run = Run.objects.get(pk=run_id)
     rows = counts(run_id, kind_of(run))
     items: Counter[str] = Counter()
@@ -105,29 +105,29 @@ _running: list[Callable[[int], int]] = []
 
 
 def count_running_with(counter: Callable[[int], int]) -> None:
-    """Let ``counter(run_id)`` say how many items were started and not delivered.
+    """Register ``counter(run_id)``, which returns the items started and not delivered.
 
-    Whoever conducts producers registers here in ``AppConfig.ready``.
+    Apps that manage producers register in ``AppConfig.ready``.
     """
     if counter not in _running:
         _running.append(counter)
 
 
 def running_items(run_id: int) -> int:
-    """Return how many items producers have started and not delivered, as far as they say."""
+    """Return the number of items that producers report as started and not delivered."""
     return sum(counter(run_id) for counter in _running)
 
 
 def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
-    """Return whether asking for a batch may be worth it, or the asking itself must be noted.
+    """Return whether a lease may succeed, or the request itself must be recorded.
 
-    One read without a lock, for those who wait: most pushes do not complete a batch. Counts the
-    stale as well, so a yes is no promise; a no is sure.
+    One read without a lock, for waiting requests, because most pushes do not complete a batch. It
+    also counts stale items, so a positive result is not certain; a negative result is.
 
     Args:
         run_id: The run.
-        identity: Who asks.
-        count: Items of a batch, by default the run's batch size.
+        identity: Identity of the requester.
+        count: Items per batch; by default the run's batch size.
     """
     asked = {"run": run_id, "identity": identity, "count": count}
     with database.cursor() as cursor:
@@ -136,7 +136,7 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
 
 
 def is_drained(run_id: int) -> bool:
-    """Return whether no batch is out and none can be made of what is queued."""
+    """Return whether no batch is leased and the queued items do not fill one."""
     run = Run.objects.get(pk=run_id)
     rows = counts(run_id, kind_of(run), fate__in=[Fate.QUEUED, Fate.LEASED])
     leased = sum(row.items for row in rows if row.fate == Fate.LEASED)
@@ -147,12 +147,12 @@ def is_drained(run_id: int) -> bool:
 def shares_of_environments(
     environments: Iterable[Environment], *, asking: int, now: datetime
 ) -> list[EnvironmentShare]:
-    """Return what the queue's report needs of each environment of a run.
+    """Return the attributes of environments that the reported queue status needs.
 
     Args:
-        environments: Of the run.
-        asking: The environment that makes the call.
-        now: Present time.
+        environments: Environments of the run.
+        asking: The environment that makes the request.
+        now: Current time.
     """
     return [
         EnvironmentShare(
@@ -170,7 +170,7 @@ def shares_of_environments(
 
 
 def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int]]:
-    """Return how many groups are queued of each environment (None: without one) and size."""
+    """Return the number of queued groups by environment (None: without one) and size."""
     queued: Counter[tuple[int | None, int]] = Counter()
     for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED):
         queued[None if count.env_id < 0 else count.env_id, count.size] += count.items
@@ -178,18 +178,18 @@ def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int
 
 
 def queue_part(run_id: int) -> QueueDepth | None:
-    """Return the queue depth as the live page shows it, or None when the run is gone."""
+    """Return the queue depth for the live page, or None if the run no longer exists."""
     return queue_depth(run_id) if Run.objects.filter(pk=run_id).exists() else None
 
 
 def uses_of(batch: Batch) -> list[tuple[int, float]]:
-    """Return id and importance weight of each item of a sampled batch, in their order."""
+    """Return id and importance weight of each item of a sampled batch, in order."""
     with database.cursor() as cursor:
         return cursor.execute(_USES, [batch.pk], prepare=True).fetchall()
 
 
 def batches(*, run_id: int, limit: int, before: int | None = None, state: str = "") -> list[Batch]:
-    """Return a run's batches, newest first, with ordinals below `before`, of one state or all."""
+    """Return a run's batches, newest first; `before` limits ordinals, `state` filters."""
     rows = Batch.objects.filter(run_id=run_id).select_related("trainer").order_by("-ordinal")
     if before is not None:
         rows = rows.filter(ordinal__lt=before)
@@ -199,7 +199,7 @@ def batches(*, run_id: int, limit: int, before: int | None = None, state: str = 
 
 
 def item_sizes(batch: Batch) -> list[int]:
-    """Return the sequences of each group of a batch in order, or 1 for each fragment."""
+    """Return the number of sequences of each group of a batch in order; 1 for fragments."""
     if batch.kind == ItemKind.FRAGMENTS:
         return [1] * batch.items
     rows = TrajectoryGroup.objects.filter(batch=batch).order_by("position")

@@ -1,4 +1,4 @@
-"""Say why producers pause, since when and until when, and what waits of each environment."""
+"""Queue state of a run: gates that pause producers, and queued items by environment."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -38,20 +38,20 @@ _OLDEST_FRAGMENTS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """The queue of a run, and why its producers wait if they do."""
+    """The queue of a run, and the gates that pause its producers."""
 
     depth: QueueDepth
     gates: list[Gate]
     since: datetime | None
     set_by: LimitSetter | None
     trained_per_second: float | None
-    """Sequences (or fragments) handed out in the last two minutes; None without a batch."""
+    """Sequences or fragments leased per second in the last two minutes; None without batches."""
     resumes_in_seconds: float | None
     environments: list[EnvironmentQueueRow]
 
 
 def queue_state(run: Run, *, now: datetime) -> QueueState:
-    """Return what waits in a run and what its producers wait for."""
+    """Return the queue state of a run."""
     depth = queue_depth(run.pk)
     gates = _gates(run, depth)
     closed = [gate for gate in gates if gate.closed]
@@ -70,7 +70,7 @@ def queue_state(run: Run, *, now: datetime) -> QueueState:
 
 
 def _gates(run: Run, depth: QueueDepth) -> list[Gate]:
-    """Return what holds the run's producers: environments look at the queue, fleets at age."""
+    """Return the gates of a run: queue length for external environments, staleness for fleets."""
     rule = pause_rule(run)
     if rule is None or run.batch_size is None:
         return []
@@ -107,14 +107,14 @@ def _setter(run: Run) -> LimitSetter | None:
 
 
 def _trained_per_second(run_id: int, *, now: datetime) -> float | None:
-    """Return how fast batches take from the queue, over the last two minutes."""
+    """Return the rate at which batches were leased over the last two minutes."""
     since = now - DRAIN_WINDOW
     newest = Batch.objects.filter(run_id=run_id).order_by("-ordinal")
     rows = newest.values_list("leased_at", "sequences")[:BATCHES_AT_MOST]
     taken = [(at, sequences) for at, sequences in rows if at > since]
     if not taken:
         return None
-    # Where batches come faster than can be looked at, the oldest of them bounds the time.
+    # If the row limit is reached, the rate covers the time since the oldest row.
     began = min(at for at, _ in taken) if len(taken) == BATCHES_AT_MOST else since
     return sum(sequences for _, sequences in taken) / max(1.0, (now - began).total_seconds())
 
@@ -159,7 +159,7 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
 
 
 def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
-    """Return when the oldest incomplete group of each environment came in."""
+    """Return the arrival time of the oldest waiting group of each environment."""
     with connection.cursor() as cursor:
         cursor.execute(_OLDEST_WAITING, [run.pk, env_ids])
         return dict(cursor.fetchall())
@@ -168,7 +168,7 @@ def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
 def _oldest(
     run: Run, kind: ItemKind, places: list[tuple[int, str]]
 ) -> dict[int | str, datetime | None]:
-    """Return when the head of each environment's queue came in, each by a step into an index."""
+    """Return the arrival time of the head of each environment's queue, by index lookups."""
     with connection.cursor() as cursor:
         if kind is ItemKind.FRAGMENTS:
             names = [name for _, name in places]

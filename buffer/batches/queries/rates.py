@@ -1,4 +1,4 @@
-"""Read how fast items came in and batches went out within the last minute, from a few rows."""
+"""Arrival and lease rates of a run within the last minute, from few rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from runs.models import Run
 
 RATES_WINDOW: Final = timedelta(seconds=60)
 ITEMS_AT_MOST: Final = 2000
-"""Newest items that are looked at; where more came in they are of a shorter time."""
+"""Maximum number of items read, newest first; with more arrivals, rates cover a shorter time."""
 BATCHES_AT_MOST: Final = 200
 _ARRIVED: Final = """
     SELECT COUNT(*), COALESCE(SUM(units), 0)::float8, MIN(received_at) FROM (
@@ -25,27 +25,27 @@ _OF_FRAGMENTS: Final = _ARRIVED.format(units="1", table="buffer_fragmentchunk")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How a run's data moved lately; amounts count sequences, or fragments of a fleet run.
+    """Recent data rates of a run; amounts count sequences, or fragments of a fleet run.
 
-    None: nothing did.
+    None means no activity.
     """
 
     arriving: float | None
-    """A second."""
+    """Arrivals per second."""
     handed_out: float | None
-    """A second."""
+    """Amount leased per second."""
     batches: float | None
-    """Handed out a second."""
+    """Batches leased per second."""
     delivery_seconds: Sequence[float] = ()
-    """Of each batch from its lease to its last byte."""
+    """Time of each batch from its lease to its last byte."""
     train_seconds: Sequence[float] = ()
-    """Of each confirmed batch from its last byte to its confirmation."""
+    """Time of each acknowledged batch from its last byte to its acknowledgement."""
     holding_seconds: float | None = None
-    """How long the batch that is out longest has been; of the newest batches."""
+    """Age of the oldest lease among the newest batches."""
 
 
 def rates_of(run: Run, *, now: datetime) -> Rates:
-    """Return how a run's data moved within the last minute."""
+    """Return the data rates of a run within the last minute."""
     since = now - RATES_WINDOW
     newest = Batch.objects.filter(run=run).order_by("-ordinal")
     columns = newest.values_list("leased_at", "delivered_at", "settled_at", "state", "sequences")
@@ -81,7 +81,7 @@ def _arriving(run: Run, *, since: datetime, now: datetime) -> float | None:
 
 
 def _seconds(first_at: datetime, batches: int, *, now: datetime) -> float:
-    """Return the time that batches were looked at over: the window, or less where many came."""
+    """Return the time that the batches cover: the window, or less at the row limit."""
     window = RATES_WINDOW if batches < BATCHES_AT_MOST else now - first_at
     return max(0.001, window.total_seconds())
 

@@ -1,4 +1,4 @@
-"""Count the tokens that batches handed out."""
+"""Token counts of leased batches."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from buffer.items.models.items import Batch
 
 
 class HandedOut(NamedTuple):
-    """Tokens of batches, and the ordinal of the last one."""
+    """Tokens of batches, and the ordinal of the last batch."""
 
     tokens: int
     ordinal: int

@@ -1,4 +1,4 @@
-"""Read how the trainers of a run keep pace with what is sampled for them."""
+"""Waiting time of a run's trainers, and age of the items that they train on."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from runs.models import Trainer
 
 WINDOW: Final = timedelta(seconds=60)
 BATCHES_AT_MOST: Final = 200
-"""Newest batches that are looked at."""
+"""Maximum number of batches read, newest first."""
 AGED_AT_MOST: Final = 20
-"""Newest batches whose items' ages are looked at."""
+"""Number of newest batches whose item ages are read."""
 _COLUMNS: Final = (
     *("trainer", "state", "epoch", "kind", "sampler", "staleness"),
     *("leased_at", "delivered_at", "settled_at"),
@@ -26,25 +26,25 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerPace:
-    """How the trainers of a run did in the last minute, or since their first batch in it."""
+    """Trainer statistics of the last minute, or since the first batch in it."""
 
     seconds: float
-    """How long a time the figures are of."""
+    """Duration that the statistics cover."""
     batches: int
-    """That were handed out, or confirmed, in it."""
+    """Batches leased or acknowledged in that time."""
     waiting_share: float
-    """Part of the time in which a trainer had no batch to train on; mean over trainers."""
+    """Fraction of the time in which a trainer held no batch; mean over trainers."""
     age_seconds: float | None
-    """Between the arrival of an item and its batch's, on average."""
+    """Mean time from the arrival of an item to the lease of its batch."""
     age_versions: float | None
-    """Versions by which an item's policy trailed the run's when it was handed out."""
+    """Mean number of policy versions by which items were behind the run when leased."""
 
 
 def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
-    """Return how a run's trainers keep pace; None if they had no batch within the window.
+    """Return the trainer statistics of a run; None without batches within the window.
 
-    A trainer has a batch from when it was delivered until it is confirmed. Its next request
-    confirms it, where the trainer does not do so itself after training.
+    A trainer holds a batch from delivery until acknowledgement. If the trainer does not
+    acknowledge it, its next request does.
     """
     since = now - WINDOW
     of_run = Batch.objects.filter(run_id=run_id).only(*_COLUMNS)
@@ -71,12 +71,12 @@ def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
 
 
 def trainers_waited(run_id: int, *, since: datetime, until: datetime) -> float | None:
-    """Return the part of a stretch of time in which a trainer had no batch; mean over trainers.
+    """Return the fraction of a period in which a trainer held no batch; mean over trainers.
 
-    Trainers are those that held a batch in it, and those that were heard of and held none.
+    Includes trainers that held a batch in the period, and trainers that only sent requests.
 
     Returns:
-        None if there was none.
+        The fraction, or None without trainers.
     """
     of_run = Batch.objects.filter(run_id=run_id, leased_at__lt=until).only(*_COLUMNS)
     newest = of_run.order_by("-ordinal")[:BATCHES_AT_MOST]
@@ -100,13 +100,13 @@ def trainers_waited(run_id: int, *, since: datetime, until: datetime) -> float |
 
 
 def _held(batches: list[Batch], *, now: datetime) -> dict[int, list[tuple[float, float]]]:
-    """Return by trainer from when until when it had batches to train on, of the newest epoch."""
+    """Return the periods in which each trainer held batches of the newest epoch."""
     held: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for batch in batches:
         is_over = batch.settled_at is None and batch.state != BatchState.LEASED
         if batch.trainer_id is None or is_over or batch.epoch != batches[0].epoch:
             continue
-        # One that is still on its way is waited for.
+        # A batch that is still being delivered counts as waiting.
         began = batch.delivered_at or (batch.leased_at if batch.settled_at else now)
         held[batch.trainer_id].append((began.timestamp(), (batch.settled_at or now).timestamp()))
     return held

@@ -1,4 +1,4 @@
-"""Write a batch answer around stored bytes, decoding none that are in the form asked for."""
+"""Encode batch answers around stored bytes; re-encodes only items in another codec."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -13,11 +13,11 @@ from rolldeck.wire import SCHEMA_VERSION, BatchHead, FollowHead
 
 
 class Coded(Protocol):
-    """Bytes that know their codec, ``json`` or ``msgpack``."""
+    """Bytes with their codec, ``json`` or ``msgpack``."""
 
     @property
     def codec(self) -> str:
-        """What the bytes are."""
+        """Codec of the bytes."""
 
     @property
     def content(self) -> bytes:
@@ -25,25 +25,25 @@ class Coded(Protocol):
 
 
 class Item(NamedTuple):
-    """One item of a batch as it is sent."""
+    """An item of a batch in the form in which it is sent."""
 
     codec: str
     content: bytes
 
 
 class GroupForm(StrEnum):
-    """The codec in which a trainer wants its groups."""
+    """The codec that a trainer requests for its groups."""
 
     JSON = "json"
     MSGPACK = "msgpack"
     STORED = "stored"
-    """Each in the codec in which it came: nothing is decoded."""
+    """Each group in its stored codec, without decoding."""
 
 
 def groups_as(form: GroupForm, groups: Iterable[Coded]) -> list[Item]:
-    """Return groups in a form; only those in another codec are decoded and written anew.
+    """Return groups in a form; only groups in another codec are decoded and re-encoded.
 
-    A group whose numbers are too large for any array stays JSON: a lenient run takes those.
+    Lenient runs accept groups with numbers that fit no array; such groups stay JSON.
     """
     return [_group_as(form, group) for group in groups]
 
@@ -62,11 +62,11 @@ def _group_as(form: GroupForm, group: Coded) -> Item:
 def msgpack_answer(
     head: BatchHead | FollowHead, items: Sequence[Coded], *, key: str = "batch"
 ) -> list[bytes]:
-    """Return a :class:`rolldeck.wire.BatchAnswer` in msgpack, in parts to send one after another.
+    """Return a :class:`rolldeck.wire.BatchAnswer` in msgpack, in parts to send in order.
 
     With the key ``follower`` it is a :class:`rolldeck.wire.FollowAnswer`.
 
-    The items are written as msgpack binaries (0xC6, four bytes of length, the bytes).
+    Items are msgpack binaries: 0xC6, the length in four bytes, the bytes.
     """
     encode = msgspec.msgpack.encode
     begin = b"".join(
@@ -93,7 +93,7 @@ def json_answer(
 
 
 def stock_answer(groups: Iterable[Coded]) -> list[bytes]:
-    """Return what Atropos answers to ``GET /batch``, in parts."""
+    """Return the Atropos answer to ``GET /batch``, in parts."""
     return [b'{"batch": [', *_separated(groups, b", "), b"]}"]
 
 
@@ -103,5 +103,5 @@ def _separated(groups: Iterable[Coded], separator: bytes) -> list[bytes]:
 
 
 def example_answer(group: Coded) -> bytes:
-    """Return what Atropos answers to ``GET /latest_example``."""
+    """Return the Atropos answer to ``GET /latest_example``."""
     return _group_as(GroupForm.JSON, group).content

@@ -1,4 +1,4 @@
-"""Plan the next batch: which queued groups, from whom, or why there is none.
+"""Plan the next batch: the queued groups of each environment, or the reason why none is ready.
 
 Groups are sorted by preference (:mod:`buffer.batches.rules.mixing`): first what meets the
 minimums, then by credit, oldest first within an environment. :func:`exact_fill` takes the first
@@ -8,7 +8,7 @@ choice in that order that sums exactly. Invariants:
 - weights never make a batch wait;
 - a minimum makes a batch wait only while its environment is connected and dry, and no longer
   than `deadline_seconds` after the batch could have been filled without it;
-- whenever some choice meets every minimum of the environments that are not dry, they are met.
+- if some choice meets every minimum of the environments that are not dry, these minimums are met.
 """
 
 from collections import Counter
@@ -30,12 +30,12 @@ from buffer.items.rules.exact_fill import exact_fill, oldest_prefix, reachable_s
 
 
 class NoBatch(StrEnum):
-    """Why there is no batch."""
+    """Reason why no batch is ready."""
 
     TOO_FEW = "too_few"
-    """Fewer sequences are queued than a batch has."""
+    """Fewer sequences are queued than a batch holds."""
     NO_EXACT_FILL = "no_exact_fill"
-    """No choice of groups sums exactly to a batch."""
+    """No choice of groups sums exactly to the batch size."""
     WAITING_FOR_MINIMUM = "waiting_for_minimum"
     """A connected environment has not delivered its minimum yet."""
 
@@ -52,29 +52,29 @@ class Behind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """What the next batch is made of."""
+    """Composition of the next batch."""
 
     chosen: list[int]
-    """Ids of groups of the windows, oldest first."""
+    """Ids of groups from the windows, oldest first."""
     behind: list[Behind]
-    """Further groups, which lie behind the windows."""
+    """Further groups, from behind the windows."""
     composition: dict[int, int]
     """Sequences by environment."""
     shares: dict[int, float]
     """Target shares by environment."""
     debts: dict[int, float]
-    """Debts once this batch has left, in sequences."""
+    """Debts after this batch, in sequences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoPlan:
-    """Why there is no batch, and what the next attempt must know."""
+    """Reason why no batch is ready, and state for the next attempt."""
 
     reason: NoBatch
     waiting_for: tuple[int, ...] = ()
     """Environments whose minimum is missing."""
     blocked_since: datetime | None = None
-    """Since when a batch could have been filled but for these minimums."""
+    """Time since which a batch could have been filled without these minimums."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +101,14 @@ def plan_batch(
     blocked_since: datetime | None = None,
     deadline_seconds: float | None,
 ) -> BatchPlan | NoPlan:
-    """Return the next batch, or why there is none.
+    """Return the next batch, or the reason why none is ready.
 
     Args:
         queues: The environments of a run, each once.
-        batch_size: Sequences in a batch, at least 1.
+        batch_size: Sequences per batch, at least 1.
         now: Time of the attempt.
-        blocked_since: As the attempt before returned it.
-        deadline_seconds: How long a dry minimum may hold a batch back; None for ever.
+        blocked_since: The value returned by the previous attempt.
+        deadline_seconds: Longest delay of a batch by a dry minimum; None for no limit.
     """
     if sum(queue.sequences for queue in queues) < batch_size:
         return NoPlan(reason=NoBatch.TOO_FEW)
@@ -138,7 +138,7 @@ def _fill(
     dry: Iterable[int],
     batch_size: int,
 ) -> _Fill | None:
-    """Return the preferred choice that meets the minimums, or that sums exactly at least."""
+    """Return the preferred choice that meets the minimums, else one that sums exactly."""
     credit = credits_of(queues, batch_size=batch_size)
     fill = _preferred(queues, required=required, credit=credit, batch_size=batch_size)
     if fill is None:
@@ -157,7 +157,7 @@ def _preferred(
     credit: Mapping[int, float],
     batch_size: int,
 ) -> _Fill | None:
-    """Return the first exact choice in the order of preference."""
+    """Return the first choice in the order of preference that sums exactly."""
     order = [
         (queue.env_id, group)
         for queue, group in by_preference(queues, required=required, credit=credit)
@@ -181,7 +181,7 @@ def _preferred(
 
 
 class _Stock:
-    """Groups known by environment and size only, because they lie behind what is weighed."""
+    """Groups behind the weighed window, known by environment and size only."""
 
     def __init__(
         self,
@@ -197,14 +197,14 @@ class _Stock:
             self._left[env_id][group.sequences] += 1
 
     def by_size(self) -> dict[int, int]:
-        """Return size → groups of all environments."""
+        """Return the number of groups of each size, over all environments."""
         total: Counter[int] = Counter()
         for counts in self._left.values():
             total.update(counts)
         return dict(total)
 
     def shared_out(self, wanted: Mapping[int, int], credit: dict[int, float]) -> list[Behind]:
-        """Return whose groups make up `wanted` (by size): each from who has most credit left."""
+        """Assign the groups of `wanted` (by size) to the environments with the most credit."""
         shares: Counter[tuple[int, int]] = Counter()
         for size, count in wanted.items():
             for _ in range(count):
@@ -226,10 +226,10 @@ def _by_amounts(
     credit: Mapping[int, float],
     batch_size: int,
 ) -> _Fill | None:
-    """Return a choice that meets every minimum of `must`, or None when there is none.
+    """Return a choice that meets every minimum of `must`, or None.
 
-    Decides how many sequences each environment gives, as near to its credit as possible, then
-    lets each choose its oldest groups that sum to them.
+    First chooses each environment's number of sequences, as near to its credit as possible; then
+    takes its oldest groups that sum to that number.
     """
     given = []
     for queue in queues:
@@ -269,7 +269,7 @@ def _members(sums: int) -> list[int]:
 
 
 def _sums_of_both(first: int, second: int, target: int) -> int:
-    """Return the bit set of every sum, up to `target`, of a number of each bit set."""
+    """Return the bit set of all sums up to `target` of one number from each bit set."""
     few, many = sorted((first, second), key=int.bit_count)
     sums = 0
     for number in _members(few):

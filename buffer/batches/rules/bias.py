@@ -1,8 +1,8 @@
-"""Compare what was dropped and what was served, to see which way training leans.
+"""Compare dropped with served items to measure selection bias.
 
-Dropping what is too old favours what is quick to make: long episodes are more often too old when
-they are done, so a policy that trains on the rest learns to be brief. The same holds for a slow
-environment, and for scores where hard prompts take longer.
+Dropping stale items favours items that are quick to produce. Long episodes are more often stale
+when they end, so a policy trained on the rest learns to be brief. The same holds for slow
+environments, and for scores where hard prompts take longer.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from runs.core.amounts import percent
 
 QUANTILES: Final = (0.1, 0.5, 0.9)
-# Fewer items than this say nothing of a distribution.
+# Smaller samples do not characterise a distribution.
 ENOUGH_ITEMS: Final = 20
-# Distances above which a difference is worth words, where chance does not explain it.
+# Smallest distance that is reported, if chance does not explain it.
 NOTICEABLE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items:
-    """Items of one fate, one value of each array for each item."""
+    """Items in one state; arrays hold one value per item."""
 
     length: NDArray[np.float64]
     """``[N]`` tokens of the longest sequence of a group, or env steps of a fragment."""
@@ -35,7 +35,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One quantity over the items of one fate; None where there are none."""
+    """Statistics of one quantity over the items in one state; None without items."""
 
     mean: float | None
     p10: float | None
@@ -45,7 +45,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distances:
-    """How far two sets of items are apart, 0 (alike) … 1 (nothing in common)."""
+    """Distances between two sets of items, from 0 (equal) to 1 (disjoint)."""
 
     length: float | None
     """Kolmogorov–Smirnov: the largest gap between the two cumulative distributions."""
@@ -55,7 +55,7 @@ class Distances:
 
 
 def summary(values: NDArray[np.float64]) -> Summary:
-    """Return mean and quantiles of the finite ones among `values`, ``[N]``."""
+    """Return mean and quantiles of the finite `values`, ``[N]``."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return Summary(mean=None, p10=None, p50=None, p90=None)
@@ -64,7 +64,7 @@ def summary(values: NDArray[np.float64]) -> Summary:
 
 
 def distances(one: Items, other: Items) -> Distances:
-    """Return how far two sets of items are apart; None where one has nothing to compare."""
+    """Return the distances between two sets of items; None where either has no values."""
     return Distances(
         length=kolmogorov_smirnov(one.length, other.length),
         score=kolmogorov_smirnov(one.score, other.score),
@@ -85,7 +85,7 @@ def kolmogorov_smirnov(one: NDArray[np.float64], other: NDArray[np.float64]) -> 
 
 
 def total_variation(one: Sequence[str], other: Sequence[str]) -> float | None:
-    """Return half the sum of the differences between the shares of each name."""
+    """Return half the sum of the absolute differences between the shares of each name."""
     if not one or not other:
         return None
     names, indices = np.unique([*one, *other], return_inverse=True)
@@ -103,16 +103,16 @@ def by_chance(count: int, other: int) -> float:
 
 
 def verdict(dropped: Items, served: Items, *, unit: str) -> str:
-    """Return in a sentence which way training leans, if it does.
+    """Return a sentence that describes the selection bias, if any.
 
     Args:
         dropped: Items that will never be trained on.
         served: Items that were trained on.
-        unit: What the items are, in the plural.
+        unit: Plural noun for the items.
     """
     counts = len(dropped.length), len(served.length)
     if min(counts) < ENOUGH_ITEMS:
-        return f"too few {unit} to tell: {counts[0]} dropped, {counts[1]} served"
+        return f"too few {unit} to compare: {counts[0]} dropped, {counts[1]} served"
     apart, noticeable = distances(dropped, served), max(NOTICEABLE, by_chance(*counts))
     found = []
     if (apart.length or 0.0) > noticeable:
@@ -125,7 +125,7 @@ def verdict(dropped: Items, served: Items, *, unit: str) -> str:
         )
     if (apart.environment or 0.0) > noticeable:
         found.append(_about_environments(dropped, served, unit))
-    return "; ".join(found) or f"dropped and served {unit} look alike"
+    return "; ".join(found) or f"no difference found between dropped and served {unit}"
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -138,7 +138,7 @@ def _about_length(dropped: Items, served: Items, unit: str) -> str:
     leaning = "short" if one > other else "long"
     return (
         f"dropped {unit} are {times:.1f}× {word} than served ones: "
-        f"training is biased towards {leaning} ones"
+        f"training is biased towards {leaning} {unit}"
     )
 
 
@@ -154,5 +154,5 @@ def _about_environments(dropped: Items, served: Items, unit: str) -> str:
     kept = served.environments.count(worst) / len(served.environments)
     return (
         f"{worst or 'no environment'} makes up {percent(share)} of dropped {unit} "
-        f"and {percent(kept)} of served ones"
+        f"and {percent(kept)} of served {unit}"
     )

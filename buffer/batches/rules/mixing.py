@@ -1,14 +1,14 @@
-"""Share batches among environments by weight, and carry over what a batch could not share.
+"""Share batches among environments by weight, and carry over debts to later batches.
 
 Terms, all in sequences:
 
-- target share of an environment: its weight over the weights of all that take part;
-- debt: what it was owed by the batches so far and did not get; negative when it got ahead;
+- target share of an environment: its weight over the sum of the weights of all participants;
+- debt: what earlier batches owed it and did not give; negative if it received more;
 - credit for a batch: debt + target share · batch size.
 
-Only differences between debts matter. After each batch they are shifted so that the environments
-that had more to give are level on average, then bounded: an environment that was dry for hours
-comes back with at most :data:`DEBT_LIMIT_BATCHES` batches ahead of the others.
+Only differences between debts matter. After each batch, debts are shifted so that environments
+with remaining groups average 0, and then bounded. An environment that was dry for hours returns
+with a claim of at most :data:`DEBT_LIMIT_BATCHES` batches over the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,16 +31,16 @@ class QueuedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentQueue:
-    """What one environment has in the queue, and what it may claim.
+    """Queued groups of one environment, and its claim on batches.
 
     Args:
         env_id: Its id, or :data:`NO_ENVIRONMENT`.
         window: Its oldest groups, oldest first.
-        behind: Size → how many younger groups of that size are queued behind the window.
-        weight: Its part of a batch relative to others; 0 or less: only what others leave.
+        behind: Number of younger groups of each size, queued behind the window.
+        weight: Its relative part of a batch; with 0 or less it gets only what others leave.
         minimum: `min_batch_allocation`, a share of every batch; 0 for none.
         connected: Whether it may still push.
-        debt: Carried over from the batches before, in sequences.
+        debt: Debt carried over from earlier batches, in sequences.
     """
 
     env_id: int
@@ -53,27 +53,27 @@ class EnvironmentQueue:
 
     @property
     def sequences(self) -> int:
-        """Sequences in the queue."""
+        """Number of queued sequences."""
         younger = sum(size * count for size, count in self.behind.items())
         return sum(group.sequences for group in self.window) + younger
 
     @property
     def takes_part(self) -> bool:
-        """Whether it has a share: it is connected, or has something in the queue."""
+        """Whether it has a share: it is connected or has queued groups."""
         return self.connected or bool(self.window) or any(self.behind.values())
 
 
 def target_shares(queues: Sequence[EnvironmentQueue]) -> dict[int, float]:
-    """Return each environment's share of a batch; they sum to 1, or to 0 without any weight."""
+    """Return each environment's share of a batch; they sum to 1, or to 0 if all weights are 0."""
     weights = {queue.env_id: max(0.0, queue.weight) * queue.takes_part for queue in queues}
     total = sum(weights.values())
     return {env_id: weight / total if total else 0.0 for env_id, weight in weights.items()}
 
 
 def credits_of(queues: Sequence[EnvironmentQueue], *, batch_size: int) -> dict[int, float]:
-    """Return what each environment may claim of the next batch, in sequences.
+    """Return each environment's credit for the next batch, in sequences.
 
-    Minus infinity for weights of 0 or less: they get what others leave.
+    Environments with a weight of 0 or less have minus infinity: they get what others leave.
     """
     targets = target_shares(queues)
     return {
@@ -83,9 +83,9 @@ def credits_of(queues: Sequence[EnvironmentQueue], *, batch_size: int) -> dict[i
 
 
 def required_sequences(queues: Sequence[EnvironmentQueue], *, batch_size: int) -> dict[int, int]:
-    """Return the sequences that connected environments must have in a batch, where any.
+    """Return the minimum sequences per batch of connected environments that have a minimum.
 
-    Minimums that sum to more than the whole batch are scaled down together.
+    Minimums that sum to more than the batch are scaled down proportionally.
     """
     minimums = {queue.env_id: queue.minimum for queue in queues if queue.connected}
     scale = max(1.0, sum(minimums.values()))
@@ -99,7 +99,7 @@ def by_preference(
     required: Mapping[int, int],
     credit: Mapping[int, float],
 ) -> Iterator[tuple[EnvironmentQueue, QueuedGroup]]:
-    """Yield every group of the windows: first the minimums, then whoever has most credit left.
+    """Yield the groups of the windows: first for the minimums, then by most remaining credit.
 
     Each environment's groups come oldest first; ties go to the oldest group.
     """
@@ -136,7 +136,7 @@ def _age(queue: EnvironmentQueue) -> float:
 def debts_after(
     queues: Sequence[EnvironmentQueue], taken: Mapping[int, int], *, batch_size: int
 ) -> dict[int, float]:
-    """Return the debts once a batch with `taken` sequences by environment has left."""
+    """Return the debts after a batch with `taken` sequences by environment."""
     credit = credits_of(queues, batch_size=batch_size)
     left = {
         queue.env_id: credit[queue.env_id] - taken.get(queue.env_id, 0)
@@ -158,7 +158,7 @@ def debts_after(
 
 
 def _rounded(debt: float) -> float:
-    """Return a debt without the rounding errors of its sums, and never as -0.0."""
+    """Return a debt without the rounding errors of its sums, and without -0.0."""
     return round(debt, DEBT_DECIMALS) + 0.0
 
 
@@ -167,10 +167,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def forecast(queues: Sequence[EnvironmentQueue], *, batch_size: int) -> dict[int, int]:
-    """Return how many sequences each environment will about give to the next batch.
+    """Estimate the sequences of each environment in the next batch.
 
-    The most credited are served first, so all end at one level of credit: it is found by
-    bisection over what they have in the queue.
+    Environments with the most credit are served first, so all end at one level of credit. A
+    bisection over their queued sequences finds that level.
     """
     have = {queue.env_id: queue.sequences for queue in queues}
     required = required_sequences(queues, batch_size=batch_size)

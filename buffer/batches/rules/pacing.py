@@ -1,16 +1,16 @@
-"""Report the queue to stock Atropos environments so that they throw no work away.
+"""Queue sizes reported to stock Atropos environments, such that they cancel no work.
 
-The client of atroposlib 0.4.0 (`envs/base.py`, `env_manager` and `add_train_workers`) lets as many
-rollouts run as the queue has room, ``max_batches_offpolicy · batch_size // group_size −
-queue_size``. It cancels what runs beyond that, and everything once the room is used up. One
-environment alone never meets this: what it delivers takes exactly the room that it had. Several
-do: each takes the whole room for itself, and what the others deliver closes it under running
-rollouts, again with every batch that the trainer takes.
+The client of atroposlib 0.4.0 (`envs/base.py`, `env_manager` and `add_train_workers`) runs as many
+rollouts as the queue has room for, ``max_batches_offpolicy · batch_size // group_size −
+queue_size``. It cancels rollouts beyond that, and all rollouts once there is no room. A single
+environment is not affected: its groups take exactly the room that it had. With several
+environments, each assumes the whole room for itself, and the groups of the others use it up while
+its rollouts run. This repeats with every batch that the trainer leases.
 
-So the queue is reported in two ways. While there is room it is what 0.4.0 reports. Once the
-tolerance is used up, and until the queue has fallen to the lower mark, each environment has a
-share of the tolerance and sees only what it has queued itself against that share: nobody else's
-deliveries can cancel its work, and together the shares are the tolerance.
+The queue size is therefore reported in two ways. While there is room, it is the value that 0.4.0
+reports. Once the tolerance is used up, and until the queue has fallen to the lower mark, each
+environment has a share of the tolerance and sees only its own queued groups against that share.
+Groups of other environments then cannot cancel its work. The shares sum to the tolerance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ from rolldeck.pacing import PauseRule
 
 
 def is_over(rule: PauseRule, *, over: bool, queued: int) -> bool:
-    """Return whether the queue counts as over its tolerance, with two marks so that it holds.
+    """Return whether the queue is over its tolerance, with hysteresis between two marks.
 
     Args:
         rule: The two marks, in sequences.
-        over: Whether it did before.
-        queued: Sequences that are queued.
+        over: The previous result.
+        queued: Number of queued sequences.
     """
     if queued >= rule.pause_above:
         return True
@@ -43,20 +43,20 @@ def paced(
     rule: PauseRule,
     over: bool,
 ) -> EnvironmentStatus:
-    """Return what an environment is told, its `queue_size` paced.
+    """Return the status of an environment with a paced `queue_size`.
 
     Args:
-        status: What 0.4.0 would tell it.
+        status: The status that 0.4.0 would report.
         env_id: One of `environments`.
         environments: All environments of the run, connected or not.
-        queued: Queued sequences by environment (None: pushed without one).
-        rule: The marks of the run.
-        over: Whether the queue counts as over its tolerance.
+        queued: Queued sequences by environment (None: without an environment).
+        rule: The two marks of the run.
+        over: Whether the queue is over its tolerance.
     """
     own = next(share for share in environments if share.env_id == env_id)
     full = ceil(rule.pause_above / own.group_size)
     if not over:
-        # Packing may count more than is there; there is room until there is none.
+        # Packing may overestimate the queue: report at least one free place.
         return replace(status, queue_size=min(status.queue_size, max(0, full - 1)))
     theirs = {share.env_id for share in environments if share.connected}
     nobodys = sum(count for env, count in queued.items() if env not in theirs)
@@ -66,9 +66,9 @@ def paced(
 
 
 def share_of(env_id: int, environments: Sequence[EnvironmentShare]) -> float:
-    """Return an environment's share of the tolerance, 0 … 1; those connected share it whole.
+    """Return an environment's share of the tolerance; connected environments' shares sum to 1.
 
-    By weight, and never less than the environment's part of each batch.
+    Shares follow the weights and are at least the environment's minimum share of a batch.
     """
     wanted = {
         share.env_id: max(share.weight, 0.0) for share in environments if share.connected

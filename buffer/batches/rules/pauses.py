@@ -1,4 +1,4 @@
-"""Write out the two inequalities by which producers pause, with the numbers of the moment."""
+"""The two gates that pause producers, with their inequalities as text."""
 
 import math
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from rolldeck.pacing import PauseRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One reason for which producers may have to wait; amounts count sequences or fragments."""
+    """A rule that pauses producers; amounts count sequences or fragments."""
 
     rule: Literal["tolerance", "staleness"]
     closed: bool
     amount: float
     limit: float
     reopens_after: float
-    """How many have to be trained on before it opens; 0 while it is open."""
+    """Amount to be trained on before the gate opens; 0 while it is open."""
     words: str
     """The inequality: ``queued 913 > 3 × 256 = 768``."""
 
@@ -26,14 +26,14 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
 
     Args:
         rule: The two marks.
-        queued: Sequences (or fragments) that are queued.
-        over: The queue has passed the upper mark and not yet fallen to the lower one.
+        queued: Number of queued sequences or fragments.
+        over: Whether the queue has passed the upper mark and not yet fallen to the lower one.
     """
     limit = rule.pause_above
     product = f"{rule.off_policy_tolerance:g} × {rule.batch_size:,} = {limit:,.10g}"
     words = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
     if over and queued < limit:
-        words += f"; goes on at {rule.resume_at:,.10g}"
+        words += f"; resumes at {rule.resume_at:,.10g}"
     return Gate(
         rule="tolerance",
         closed=over,
@@ -45,13 +45,13 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
 
 
 def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_size: int) -> Gate:
-    """Return the gate that keeps data young: what more came in would be too stale to train on.
+    """Return the gate of staleness: further items would be too stale to train on.
 
     Args:
-        admitted: Sequences (or fragments) accepted and not dropped.
-        trained: Train steps that the run's versions stand for.
+        admitted: Number of sequences or fragments accepted and not dropped.
+        trained: Train steps, as counted by the run's policy versions.
         batches_ahead: Batches that may be ahead of the trainer: maximum staleness + 1.
-        batch_size: Of one train step.
+        batch_size: Sequences or fragments per train step.
     """
     limit = math.floor((batches_ahead + trained) * batch_size)
     closed = admitted >= limit

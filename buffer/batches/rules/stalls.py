@@ -1,7 +1,7 @@
-"""Tell whether data stands still between those who make it and those who train on it.
+"""Detect stalls between producers and trainers.
 
-Three may hold a run up: nobody makes anything, nobody takes what is there, or a trainer is at work
-on what it took. The last one is no trouble: its lease says how long it may take.
+A run does not progress if no items arrive, if no trainer leases the queued batches, or if a trainer
+is working on a lease. The last case is not a stall: the lease bounds its duration.
 """
 
 from dataclasses import dataclass
@@ -10,31 +10,31 @@ from enum import StrEnum
 
 
 class Stall(StrEnum):
-    """Who is missing."""
+    """The missing party."""
 
     PRODUCERS = "producers"
-    """Less than a batch is there, and nothing came in for long."""
+    """Less than one batch is queued, and no items have arrived for too long."""
     TRAINERS = "trainers"
-    """A batch is there, and nobody took one for long."""
+    """A batch is queued, and no batch has been leased for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What moved in a run, and what lies there; sizes count sequences, or fragments of a fleet."""
+    """Queue sizes and last activity of a run; sizes count sequences, or fragments of a fleet."""
 
     running_since: datetime
     queued: int
     leased: int
     batch_size: int | None
-    """None until a trainer or the configuration has said it."""
+    """None until a trainer or the configuration sets it."""
     arrived_at: datetime | None
-    """When anything last came in; None for never."""
+    """Time of the last arrival; None for never."""
     taken_at: datetime | None
-    """When a batch was last taken; None for never."""
+    """Time of the last lease; None for never."""
 
 
 def stall_of(flow: Flow, *, patience: timedelta, now: datetime) -> Stall | None:
-    """Return who has been missing for longer than `patience`; None while data moves."""
+    """Return the party missing for longer than the timeout `patience`; None while data moves."""
     if flow.leased > 0:
         return None
     has_batch = flow.queued > 0 and flow.queued >= (flow.batch_size or 1)

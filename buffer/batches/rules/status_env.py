@@ -1,6 +1,6 @@
-"""Compute what Atropos tells an environment about itself: share, queue, group size.
+"""Status of an environment in the Atropos API: share, queue and group size.
 
-Source: atroposlib 0.4.0, `api/server.py`, `get_status_env`; here from counts, not from a scan.
+Source: atroposlib 0.4.0, `api/server.py`, `get_status_env`; computed from counts, without a scan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-# So that no environment is starved of inference.
+# Lower bound, so that every environment gets some inference.
 MIN_ENV_WEIGHT: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentShare:
-    """One registered environment; `max_token_length` counts tokens."""
+    """A registered environment; `max_token_length` counts tokens."""
 
     env_id: int
     max_token_length: int
@@ -26,7 +26,7 @@ class EnvironmentShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentStatus:
-    """What one environment is told; queue sizes count groups of its own size."""
+    """Status of one environment; queue sizes count groups of its own size."""
 
     queue_size: int
     unallocated_fraction: float
@@ -34,7 +34,7 @@ class EnvironmentStatus:
     max_group_size: int
     env_weight: float
     paced: bool = False
-    """`queue_size` is not that of 0.4.0: see :mod:`buffer.batches.rules.pacing`."""
+    """Whether `queue_size` differs from that of 0.4.0: see :mod:`buffer.batches.rules.pacing`."""
 
 
 def environment_status(
@@ -49,8 +49,8 @@ def environment_status(
     Args:
         env_id: One of `environments`.
         environments: All environments of the run, connected or not.
-        queued: (env_id or None, sequences of a group) → groups queued.
-        batch_size: Sequences in a batch, 0 before registration.
+        queued: Number of queued groups by (env_id or None, sequences of a group).
+        batch_size: Sequences per batch, 0 before registration.
     """
     own = next(environment for environment in environments if environment.env_id == env_id)
     sizes = {key: count for key, count in queued.items() if count > 0}
@@ -89,7 +89,7 @@ def _left_by_others(
     largest: int,
     batch_size: int,
 ) -> int:
-    """Return the sequences of others, in packs of the largest size, beyond what is theirs."""
+    """Return the sequences of others beyond their reservations, in packs of the largest size."""
     reserved: dict[int | None, int] = {
         other.env_id: int(batch_size * other.min_batch_allocation)
         for other in environments

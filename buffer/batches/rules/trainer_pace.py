@@ -1,4 +1,4 @@
-"""Reckon how a trainer's time is shared between training and waiting for data."""
+"""Share of a trainer's time spent waiting for data."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 def waiting_share(
     held: Iterable[tuple[float, float]], *, since: float, until: float
 ) -> float | None:
-    """Return the part of the time, 0 to 1, in which a trainer had no batch to train on.
+    """Return the fraction of the time, 0 to 1, in which a trainer held no batch.
 
     Args:
-        held: From when until when it had each of its batches, in seconds; they may overlap, for a
-            trainer may fetch the next one while it trains.
-        since: Beginning of the time that is judged.
-        until: Its end.
+        held: Start and end of each of its leases, in seconds; leases may overlap, because a
+            trainer may fetch the next batch while it trains.
+        since: Beginning of the period.
+        until: End of the period.
 
     Returns:
-        None if there is no such time.
+        The fraction, or None if the period is empty.
     """
     if until <= since:
         return None
@@ -29,11 +29,11 @@ def waiting_share(
 
 
 def mean_versions(staleness: Iterable[Mapping[str, int]]) -> float | None:
-    """Return how many versions behind items were on average; None if nobody knows.
+    """Return the mean staleness of items in versions; None if unknown.
 
     Args:
-        staleness: Of each batch, items by versions behind; other keys than numbers count for
-            nothing.
+        staleness: Items by versions behind, for each batch; keys that are not numbers are
+            ignored.
     """
     items = [
         (int(behind), count)

@@ -1,4 +1,4 @@
-"""Shape what is asked and answered about batches, limits and segments."""
+"""API schemas of batches, limits and segments."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -14,10 +14,10 @@ WorldSize = Annotated[int, Meta(ge=1, le=1 << 16)]
 
 
 class NextBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long to wait for a batch, and which shard of it is wanted.
+    """Request for the next batch: how long to wait, and for which shard.
 
-    Rank 0 leases batches. The others get their shard of the batch that it holds, once its
-    ordinal is above `after`: that of the batch they had before.
+    Rank 0 leases batches. The other ranks get their shard of the batch that rank 0 holds, once
+    its ordinal exceeds `after`, the ordinal of their previous batch.
     """
 
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
@@ -27,20 +27,20 @@ class NextBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FetchFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many fragments to lease, and how long to wait for them."""
+    """Request for fragments: how many to lease, and how long to wait."""
 
     count: Annotated[int, Meta(ge=1, le=65_536)]
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 
 class AckBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Confirmation of a batch under the fence of its lease."""
+    """Acknowledgement of a batch under the fence of its lease."""
 
     fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
 
 
 class AckFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Confirmation of fetched fragments."""
+    """Acknowledgement of fetched fragments."""
 
     batch: str
     fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
@@ -54,7 +54,7 @@ class JsonBatch(Struct, frozen=True, kw_only=True):
 
 
 class Acked(Struct, frozen=True, kw_only=True):
-    """Answer to a confirmation: batches handed out so far."""
+    """Answer to an acknowledgement: batches served so far."""
 
     served_steps: int
 
@@ -62,16 +62,16 @@ class Acked(Struct, frozen=True, kw_only=True):
 class BatchRow(Struct, frozen=True, kw_only=True):
     """A batch without its bytes; `composition` counts sequences or fragments by environment.
 
-    `shares` are the environments' target shares when it was formed; `padding` is the part of its
-    positions that padding to its longest sequence wastes, null for fragments; `staleness` counts
-    items by policy versions behind; `lapses` counts leases that ran out.
+    `shares` are the environments' target shares when it was formed. `padding` is the fraction of
+    its positions wasted by padding to the longest sequence; null for fragments. `staleness`
+    counts items by policy versions behind. `lapses` counts expired leases.
     """
 
     id: str
     ordinal: int
     kind: Literal["groups", "fragments"]
     sampler: str
-    """Of a sampled batch; empty when it is a stretch of the queue."""
+    """Sampler of a sampled batch; empty for a batch in queue order."""
     state: Literal["leased", "returned", "quarantined", "confirmed", "dropped"]
     trainer: str | None
     fence: int
@@ -94,7 +94,7 @@ class BatchRow(Struct, frozen=True, kw_only=True):
 
 
 class MixingAnswer(Struct, frozen=True, kw_only=True):
-    """How a run shares its batches among environments."""
+    """Environment mix of a run's batches."""
 
     batch_size: int | None
     dry_deadline_seconds: float | None
@@ -102,11 +102,11 @@ class MixingAnswer(Struct, frozen=True, kw_only=True):
 
 
 class PreviewAnswer(Struct, frozen=True, kw_only=True):
-    """What the next batch would be made of, or why there is none.
+    """Composition of the next batch, or the reason why none is ready.
 
-    `reason` is null when there is one. `comes_again` names a batch whose lease ran out: it goes
-    out first, as it is. `sizes` counts groups by sequences; `padding` is the part of its
-    positions that padding to the longest sequence would waste.
+    `reason` is null if a batch is ready. `comes_again` is the id of a batch whose lease expired:
+    it is served first, unchanged. `sizes` counts groups by sequences. `padding` is the fraction
+    of positions that padding to the longest sequence would waste.
     """
 
     reason: Literal["unregistered", "too_few", "no_exact_fill", "waiting_for_minimum"] | None

@@ -1,4 +1,4 @@
-"""Shape what is answered about the queue and about the items of a batch."""
+"""API schemas of the queue and of a batch's items."""
 
 from datetime import datetime
 from typing import Literal
@@ -15,30 +15,30 @@ from buffer.batches.schemas.queues import (
 
 
 class PauseGate(Struct, frozen=True, kw_only=True):
-    """A reason for which producers may have to wait; amounts count sequences or fragments."""
+    """A rule that pauses producers; amounts count sequences or fragments."""
 
     rule: Literal["tolerance", "staleness"]
     closed: bool
     amount: float
     limit: float
     reopens_after: float
-    """How many have to be trained on before it opens; 0 while it is open."""
+    """Amount to be trained on before the gate opens; 0 while it is open."""
     words: str
     """The inequality with its numbers."""
 
 
 class ArrivalList(Struct, frozen=True, kw_only=True):
-    """Environments that pushed anything within the last minute."""
+    """Environments with pushes within the last minute."""
 
     results: list[EnvironmentArrivals]
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
-    """The queue of a run, and why its producers wait if they do."""
+    """The queue of a run, and the gates that pause its producers."""
 
     unit: Literal["sequences", "fragments"]
     queued: int
-    """Items."""
+    """Number of queued items."""
     queued_sequences: int
     waiting: int
     leased: int
@@ -50,16 +50,16 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     """At least one gate is closed."""
     gates: list[PauseGate]
     since: datetime | None
-    """Since when the queue is over its tolerance; null while it is not, or nobody has asked."""
+    """Time since which the queue exceeds its tolerance; null if not, or not checked yet."""
     set_by: LimitSetter | None
     trained_per_second: float | None
     resumes_in_seconds: float | None
-    """At the rate at which batches were taken in the last two minutes; null if none was."""
+    """Estimate from the batches leased in the last two minutes; null without any."""
     environments: list[EnvironmentQueueRow]
 
 
 class BatchItems(Struct, frozen=True, kw_only=True):
-    """A batch, and what it is made of by position; at most a thousand items."""
+    """A batch and its items by position; at most 1,000 items."""
 
     batch: BatchRow
     items: list[BatchItem]

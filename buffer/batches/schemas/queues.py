@@ -1,4 +1,4 @@
-"""Shape what waits of each environment, what each pushes and gets, and what a batch is made of."""
+"""API schemas of queues, push rates, environment mixes and batch items."""
 
 from datetime import datetime
 
@@ -6,44 +6,44 @@ from msgspec import Struct
 
 
 class LimitSetter(Struct, frozen=True, kw_only=True):
-    """Who made the limits what they are."""
+    """Author of the current limits."""
 
     actor: str
     at: datetime
     reason: str
     was_created_so: bool
-    """Nobody has changed them since the run was created."""
+    """True if the limits have not changed since the run was created."""
 
 
 class EnvironmentQueueRow(Struct, frozen=True, kw_only=True):
-    """What waits of one environment."""
+    """Queued and waiting items of one environment."""
 
     env_id: int | None
     name: str
     queued: int
     queued_sequences: int
     waiting: int
-    """Groups that are smaller than the environment's, or fragments of a chunk, until complete."""
+    """Number of groups or fragments that wait for others to complete a group or chunk."""
     waiting_sizes: dict[int, int]
-    """Of groups that wait: how many there are of each size in sequences."""
+    """Number of waiting groups by size in sequences."""
     group_size: int | None
-    """Sequences to which waiting groups have to add up; null where nobody said so."""
+    """Sequences to which waiting groups must sum; null if not registered."""
     oldest_at: datetime | None
-    """When the head of its queue came in."""
+    """Arrival time of the head of its queue."""
     waiting_since: datetime | None
-    """When the oldest of the groups that wait came in."""
+    """Arrival time of the oldest waiting group."""
 
 
 class EnvironmentArrivals(Struct, frozen=True, kw_only=True):
-    """What one environment pushed within the last minute."""
+    """Push rate of one environment within the last minute."""
 
     env_id: int | None
-    """Of groups; null where they came without one, and for fragments."""
+    """Null for groups without an environment, and for fragments."""
     environment: str
-    """Of fragments, by name."""
+    """Name of the environment, for fragments."""
     per_second: float
-    """Groups or fragments, those that were dropped as they came in too; of less than a minute
-    where very many came."""
+    """Groups or fragments, including those dropped on arrival; measured over a shorter period
+    if there are very many."""
     newest_at: datetime
 
 
@@ -55,28 +55,28 @@ class BatchItem(Struct, frozen=True, kw_only=True):
     environment: str
     env_id: int | None
     policy_step: int | None
-    """Version that sampled it, the oldest one of a fragment."""
+    """Policy version that sampled it; the oldest one for a fragment."""
     staleness: int | None
-    """Versions by which it trailed the run when the batch was handed out."""
+    """Policy versions by which it was behind the run when the batch was leased."""
     received_at: datetime
     size_bytes: int
     sequences: int
     tokens: int | None
-    """Of groups."""
+    """Null for fragments."""
     longest_tokens: int | None
     score_mean: float | None
     steps: int | None
-    """Env steps, of fragments."""
+    """Environment steps; null for groups."""
     state: str
     drop_reason: str
 
 
 class EnvironmentMixing(Struct, frozen=True, kw_only=True):
-    """What one environment may claim of batches, and what it got; sizes count sequences.
+    """Target share, served share and debt of one environment; sizes count sequences.
 
-    `env_id` is null for groups that were pushed without an environment. `target` is its share by
-    weight, `realised` its share of all batches so far, `debt` what it is owed (negative: it got
-    ahead). `blocks_since`: since when a batch waits for its minimum.
+    `env_id` is null for groups without an environment. `target` is its share by weight,
+    `realised` its share of all batches so far. `debt` is what it is still owed; negative if it
+    received more. `blocks_since` is the time since which a batch waits for its minimum.
     """
 
     env_id: int | None

@@ -1,7 +1,7 @@
-"""Hand out no bytes but those that came in.
+"""Checksum verification of served items.
 
-Every payload is checked when it is served. A corrupt item is dropped with an alert, the others of
-its batch go back to the head of the queue, and who asked gets a batch made anew.
+Every payload is verified when it is served. A corrupt item is dropped with an alert, the other
+items of its batch return to the head of the queue, and the trainer gets a new batch.
 """
 
 from datetime import datetime
@@ -20,41 +20,43 @@ from runs.services.alerts import raise_alert
 
 
 class BatchCorrupt(LeaseLost):
-    """Stored bytes of the batch are not those that came in; it was taken apart."""
+    """Stored bytes of the batch fail their checksums; the batch was split up."""
 
 
 def contents_of(
     lease: Lease, *, positions: range | None = None, now: datetime
 ) -> list[StoredContent]:
-    """Return the bytes of a leased batch's items, in their order, each checked.
+    """Return the verified bytes of a leased batch's items, in order.
 
     Args:
-        lease: Of the batch.
-        positions: Of the items that are wanted, by default all.
+        lease: The lease of the batch.
+        positions: Positions of the requested items; by default all.
         now: Time of the request.
 
     Raises:
-        BatchCorrupt: If some are corrupt. They are dropped and the batch is over: lease the next.
-        LeaseLost: If the batch was taken apart just now.
-        PayloadMissing: If the bytes of an item are not there.
+        BatchCorrupt: If items are corrupt. They are dropped and the batch ends: lease the next.
+        LeaseLost: If the batch was split up concurrently.
+        PayloadMissing: If the bytes of an item are missing.
     """
     batch = lease.batch
     places = range(batch.items) if positions is None else positions
     contents = batch_contents(ItemKind(batch.kind), batch.pk, positions=places)
     if len(contents) != len(places):
-        raise LeaseLost(f"batch {batch.pk} was taken apart while it was read")
+        raise LeaseLost(f"batch {batch.pk} was split up while it was read")
     corrupt = [
         place for place, stored in zip(places, contents, strict=True) if not stored.is_intact()
     ]
     if corrupt:
         _take_apart(batch, corrupt, now=now)
-        raise BatchCorrupt(f"{len(corrupt)} items of batch {batch.pk} are corrupt: ask again")
+        raise BatchCorrupt(
+            f"{len(corrupt)} items of batch {batch.pk} are corrupt: request the next batch"
+        )
     return contents
 
 
 @transaction.atomic
 def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
-    """Drop the items at these positions and put the others back, unless somebody else did."""
+    """Drop the items at these positions and requeue the others, unless already done."""
     lock_run(batch.run_id)
     current = Batch.objects.filter(pk=batch.pk, state=BatchState.LEASED).first()
     if current is None:
@@ -65,7 +67,7 @@ def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
         kind="items_corrupt",
         level="error",
         message=f"dropped {dropped} items of batch {batch.ordinal}: their bytes are corrupt",
-        reason="the stored bytes do not have the checksum of those that came in",
+        reason="the stored bytes do not match their checksums",
         actor="buffer",
         details={"batch": str(batch.pk), "positions": corrupt, "requeued": kept},
         now=now,
@@ -74,7 +76,7 @@ def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
         Condition(
             kind=AlertKind.ITEMS_CORRUPT,
             run_id=batch.run_id,
-            message=f"{dropped} items of batch {batch.ordinal} of {batch.run.name} were corrupt",
+            message=f"{dropped} items of batch {batch.ordinal} of {batch.run.name} are corrupt",
             details={"batch": str(batch.pk), "positions": corrupt},
         ),
         now=now,

@@ -1,4 +1,4 @@
-"""Form a batch of fragments from what is queued, from metadata only."""
+"""Form batches of fragments from the queue, from metadata only."""
 
 from typing import Final
 
@@ -18,13 +18,13 @@ _OLDEST: Final = """
 
 
 class ItemsMoved(RuntimeError):
-    """Somebody moved queued items of a run without holding its lock."""
+    """Queued items of a run were moved without its lock."""
 
 
 def form_and_lease(
     run: Run, trainer: Trainer, *, sender: str, count: int | None = None
 ) -> Batch | None:
-    """Return the next batch of fragments, leased, or None when there is no whole one.
+    """Form and lease the next batch of fragments; return None if the queue does not fill one.
 
     The caller holds the run's lock.
     """

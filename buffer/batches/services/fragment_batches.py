@@ -1,4 +1,4 @@
-"""Write the row of a batch of fragments."""
+"""Rows of batches of fragments."""
 
 import uuid
 from collections import Counter
@@ -30,7 +30,7 @@ _CREATE: Final = """
 
 
 class Member(NamedTuple):
-    """What a batch must know of a fragment in it."""
+    """The attributes of a fragment that its batch needs."""
 
     version_min: int
     environment: str
@@ -46,7 +46,7 @@ def create_batch(
     batch_id: uuid.UUID | None = None,
     sampler: str = "",
 ) -> Batch:
-    """Write a batch under the run's next ordinal, leased to a trainer."""
+    """Create a batch with the run's next ordinal, leased to a trainer."""
     batch = Batch(
         id=batch_id or uuid.uuid4(),
         run=run,

@@ -1,4 +1,4 @@
-"""Form a batch of groups and lease it, in one statement after the plan."""
+"""Form and lease batches of groups, with one statement after the plan."""
 
 import json
 import uuid
@@ -18,14 +18,14 @@ from buffer.items.services.tallies import ADD_MOVED_GROUPS
 from runs.core.versions import version_in_force
 from runs.models import Run, Trainer
 
-# The groups are leased and counted, the batch is written from what was leased, the run's ordinal
-# rises and the debts are carried over.
+# Leases and counts the groups, creates the batch from them, increments the run's ordinal and
+# updates the debts.
 _FORM: Final = f"""
     WITH moved AS (
         UPDATE buffer_trajectorygroup g
         SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
         FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
-        -- An array, and a state that fits no index: see `take_uses`.
+        -- An array, and a state expression without index: see `take_uses`.
         WHERE g.id = ANY(%(groups)s::bigint[]) AND g.id = p.id AND g.run_id = %(run)s
             AND COALESCE(g.state, '') = 'queued'
         RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens, g.epoch,
@@ -93,11 +93,11 @@ _TAKE_BACK: Final = """
 
 
 class GroupsMoved(RuntimeError):
-    """Somebody moved queued groups of a run without holding its lock."""
+    """Queued groups of a run were moved without its lock."""
 
 
 def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
-    """Return the next batch of an outside run, leased to `trainer`, or None when there is none.
+    """Form and lease the next batch of an external run; return None if none is ready.
 
     The caller holds the run's lock.
     """
@@ -111,20 +111,20 @@ def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
 
 
 def confirm(batch: Batch, *, source: Fate) -> None:
-    """Settle a batch as trained on; its groups are in fate `source`."""
+    """Acknowledge a batch as trained on; its groups are in state `source`."""
     moves = {"run": batch.run_id, "batch": batch.pk, "source": source, "to": Fate.SERVED}
     with database.cursor() as cursor:
         cursor.execute(_CONFIRM, moves, prepare=True)
 
 
 def take_back_shares(batch: Batch) -> None:
-    """Count the sequences of a batch that nobody will train on as never given."""
+    """Subtract the sequences of a dropped batch from the shares of its environments."""
     with connection.cursor() as cursor:
         cursor.execute(_TAKE_BACK, [batch.pk])
 
 
 def _note_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
-    """Remember since when a batch waits for whose minimum, when that has changed."""
+    """Record which environments' minimums delay batches, if that has changed."""
     if set(refused.waiting_for) == planned.on_record:
         return
     waits: dict[str, Any] = {
@@ -153,7 +153,7 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
         staleness={},
     )
     with database.cursor() as cursor:
-        # Prepared: planning this statement takes PostgreSQL longer than doing it.
+        # Prepared, because PostgreSQL takes longer to plan this statement than to run it.
         row = cursor.execute(_FORM, _values(run, batch, plan), prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate without groups has a row
     (
@@ -202,7 +202,7 @@ def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
 
 
 def by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:
-    """Return values by `env_id` as text; groups without an environment are under ``""``."""
+    """Return values with `env_id` as text keys; ``""`` is the key for no environment."""
     return {
         "" if env_id == NO_ENVIRONMENT else str(env_id): found
         for env_id, found in by_environment.items()

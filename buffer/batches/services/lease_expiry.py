@@ -1,8 +1,8 @@
-"""Decide what becomes of batches whose lease ran out.
+"""Handling of batches with expired leases.
 
-A batch comes back whole. One that comes back again and again kills its trainers, as far as
-anybody can see from here: it is quarantined, with an alert, until a person releases its items or
-discards them. Until then a late confirmation of its last trainer still counts.
+A batch returns to the queue unchanged. A batch whose leases expire repeatedly presumably crashes
+its trainers: it is quarantined, with an alert, until an operator releases or discards it. Until
+then, a late acknowledgement by its last trainer is still accepted.
 """
 
 from datetime import datetime
@@ -26,15 +26,15 @@ _LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
 
 
 class NotQuarantined(Exception):
-    """The batch is not in quarantine, and its lease has not lapsed: nobody is to decide yet."""
+    """The batch is neither quarantined nor expired, so it cannot be released or discarded."""
 
 
 @transaction.atomic
 def return_lapsed_batches() -> int:
-    """Let batches whose lease has lapsed wait for the next trainer; return how many.
+    """Return batches with expired leases to the queue; return the number of batches.
 
-    The batch stays whole and keeps its fence and last holder: until somebody else leases it, a
-    late confirmation of its trainer still counts.
+    A batch stays unchanged and keeps its fence and last holder: until another trainer leases it,
+    a late acknowledgement by its trainer is still accepted.
     """
     lapsed = (
         Batch.objects.select_for_update(skip_locked=True, of=("self",))
@@ -51,7 +51,7 @@ def return_lapsed_batches() -> int:
 
 
 def quarantine_poison(*, now: datetime) -> int:
-    """Take batches out of circulation whose lease has lapsed once too often; return how many."""
+    """Quarantine batches whose leases expired too often; return the number of batches."""
     lapsed = Batch.objects.filter(
         state=BatchState.LEASED, lease_expires_at__lt=Now(), lapses__gte=_LAST_CHANCE
     )
@@ -61,7 +61,7 @@ def quarantine_poison(*, now: datetime) -> int:
 
 @transaction.atomic
 def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
-    # Before any row: who forms batches takes this lock first as well.
+    # Lock before any row, in the same order as forming.
     lock_run(run_id)
     if not Batch.objects.filter(
         pk=batch_id, state=BatchState.LEASED, lease_expires_at__lt=Now()
@@ -73,7 +73,7 @@ def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
         batch,
         kind="batch_quarantined",
         level="error",
-        message=f"batch {batch.ordinal} is quarantined: its lease lapsed {batch.lapses} times",
+        message=f"batch {batch.ordinal} is quarantined: its lease expired {batch.lapses} times",
         actor="buffer",
         items=batch.items,
         now=now,
@@ -83,7 +83,7 @@ def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
 
 @transaction.atomic
 def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: datetime) -> Batch:
-    """Put the items of a batch that nobody holds back into the queue; the batch itself is over.
+    """Return the items of a quarantined or expired batch to the queue; the batch ends.
 
     Raises:
         BatchNotFound: If the run has no such batch.
@@ -95,7 +95,7 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
         batch,
         kind="batch_released",
         level="warning",
-        message=f"{items} items of batch {batch.ordinal} went {_from(source)} to the queue",
+        message=f"{items} items of batch {batch.ordinal} returned {_from(source)} to the queue",
         actor=actor,
         reason=reason,
         items=items,
@@ -107,7 +107,7 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
 
 @transaction.atomic
 def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: datetime) -> Batch:
-    """Drop the items of a batch that nobody holds: as poison if it was in quarantine.
+    """Drop the items of a quarantined batch as `poison`, of an expired one as `discarded`.
 
     Raises:
         BatchNotFound: If the run has no such batch.
@@ -131,24 +131,24 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
 
 
 def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, Fate]:
-    """Return a batch that no trainer holds any more, and the fate of its items."""
+    """Return a quarantined or expired batch, and the state of its items."""
     lock_run(run_id)
     batches = Batch.objects.select_related("trainer")
-    # The database's clock says whether a lease has lapsed, also before the sweep has come by.
+    # The database clock decides expiry, also before the periodic job has processed the batch.
     has_lapsed = Case(When(lease_expires_at__lt=Now(), then=True), default=False)
     batch = batches.annotate(has_lapsed=has_lapsed).filter(run_id=run_id, pk=batch_id).first()
     if batch is None:
-        raise BatchNotFound(f"there is no batch {batch_id}")
+        raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.state == BatchState.QUARANTINED:
         return batch, Fate.QUARANTINED
     lapsed = batch.state == BatchState.LEASED and batch.has_lapsed
     if batch.state == BatchState.RETURNED or lapsed:
         return batch, Fate.LEASED
-    raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined, and not given up")
+    raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined or expired")
 
 
 def _from(source: Fate) -> str:
-    return "from quarantine" if source is Fate.QUARANTINED else "from a lapsed lease"
+    return "from quarantine" if source is Fate.QUARANTINED else "from an expired lease"
 
 
 def _tell(batch: Batch, *, items: int, **event: Any) -> None:

@@ -1,7 +1,7 @@
-"""Form batches, lease them to trainers, and settle them.
+"""Form batches, lease them to trainers, and acknowledge them.
 
-Forming is serialised for each run by an advisory lock that lives as long as its transaction.
-Leases are judged by the database's clock; what a trainer may do with one is in the WHERE.
+An advisory lock per run, held until the end of the transaction, serialises forming. Only the
+database clock evaluates leases.
 """
 
 from collections.abc import Collection
@@ -34,11 +34,11 @@ from runs import services as runs_services
 from runs.models import Run, Trainer
 from runs.rows import first_row, rows
 
-# Once in a while is often enough for a page, and a poll should write nothing.
+# Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
 
-# Written as SQL: each batch takes this way while a trainer waits, and building these queries
-# takes Django longer than PostgreSQL needs to answer them.
+# Raw SQL, because each batch needs these queries while a trainer waits, and Django takes longer to
+# build them than PostgreSQL to run them.
 _LEASE: Final = """
     UPDATE buffer_batch
     SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
@@ -56,15 +56,15 @@ _DELIVERED: Final = """
     UPDATE buffer_batch
     SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
     WHERE id = %s AND fence = %s"""
-"""A trainer may confirm what it has before its last byte is noted."""
+"""A trainer may acknowledge a batch before its delivery is recorded."""
 
 
 class TrainerNotRegistered(Exception):
-    """Whoever asks for a batch has not registered as a trainer of the run."""
+    """The requester is not registered as a trainer of the run."""
 
 
 class LeaseLost(Exception):
-    """The batch was leased again, or settled, since this trainer got it."""
+    """The batch has been leased again or settled since this trainer leased it."""
 
 
 class BatchNotFound(Exception):
@@ -73,7 +73,7 @@ class BatchNotFound(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A batch in the hands of a trainer."""
+    """A batch leased to a trainer."""
 
     batch: Batch
     lease_seconds: float
@@ -81,12 +81,12 @@ class Lease:
 
 
 def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
-    """Lease a batch to a trainer that acks by id: the one it holds, else the next one.
+    """Lease a batch to a trainer that acknowledges by id: the one it holds, else the next.
 
     Args:
         run_id: The run.
-        identity: Who asks; it must be registered.
-        count: Fragments in the batch, by default the run's batch size.
+        identity: Identity of the requester, which must be registered.
+        count: Number of fragments in the batch; by default the run's batch size.
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
@@ -105,11 +105,11 @@ def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | Non
 
 
 def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
-    """Lease the next batch to a stock trainer; asking confirms what was delivered to it before.
+    """Lease the next batch to a stock trainer; this acknowledges its delivered batches.
 
     Args:
         run_id: The run.
-        identity: Who asks; it joins the run when it has not registered.
+        identity: Identity of the requester; it is registered if it is not yet.
         sender: The process that will send the answer.
         now: Time of the request.
     """
@@ -138,15 +138,15 @@ def _take_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
 def _run(run_id: int) -> Run:
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
-        raise Run.DoesNotExist(f"there is no run {run_id}")
+        raise Run.DoesNotExist(f"run {run_id} does not exist")
     return run
 
 
 def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
-    """Return the trainer of this identity, and note that it asked."""
+    """Return the trainer with this identity, and record its request."""
     trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
     if trainer is None:
-        raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
+        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
         live.announce(run.pk, "run")
@@ -156,12 +156,12 @@ def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
 
 
 def _open_batches(run: Run) -> list[Batch]:
-    # The condition of the index `batch_open`, as it is written there.
+    # The same condition as in the index `batch_open`.
     return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
 
 
 def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
-    """Confirm what was delivered to its trainer; return a batch whose answer was cut."""
+    """Acknowledge delivered batches; return a batch whose answer was interrupted."""
     again = None
     for batch in held:
         delivery = Delivery(
@@ -178,7 +178,7 @@ def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
 
 
 def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
-    """Return the oldest batch whose lease lapsed, unless it has become too stale meanwhile."""
+    """Return the oldest returned batch that is not too stale; release stale ones."""
     for batch in open_batches:
         if batch.state != BatchState.RETURNED:
             continue
@@ -202,9 +202,9 @@ def dissolve(
     doomed: Collection[int] | None = (),
     reason: DropReason | None = None,
 ) -> tuple[int, int]:
-    """End a batch that nobody will train on; return how many items were dropped and put back.
+    """End a batch without training; return the numbers of dropped and requeued items.
 
-    Its sequences count no longer as given to their environments. For the arguments see
+    Its sequences no longer count towards the shares of their environments. For the arguments see
     :func:`buffer.payloads.services.transitions.take_apart`.
     """
     moved = take_apart(batch, source=source, doomed=doomed, reason=reason)
@@ -216,7 +216,7 @@ def dissolve(
 
 
 def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
-    """Lease a batch again; each lease has a higher fence."""
+    """Lease an existing batch again, with a higher fence."""
     wanted: dict[str, Any] = {
         "batch": batch.pk,
         "trainer": trainer.pk,
@@ -239,7 +239,7 @@ def _handed_out(run: Run, batch: Batch) -> Lease:
 
 
 def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Lease | None:
-    """Form a new batch and lease it, or return None when there is no whole one."""
+    """Form and lease a new batch, or return None if the queue does not fill one."""
     if run.takes_groups:
         batch = group_batches.form_and_lease(run, trainer, sender=sender)
     else:
@@ -249,16 +249,16 @@ def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Leas
 
 @transaction.atomic
 def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
-    """Settle a batch as trained on; doing it twice with the right fence is fine.
+    """Acknowledge a batch as trained on; idempotent for the current fence.
 
     Raises:
         BatchNotFound: If the run has no such batch.
-        LeaseLost: If the batch was leased again or dropped since.
+        LeaseLost: If the batch has been leased again or dropped.
     """
     lock_run(run_id)
     batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
     if batch is None:
-        raise BatchNotFound(f"there is no batch {batch_id}")
+        raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.fence != fence:
         raise LeaseLost(f"batch {batch_id} is leased under fence {batch.fence}, not {fence}")
     if batch.state == BatchState.DROPPED:
@@ -282,16 +282,16 @@ def _confirm(batch: Batch) -> None:
 
 
 def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
-    """Return an open batch to the trainer that holds it.
+    """Return the lease of a batch for the trainer that holds it.
 
     Raises:
         BatchNotFound: If the run has no such batch.
-        LeaseLost: If another trainer holds it or it is settled.
+        LeaseLost: If it is not leased to this trainer.
     """
     run = Run.objects.get(pk=run_id)
     batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
     if batch is None:
-        raise BatchNotFound(f"there is no batch {batch_id}")
+        raise BatchNotFound(f"batch {batch_id} does not exist")
     holder = batch.trainer.identity if batch.trainer else ""
     if batch.state != BatchState.LEASED or holder != identity:
         raise LeaseLost(f"batch {batch_id} is not leased to {identity}")
@@ -299,15 +299,15 @@ def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
 
 
 def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
-    """Return the batch that a trainer holds, if its ordinal is above `after`; the lease stays.
+    """Return the lease that a trainer holds, unchanged, if its ordinal is above `after`.
 
     Raises:
-        TrainerNotRegistered: If no trainer of the run has this identity.
+        TrainerNotRegistered: If the run has no trainer with this identity.
     """
     run = _run(run_id)
     trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run_id, identity])
     if trainer is None:
-        raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
+        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     batch = first_row(
         Batch,
         "run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal > %s ORDER BY ordinal",
@@ -319,20 +319,20 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
 
 
 def note_delivered(*, batch_id: UUID, fence: int) -> None:
-    """Remember that the answer with this lease was sent to its last byte."""
+    """Record that the answer with this lease was sent completely."""
     with database.cursor() as cursor:
         cursor.execute(_DELIVERED, [batch_id, fence], prepare=True)
 
 
 def note_cut(*, batch_id: UUID, fence: int) -> None:
-    """Remember that the answer with this lease was cut."""
+    """Record that the answer with this lease was interrupted."""
     Batch.objects.filter(pk=batch_id, fence=fence, delivered_at=None).update(
         sending_since=None, sender=""
     )
 
 
 def forget_deliveries(*, run_id: int, identity: str) -> None:
-    """Let a restarted stock trainer have its unconfirmed batch again."""
+    """Reset deliveries, so that a restarted stock trainer gets its batch again."""
     Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(
         delivered_at=None, sending_since=None, sender=""
     )

@@ -1,4 +1,4 @@
-"""Tell environments how long the queue is, so that they pace themselves."""
+"""Queue status for environments, by which they pace themselves."""
 
 from collections import Counter
 from datetime import datetime
@@ -20,10 +20,10 @@ from runs.models import Environment, Run
 
 
 def status_of_environment(run: Run, env_id: int, *, now: datetime) -> EnvironmentStatus:
-    """Return the state of an environment and of the queue, and note the environment's call.
+    """Return the status of an environment and of the queue, and record the request.
 
-    Whether the queue is over its tolerance is kept in the run's row, so that every web process
-    says the same, before and after a restart; it is written only when it changes.
+    The run's row stores whether the queue is over its tolerance, so that all web processes report
+    the same, also after a restart. It is written only on changes.
 
     Raises:
         UnknownEnvironmentId: If the run has no such environment.
@@ -50,7 +50,7 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
 
 
 def _note_queue(run: Run, *, queued: int) -> bool:
-    """Return whether the queue is over its tolerance, and remember it when that changed."""
+    """Return whether the queue is over its tolerance, and store changes."""
     rule = pause_rule(run)
     over = rule is not None and is_over(rule, over=run.over_tolerance, queued=queued)
     if over is not run.over_tolerance:

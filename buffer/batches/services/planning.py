@@ -1,7 +1,7 @@
-"""Read the queue of a run and plan its next batch, at a cost that no queue length changes.
+"""Plan the next batch of a run, at a cost independent of the queue's length.
 
-One statement reads counts, environments and debts; one reads the oldest groups of each
-environment, as many as it is forecast to give, through the partial index of its queue.
+One statement reads counts, environments and debts. Another reads the oldest groups of each
+environment through the partial index of its queue, as many as the forecast needs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +16,8 @@ from runs.core.lifecycle import RunStatus
 from runs.core.registration import SILENT_AFTER
 from runs.models import Run
 
-# Groups of each environment that are weighed beyond those it is forecast to give: room to step
-# over odd sizes before groups are chosen by size alone.
+# Groups of each environment that are weighed beyond the forecast, to skip odd sizes before groups
+# are chosen by size alone.
 SPARE_GROUPS: Final = 16
 
 _STATE: Final = """
@@ -43,7 +43,7 @@ _STATE: Final = """
     FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
     LEFT JOIN buffer_mixingshare m
         ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)"""
-# COALESCE is the expression that both indexes hold.
+# COALESCE matches the expression of both indexes.
 _WINDOWS: Final = """
     SELECT w.env_id, g.id, g.sequences
     FROM unnest(%s::int[], %s::int[]) AS w(env_id, length)
@@ -64,7 +64,7 @@ _BEHIND: Final = """
 
 
 class _StateRow(NamedTuple):
-    """What the counts, the registration and the debts say about one environment."""
+    """Counts, registration and debt of one environment."""
 
     now: datetime
     env_id: int
@@ -77,7 +77,7 @@ class _StateRow(NamedTuple):
     items: list[int] | None
 
     def queue(self) -> EnvironmentQueue:
-        """Return the environment with all its groups known by size only."""
+        """Return the environment with its groups as counts by size."""
         return EnvironmentQueue(
             env_id=self.env_id,
             behind=dict(zip(self.sizes or [], self.items or [], strict=True)),
@@ -90,16 +90,16 @@ class _StateRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What was decided about the next batch, and what it was decided from."""
+    """The plan of the next batch, and its inputs."""
 
     plan: BatchPlan | NoPlan
     queues: list[EnvironmentQueue]
     on_record: set[int]
-    """Environments that were noted as holding the run's batches back."""
+    """Environments on record as delaying the run's batches."""
 
 
 def plan_next(run: Run, *, batch_size: int) -> Planned:
-    """Return what the next batch of an outside run would be made of; takes nothing."""
+    """Plan the next batch of an external run; leases nothing."""
     rows = _state(run.pk)
     if not rows:
         return Planned(plan=NoPlan(reason=NoBatch.TOO_FEW), queues=[], on_record=set())
@@ -112,7 +112,7 @@ def plan_next(run: Run, *, batch_size: int) -> Planned:
         batch_size=batch_size,
         now=rows[0].now,
         blocked_since=min(blocked.values(), default=None),
-        # Nobody is going to deliver what a draining run waits for.
+        # A draining run receives no more groups, so it must not wait for minimums.
         deadline_seconds=0 if run.status == RunStatus.DRAINING else run.dry_deadline_seconds,
     )
     return Planned(plan=plan, queues=queues, on_record=set(blocked))
@@ -124,7 +124,7 @@ def group_ids(run_id: int, plan: BatchPlan) -> list[int]:
 
 
 def read_queues(run_id: int) -> list[EnvironmentQueue]:
-    """Return the environments that take part in a run's batches, groups known by size only."""
+    """Return the environments of a run's batches, with groups as counts by size."""
     return [row.queue() for row in _state(run_id)]
 
 
@@ -137,13 +137,13 @@ def _state(run_id: int) -> list[_StateRow]:
 def _with_windows(
     run_id: int, queues: Sequence[EnvironmentQueue], batch_size: int
 ) -> list[EnvironmentQueue]:
-    """Return the environments with the oldest groups of each in its window."""
+    """Return the environments with their oldest groups as windows."""
     windows = _windows(run_id, _lengths(queues, batch_size))
     return [_split(queue, windows.get(queue.env_id, [])) for queue in queues]
 
 
 def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, int]:
-    """Return how many groups of each environment to weigh one by one."""
+    """Return the number of groups of each environment to weigh individually."""
     queues = [queue for queue in queues if queue.behind]
     sequences = forecast(queues, batch_size=batch_size)
     return {
@@ -163,7 +163,7 @@ def _windows(run_id: int, lengths: Mapping[int, int]) -> dict[int, list[QueuedGr
 
 
 def _split(queue: EnvironmentQueue, window: list[QueuedGroup]) -> EnvironmentQueue:
-    """Return the environment with `window` taken out of its counts."""
+    """Return the environment with `window`, subtracted from its counts."""
     behind = dict(queue.behind)
     for group in window:
         behind[group.sequences] = behind.get(group.sequences, 0) - 1

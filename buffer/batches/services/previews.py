@@ -1,4 +1,4 @@
-"""Show what the next batch would be and how batches are shared; change nothing."""
+"""Previews of the next batch, and the environment mix; read-only."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _ABOUT_GROUPS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsSeen:
-    """What some groups would make of a batch."""
+    """Statistics of the groups of a batch."""
 
     items: int = 0
     sequences: int = 0
@@ -40,7 +40,7 @@ class GroupsSeen:
 
     @property
     def padding(self) -> float | None:
-        """Part of the positions that padding to the longest sequence would waste."""
+        """Fraction of positions that padding to the longest sequence would waste."""
         return padded_share(
             tokens=self.tokens, sequences=self.sequences, longest_tokens=self.longest_tokens
         )
@@ -48,7 +48,7 @@ class GroupsSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """The next batch, or why there is none; `reason` is empty when there is one."""
+    """Preview of the next batch; `reason` is empty if one is ready."""
 
     reason: str
     queued_sequences: int = 0
@@ -62,10 +62,10 @@ class Preview:
 
 @transaction.atomic
 def preview(run: Run) -> Preview:
-    """Return what the next batch of an outside run would be made of.
+    """Return a preview of the next batch of an external run.
 
-    Whoever asks for a batch has the queue's stale items dropped first; so does the preview, in a
-    transaction that it takes back.
+    A lease first drops stale items from the queue. The preview does the same in a transaction
+    that it rolls back.
     """
     if run.batch_size is None:
         return Preview(reason=UNREGISTERED)
@@ -135,7 +135,7 @@ def _about(which: str, values: list[Any]) -> GroupsSeen:
 
 
 def mixing(run_id: int) -> list[EnvironmentMixing]:
-    """Return every environment that takes part in a run's batches or ever did, by `env_id`."""
+    """Return all environments that are or were part of a run's batches, ordered by `env_id`."""
     queues = {queue.env_id: queue for queue in read_queues(run_id)}
     shares = {share.env_id: share for share in MixingShare.objects.filter(run_id=run_id)}
     env_ids = sorted(set(queues) | set(shares))

@@ -75,10 +75,10 @@ class GroupPushView(CountsRefusals):
 
 
 def _decoded(request: Request, run: Run) -> list[Group]:
-    """Return the groups of a push in either form.
+    """Return the groups of a push, in msgpack or JSON.
 
     Raises:
-        InvalidGroups: If one is malformed.
+        InvalidGroups: If a group is malformed.
     """
     is_json = (request.content_type or "").partition(";")[0].strip() == "application/json"
     decode = decode_json_push if is_json else decode_push

@@ -1,4 +1,4 @@
-"""Have refused pushes counted: why, in one word, and for which environments."""
+"""Count refused pushes by reason and environment."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -21,7 +21,7 @@ from runs.core.call_digest import RefusedPush
 from runs.models import Run
 from runs.services.registry import RunIsOver
 
-# Of one push; a list of groups may name as many as it has groups.
+# Per push; a list of groups may name one environment per group.
 ENVIRONMENTS_AT_MOST: Final = 100
 _REASONS: Final[dict[type[Exception], str]] = {
     InvalidGroups: "body_invalid",
@@ -37,27 +37,27 @@ _REASONS: Final[dict[type[Exception], str]] = {
 
 
 class _Named(Struct):
-    """All that is read of a group that could not be."""
+    """The only field read from a malformed group."""
 
     env_id: int | None = None
 
 
 class _Packed(Struct):
-    """All that is read of a binary push that could not be."""
+    """The only field read from a malformed binary push."""
 
     groups: list[bytes]
 
 
 class CountsRefusals(APIView):
-    """A route that takes groups, and has pushes counted that it refuses."""
+    """Base of views that accept groups; counts refused pushes."""
 
     _found: Run | None = None
-    """That the push was meant for; None as long as nobody knows."""
+    """Target run of the push; None until it is known."""
     _groups: list[Group] | None = None
-    """What was read of the push; None if that was why it was refused."""
+    """Decoded groups of the push; None if decoding failed."""
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
-        """Answer, and have the refusal counted for the environments that the push names."""
+        """Return the error, and count the refusal for the environments that the push names."""
         response = super().handle_exception(exc)
         # The body of a bad request cannot be read, so it names no environments.
         if self._found is not None and not isinstance(exc, BadRequest):
@@ -71,14 +71,14 @@ class CountsRefusals(APIView):
 
 
 def _reason_of(refusal: Exception) -> str:
-    """Return one of few words; of a body that is wrong, what is wrong with its first field."""
+    """Return the reason code; for an invalid body, the error type of its first field."""
     if isinstance(refusal, InvalidBody):
         return refusal.problems[0].type if refusal.problems else "body_invalid"
     return _REASONS.get(type(refusal), "other")
 
 
 def _named_by(body: bytes) -> list[_Named]:
-    """Return what a body says of its groups' environments: JSON begins with a bracket."""
+    """Return the env ids of a body's groups; JSON bodies begin with a bracket."""
     try:
         if body.lstrip()[:1] in {b"{", b"["}:
             named = msgspec.json.decode(body, type=_Named | list[_Named])

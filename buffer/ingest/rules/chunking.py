@@ -1,4 +1,4 @@
-"""Cut the waiting fragments of one env slot into chunks."""
+"""Form chunks from the waiting fragments of one environment slot."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,18 +14,18 @@ class WaitingFragment(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What became of the waiting fragments; those in neither list wait on."""
+    """Result of forming chunks; fragments in neither list continue to wait."""
 
     chunks: list[list[int]]
     """Ids of each complete chunk, in order."""
     broken: list[int]
-    """Ids that can never be part of a chunk: the next fragment does not go on where they end."""
+    """Ids that can never be part of a chunk: the next fragment does not continue theirs."""
 
 
 def cut(waiting: Iterable[WaitingFragment], *, length: int) -> Cut:
-    """Cut chunks of `length` consecutive fragments, the lowest numbers first.
+    """Form chunks of `length` consecutive fragments, lowest numbers first.
 
-    A missing number may still come, so what stands before a gap waits.
+    A missing number may still arrive, so fragments before a gap wait.
     """
     chunks: list[list[int]] = []
     broken: list[int] = []

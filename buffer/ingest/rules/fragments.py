@@ -1,4 +1,4 @@
-"""Check that a fragment is whole: its arrays against its header and against one another.
+"""Validate a fragment: its arrays against its header and against each other.
 
 Shapes are those of :class:`rolldeck.wire.Fragment`; T is `steps`.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from buffer.items.rules.states import DropReason
 from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessage, unpack_array
 
-# Name → dtype (None: any), of the arrays whose first axis is T.
+# Required arrays with first axis T, and their dtypes (None: any).
 PER_STEP: Final[dict[str, str | None]] = {
     "action": None,
     "reward": "float32",
@@ -25,18 +25,18 @@ PER_STEP: Final[dict[str, str | None]] = {
     "policy_step": "int32",
     "episode_index": "int32",
 }
-# What padding must not have.
+# Arrays that must be 0 in padding.
 _MARKS: Final = ("reward", "first", "terminated", "truncated")
 
 _MOST_CACHED_CHARACTERS: Final = 4096
-"""Of the names of a fragment's arrays: what a cache keeps must not grow with what came."""
+"""Longest total length of array names for which the form check is cached; bounds its memory."""
 
 Arrays = dict[str, NDArray[Any]]
 Shape = tuple[int, ...]
 
 
 class BrokenFragment(ValueError):
-    """A fragment contradicts itself; `field` is the path below the fragment."""
+    """A fragment is inconsistent; `field` is the path within the fragment."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -45,14 +45,14 @@ class BrokenFragment(ValueError):
 
 
 def check(fragment: Fragment) -> None:
-    """Accept a fragment that a trainer can use.
+    """Validate a fragment.
 
     Raises:
         BrokenFragment: At the first array that is missing, has the wrong dtype or shape, is not
             finite, or contradicts the header.
     """
     if fragment.schema != SCHEMA_VERSION:
-        raise BrokenFragment("schema", f"version {fragment.schema} is not {SCHEMA_VERSION}")
+        raise BrokenFragment("schema", f"is {fragment.schema}, must be {SCHEMA_VERSION}")
     if fragment.version_min > fragment.version_max:
         raise BrokenFragment("version_min", "is newer than version_max")
     if "\x00" in fragment.slot + fragment.environment + fragment.worker:
@@ -74,16 +74,16 @@ def _unpacked(fragment: Fragment) -> Arrays:
         except (InvalidMessage, ValueError) as error:
             raise BrokenFragment(f"arrays.{name}", str(error)) from error
         if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
-            raise BrokenFragment(f"arrays.{name}", "holds a value that is not finite")
+            raise BrokenFragment(f"arrays.{name}", "contains a value that is not finite")
         arrays[name] = array
     return arrays
 
 
 @lru_cache(maxsize=256)
 def _check_forms(steps: int, forms: tuple[tuple[str, str, Shape], ...]) -> None:
-    """Accept arrays by their names, dtypes and shapes.
+    """Validate arrays by their names, dtypes and shapes.
 
-    Almost all fragments of a run have the same ones, or those of a few others before them.
+    Cached, because most fragments of a run have the same names, dtypes and shapes.
     """
     dtypes = {name: dtype for name, dtype, _ in forms}
     shapes = {name: shape for name, _, shape in forms}
@@ -100,7 +100,7 @@ def _check_forms(steps: int, forms: tuple[tuple[str, str, Shape], ...]) -> None:
 def _check_steps(
     steps: int, dtypes: Mapping[str, str], shapes: Mapping[str, Shape], names: Iterable[str]
 ) -> None:
-    """Accept the arrays of `names`, which have a row for each step."""
+    """Validate the arrays of `names`, which have one row per step."""
     for name in names:
         wanted, shape = PER_STEP.get(name), shapes[name]
         if wanted is not None and dtypes[name] != wanted:
@@ -112,15 +112,15 @@ def _check_steps(
 
 
 def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> None:
-    """Accept observations behind the last step, and behind the ends of episodes."""
+    """Validate the observations after the last step and after the ends of episodes."""
     parts = _parts(shapes, "obs")
     if "" in parts and len(parts) > 1:
-        raise BrokenFragment("arrays.obs", "comes whole or in parts, not both")
+        raise BrokenFragment("arrays.obs", "must be either one array or parts, not both")
     wanted: dict[str, Shape] = {"next_obs": ()}
     if _parts(shapes, "final_obs"):
         wanted["final_obs"] = ()
     if ("final_obs" in wanted) != ("final_step" in shapes):
-        raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
+        raise BrokenFragment("arrays.final_step", "final_obs and final_step require each other")
     if "final_step" in shapes:
         if dtypes["final_step"] != "int32" or len(shapes["final_step"]) != 1:
             raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
@@ -135,21 +135,21 @@ def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> N
 
 
 def _parts(arrays: Iterable[str], name: str) -> set[str]:
-    """Return what follows `name` in the arrays of that name: nothing, or ``.<part>`` of each."""
+    """Return the suffixes after `name` in the array names: empty, or ``.<part>``."""
     return {found[len(name) :] for found in arrays if found == name or found.startswith(f"{name}.")}
 
 
 def _match(shapes: Iterable[str], name: str, parts: set[str]) -> None:
-    """Accept arrays of `name` that come in the parts of the observations."""
+    """Validate that the arrays of `name` have the same parts as the observations."""
     for part in sorted(_parts(shapes, name) ^ parts):
-        reason = "is missing" if part in parts else "has no obs beside it"
+        reason = "is missing" if part in parts else "has no matching obs"
         raise BrokenFragment(f"arrays.{name}{part}", reason)
 
 
 def _same(name: str, given: tuple[str, Shape], wanted: tuple[str, Shape]) -> None:
     if given != wanted:
         said, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, wanted))
-        raise BrokenFragment(f"arrays.{name}", f"is {said}, obs need {needed}")
+        raise BrokenFragment(f"arrays.{name}", f"is {said}, obs require {needed}")
 
 
 def _check_mask(arrays: Arrays) -> None:
@@ -161,7 +161,7 @@ def _check_mask(arrays: Arrays) -> None:
         raise BrokenFragment("arrays.mask", "must be true for the first steps, at least one")
     for name in _MARKS:
         if arrays[name][real:].any():
-            raise BrokenFragment(f"arrays.{name}", "is not 0 behind the last real step")
+            raise BrokenFragment(f"arrays.{name}", "must be 0 after the last real step")
     if real < len(mask) and not (arrays["terminated"][real - 1] or arrays["truncated"][real - 1]):
         raise BrokenFragment("arrays.mask", "ends before its episode does")
 
@@ -171,26 +171,26 @@ def _check_finals(arrays: Arrays) -> None:
     if final_step is None:
         return
     if _leaves(final_step, 0, len(arrays["reward"]) - 1):
-        raise BrokenFragment("arrays.final_step", "names a step outside the fragment")
+        raise BrokenFragment("arrays.final_step", "refers to a step outside the fragment")
     ended = arrays["terminated"] | arrays["truncated"]
     if np.count_nonzero(ended[final_step]) < len(final_step):
-        raise BrokenFragment("arrays.final_step", "names a step that ended no episode")
+        raise BrokenFragment("arrays.final_step", "refers to a step that does not end an episode")
 
 
 def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
     if _leaves(arrays["episode_index"], 0, len(fragment.episode_ids) - 1):
         raise BrokenFragment("arrays.episode_index", "points outside episode_ids")
     if _leaves(arrays["policy_step"], fragment.version_min, fragment.version_max):
-        raise BrokenFragment("arrays.policy_step", "leaves version_min … version_max")
+        raise BrokenFragment("arrays.policy_step", "must be from version_min to version_max")
 
 
 def _leaves(numbers: NDArray[Any], least: int, most: int) -> bool:
-    """Return whether any of the numbers lies outside."""
+    """Return whether any number is outside `least` to `most`."""
     return bool(np.count_nonzero((numbers < least) | (numbers > most)))
 
 
 def real_steps(fragment: Fragment) -> int:
-    """Return how many steps of a whole fragment are real, and not padding."""
+    """Return the number of steps of a valid fragment that are not padding."""
     mask = fragment.arrays.get("mask")
     return fragment.steps if mask is None else int(unpack_array(mask).sum())
 
@@ -198,13 +198,13 @@ def real_steps(fragment: Fragment) -> int:
 def drop_reason(
     fragment: Fragment, *, epoch: int, policy_step: int, max_staleness: int | None
 ) -> DropReason | None:
-    """Return why a whole fragment cannot train the run's policy any more, or None.
+    """Return the reason why a valid fragment cannot train the run's policy, or None.
 
     Args:
         fragment: Any fragment that :func:`check` accepts.
         epoch: The run's epoch.
         policy_step: The run's current version in that epoch.
-        max_staleness: Versions by which data may trail; None for any.
+        max_staleness: Maximum number of versions behind; None for no limit.
     """
     if fragment.epoch != epoch:
         return DropReason.STALE_EPOCH

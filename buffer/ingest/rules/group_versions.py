@@ -1,4 +1,4 @@
-"""Say which policy version a group is of, and whether it is still worth training on."""
+"""Policy version and staleness of groups."""
 
 from buffer.items.rules.states import DropReason
 from runs.core.versions import PolicyVersion
@@ -7,14 +7,14 @@ from runs.core.versions import PolicyVersion
 def version_of(
     *, claimed_epoch: int | None, claimed_step: int | None, current: PolicyVersion
 ) -> PolicyVersion:
-    """Return the version that a group was sampled by.
+    """Return the policy version that sampled a group.
 
-    What its producer says counts; a step without an epoch is of the current one. Producers that
-    say nothing are taken to follow the run: their groups are of the version in force on receipt.
+    The producer's claim is used; a step without an epoch belongs to the current epoch. Without a
+    claim, the group gets the current version at the time of receipt.
     """
     if claimed_step is None:
         return current
-    # Without published weights there are no epochs: a step counts batches.
+    # Runs without published weights have no epochs: a step counts batches.
     if claimed_epoch is None or current.epoch == 0:
         return PolicyVersion(current.epoch, claimed_step)
     return PolicyVersion(claimed_epoch, claimed_step)
@@ -23,12 +23,12 @@ def version_of(
 def drop_reason(
     sampled: PolicyVersion, *, current: PolicyVersion, max_staleness: int | None
 ) -> DropReason | None:
-    """Return why a group cannot train the run's policy, or None.
+    """Return the reason why a group cannot train the run's policy, or None.
 
     Args:
         sampled: The version that sampled it.
-        current: The version in force.
-        max_staleness: Versions by which it may trail; None for any.
+        current: The current version.
+        max_staleness: Maximum number of versions behind; None for no limit.
     """
     if sampled > current:
         return DropReason.FUTURE

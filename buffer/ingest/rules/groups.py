@@ -1,6 +1,6 @@
-"""Refuse groups that can only poison training.
+"""Validation rules for groups that would corrupt training.
 
-Atropos takes them in; these rules do not, unless the run is lenient, and then they are notes.
+Atropos accepts such groups. These rules refuse them; in a lenient run they only add notes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ import numpy as np
 from buffer.items.rules.limits import MAX_TOKEN_ID, Limits
 from rolldeck.ragged import Rows
 
-# One number for each token of each sequence.
+# Fields with one number per token of each sequence.
 PER_TOKEN: Final = ("masks", "ref_logprobs", "inference_logprobs")
 REQUIRED: Final = ("tokens", "masks")
-# Real clients send these in other lengths; it is worth a note.
+# Existing clients send these fields in other lengths: add a note.
 NOTED: Final = ("advantages", "messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A rule that a group breaks; `path` leads there from the group."""
+    """A violated rule; `path` is the path from the group."""
 
     path: tuple[str | int, ...]
     message: str
@@ -30,11 +30,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How long everything in a group is.
+    """Lengths of the fields of a group.
 
-    `rows` gives, for each field that has one row a sequence, the length of each row; a field that
-    is absent is not in it. `counts` gives the entries of the fields that have one entry for each
-    sequence, ``scores`` and ``messages``.
+    `rows` holds the row lengths of each present field with one row per sequence. `counts` holds
+    the number of entries of the fields with one entry per sequence, ``scores`` and ``messages``.
     """
 
     rows: Mapping[str, Sequence[int]]
@@ -42,7 +41,7 @@ class Lengths:
 
     @classmethod
     def of(cls, rows: Mapping[str, Sequence[int]], *, scores: int, messages: Any) -> "Lengths":
-        """Return the lengths of a group, without the optional fields that hold nothing.
+        """Return the lengths of a group, without empty optional fields.
 
         Atropos' `BaseEnv` sends ``[]`` for each optional field that an environment does not set.
         """
@@ -55,12 +54,12 @@ class Lengths:
         return cls(rows=present, counts=counts)
 
     def entries(self, name: str) -> int | None:
-        """Return how many entries a field has, None when it is absent."""
+        """Return the number of entries of a field; None if it is absent."""
         return len(self.rows[name]) if name in self.rows else self.counts.get(name)
 
 
 def violations(lengths: Lengths) -> list[Violation]:
-    """Return the rules that the lengths of a group break."""
+    """Return the rules that the lengths of a group violate."""
     sequences = len(lengths.rows["tokens"])
     found = []
     if not sequences:
@@ -91,24 +90,24 @@ def _length(path: tuple[str | int, ...], length: int, expected: int, unit: str) 
 
 
 def notes(lengths: Lengths) -> list[str]:
-    """Return what is odd about a group and yet accepted."""
+    """Return notes on accepted anomalies of a group."""
     tokens = lengths.rows["tokens"]
     found = []
     for name in NOTED:
         entries = lengths.entries(name)
         if entries is not None and entries != len(tokens):
-            found.append(f"{name} has another length than tokens")
+            found.append(f"{name} has {entries} entries for {len(tokens)} sequences")
     if _ragged("advantages", lengths.rows.get("advantages", ()), tokens):
-        found.append("advantages has rows of another length than tokens")
+        found.append("advantages has rows whose lengths differ from those of tokens")
     return found
 
 
 def refusals(tokens: Sequence[int], *, limits: Limits) -> list[Violation]:
-    """Return why a group is too large, which not even a lenient run can queue.
+    """Return the size violations of a group; lenient runs refuse them too.
 
     Args:
         tokens: Length of each sequence.
-        limits: The bounds.
+        limits: The limits.
     """
     if len(tokens) > limits.sequences_per_group:
         return [_too_long(("tokens",), len(tokens), "sequences_per_group", limits)]
@@ -123,17 +122,17 @@ def refusals(tokens: Sequence[int], *, limits: Limits) -> list[Violation]:
 
 def _too_long(path: tuple[str | int, ...], length: int, name: str, limits: Limits) -> Violation:
     unit = name.partition("_")[0]
-    message = f"{length} {unit} are more than {getattr(limits, name)} (max_{name})"
+    message = f"{length} {unit}, at most {getattr(limits, name)} allowed (max_{name})"
     return Violation(path=path, message=message, kind="too_long")
 
 
 def token_violations(tokens: Rows) -> list[Violation]:
-    """Return the first token id out of 0 … 2³¹ − 1."""
+    """Return the first token id outside 0 … 2³¹ − 1."""
     return _out_of_range("tokens", tokens, 0, MAX_TOKEN_ID)
 
 
 def mask_violations(masks: Rows) -> list[Violation]:
-    """Return the first number that no array of integers holds."""
+    """Return the first number that does not fit a 64-bit integer."""
     return _out_of_range("masks", masks, -(2**63), 2**63 - 1)
 
 

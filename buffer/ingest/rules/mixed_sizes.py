@@ -1,10 +1,9 @@
-"""Let groups of other sizes than their environment's wait until they complete one another.
+"""Waiting rules for groups smaller than their environment's group size.
 
-A group that is smaller than its environment's `group_size` waits; when waiting groups of the
-environment sum exactly to `group_size`, they go to the queue together. A larger one could never
-be completed and goes to the queue at once. Sizes that never sum would wait for ever: once
-`MOST_WAITING` groups wait, the oldest goes to the queue as it is, whose batches are filled
-exactly from any sizes.
+A group smaller than its environment's `group_size` waits. When waiting groups of the environment
+sum exactly to `group_size`, they are queued together. Larger groups are queued at once. Sizes that
+never sum to `group_size` would wait forever: once more than `MOST_WAITING` groups wait, the oldest
+is queued as it is. Batches are filled exactly from any sizes.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import Final
 from buffer.items.rules.exact_fill import exact_fill
 
 MOST_WAITING: Final = 1024
-"""Groups of one environment that wait; every push of another reads them."""
+"""Maximum number of waiting groups of one environment; each push of a smaller group reads them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,11 +24,11 @@ class WaitingGroups:
     waiting: list[tuple[int, int]] = field(default_factory=list)
 
     def waits(self, sequences: int) -> bool:
-        """Return whether a group of this size has to wait for others."""
+        """Return whether a group of this size must wait for others."""
         return sequences < self.group_size
 
     def add(self, key: int, sequences: int) -> list[int]:
-        """Take one group in; return the keys of those that wait no longer, oldest first."""
+        """Add a group; return the keys of the groups to queue, oldest first."""
         self.waiting.append((key, sequences))
         places = complete([size for _, size in self.waiting], group_size=self.group_size)
         if not places and len(self.waiting) > MOST_WAITING:
@@ -41,14 +40,14 @@ class WaitingGroups:
 
     @property
     def sequences(self) -> int:
-        """Sequences that wait."""
+        """Number of waiting sequences."""
         return sum(size for _, size in self.waiting)
 
 
 def complete(sizes: Sequence[int], *, group_size: int) -> list[int]:
-    """Return the places of groups that sum exactly to `group_size`; empty when none do.
+    """Return the positions of groups that sum exactly to `group_size`; empty if none do.
 
-    First come, first taken while it fits; if that does not sum exactly, the oldest exact subset.
+    Takes groups in order while they fit; if that does not sum exactly, the oldest exact subset.
     """
     places, total = [], 0
     for place, size in enumerate(sizes):

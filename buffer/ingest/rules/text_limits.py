@@ -1,6 +1,6 @@
-"""Refuse JSON by its text, before anything is built from it.
+"""Limits on JSON text, checked before decoding.
 
-Every function returns the bound that a text breaks, or None; paths lead from the text itself.
+Every function returns the violated limit, or None; paths are relative to the text.
 """
 
 from typing import Final
@@ -10,25 +10,25 @@ from buffer.items.rules.limits import Limits
 from runs.core import json_shape
 
 MAX_FIELDS: Final = 1024
-"""Fields of one group, known and unknown."""
+"""Maximum number of fields of one group, known and unknown."""
 
 
 def small_body(text: bytes, *, limits: Limits) -> Violation | None:
-    """Judge a body that holds a few fields."""
+    """Check a body with a few fields."""
     return _values(text, limits.json_values, "json_values")
 
 
 def push(text: bytes, *, limits: Limits) -> Violation | None:
-    """Judge a list of groups that is large enough to be an attack by its length alone."""
+    """Check the number of groups in a list; only large texts are scanned."""
     if len(text) // 2 <= limits.json_values:
         return None
     return _items(text, limits.groups_per_push, "groups", "groups_per_push")
 
 
 def group(text: bytes, *, limits: Limits) -> Violation | None:
-    """Judge one group."""
+    """Check one group."""
     found = _values(text, limits.values_per_group, "values_per_group")
-    # Fields cost more than values, and only many of them are worth a closer look.
+    # Fields cost more than values; count them only in texts with very many colons.
     crowded = len(text) // 4 > limits.json_values and text.count(b":") > limits.json_values
     if found is None and crowded:
         return _items(text, MAX_FIELDS, "fields", "fields_per_group")
@@ -36,7 +36,7 @@ def group(text: bytes, *, limits: Limits) -> Violation | None:
 
 
 def open_field(text: bytes, *, limits: Limits) -> Violation | None:
-    """Judge a field of a group that may hold anything."""
+    """Check a field of a group with arbitrary content."""
     if json_shape.too_deep(text, max_depth=limits.json_depth - 1):
         message = f"nested deeper than {limits.json_depth} levels (max_json_depth)"
         return Violation(path=(), message=message, kind="too_deep")
@@ -44,7 +44,7 @@ def open_field(text: bytes, *, limits: Limits) -> Violation | None:
 
 
 def too_many(most: int, what: str, limit: str) -> Violation:
-    """Return the refusal of more than `most` of something."""
+    """Return the violation of a maximum count."""
     message = f"holds more than {most} {what} (max_{limit})"
     return Violation(path=(), message=message, kind="too_long")
 

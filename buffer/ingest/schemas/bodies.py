@@ -1,4 +1,4 @@
-"""Decode small JSON bodies as leniently as Atropos does, and say what is wrong with others."""
+"""Decode small JSON bodies with the leniencies of Atropos, and report errors by field."""
 
 import json
 import math
@@ -16,14 +16,14 @@ from buffer.items.rules.limits import DEFAULTS, Limits
 Loc = tuple[str | int, ...]
 T = TypeVar("T", bound=Struct)
 MAX_INT: Final = 2**31 - 1
-# Finding the place of a NaN takes twenty times the memory of the body.
+# Locating a NaN takes twenty times the memory of the body.
 NAMED_UP_TO_BYTES: Final = 2 * 1024 * 1024
 _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class BodyProblem(Struct, frozen=True):
-    """One thing wrong with a body, in FastAPI's shape."""
+    """One validation error of a body, in FastAPI's format."""
 
     loc: Loc
     msg: str
@@ -31,7 +31,7 @@ class BodyProblem(Struct, frozen=True):
 
 
 class InvalidBody(ValueError):
-    """A body cannot be what it should; `problems` name the fields."""
+    """A body is invalid; `problems` lists the errors by field."""
 
     def __init__(self, problems: Iterable[BodyProblem]) -> None:
         self.problems = list(problems)
@@ -71,7 +71,7 @@ def decode(body: bytes, shape: type[T], *, limits: Limits = DEFAULTS) -> T:
     """Return a small body as `shape`.
 
     Raises:
-        InvalidBody: If it is something else; it names every field that is wrong.
+        InvalidBody: If it is invalid; lists every invalid field.
     """
     refuse(text_limits.small_body(body, limits=limits), ("body",))
     parts = parts_of(body, ("body",))
@@ -101,25 +101,25 @@ def _check_storable(value: Any) -> None:
 
 
 def refuse(violation: Violation | None, loc: Loc) -> None:
-    """Refuse a body that breaks a bound.
+    """Refuse a body that violates a limit.
 
     Raises:
-        InvalidBody: If there is a violation.
+        InvalidBody: If `violation` is not None.
     """
     if violation is not None:
         raise InvalidBody([problem_from(violation, loc)])
 
 
 def problem_from(violation: Violation, loc: Loc) -> BodyProblem:
-    """Return a broken rule as the body's problem."""
+    """Return a violation as a problem of the body."""
     return BodyProblem((*loc, *violation.path), violation.message, violation.kind)
 
 
 def parts_of(content: bytes, loc: Loc) -> dict[str, Raw]:
-    """Return the fields of an object, not decoded yet.
+    """Return the undecoded fields of a JSON object.
 
     Raises:
-        InvalidBody: At `loc`, if it is no object or no JSON.
+        InvalidBody: If it is not a JSON object; the location is `loc`.
     """
     try:
         content.decode()
@@ -132,7 +132,7 @@ def parts_of(content: bytes, loc: Loc) -> dict[str, Raw]:
 
 
 def not_json(body: bytes, error: Exception, loc: Loc) -> BodyProblem:
-    """Return why a body is no JSON; Python's encoder writes NaN and Infinity, which JSON lacks."""
+    """Return why a body is not JSON; Python's encoder writes NaN and Infinity, which JSON lacks."""
     try:
         path = _path_to_infinity(json.loads(body)) if len(body) <= NAMED_UP_TO_BYTES else None
     except (ValueError, RecursionError):
@@ -155,9 +155,9 @@ def _path_to_infinity(value: Any) -> Loc | None:
 
 
 def problem_of(error: Exception, loc: Loc) -> BodyProblem:
-    """Return msgspec's complaint with its path as FastAPI's location."""
+    """Return an error of msgspec with its path as FastAPI's location."""
     if isinstance(error, RecursionError):
-        return BodyProblem(loc, "nested too deep (max_json_depth)", "too_deep")
+        return BodyProblem(loc, "nested too deeply (max_json_depth)", "too_deep")
     message, _, path = str(error).partition(" - at ")
     steps = [name or int(index) for name, index in _PATH.findall(path.strip("`"))]
     if missing := re.fullmatch(r"Object missing required field `(\w+)`", message):

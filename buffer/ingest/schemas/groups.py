@@ -1,4 +1,4 @@
-"""What the queue must know of a group, in whichever codec it came."""
+"""Decoded groups and their rules, independent of the codec."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from rolldeck import advantages
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """By what a push is judged."""
+    """Limits and options for decoding a push."""
 
     limits: Limits
     lenient: bool
     advantages: str = ""
-    """Rule of :data:`rolldeck.advantages.RULES` for groups that bring none; empty for none."""
+    """Rule of :data:`rolldeck.advantages.RULES` for groups without advantages; may be empty."""
 
     def advantages_of(self, lengths: Lengths, scores: NDArray[Any]) -> NDArray[np.float64] | None:
-        """Return ``[S]`` what to add to a group, or None.
+        """Return the advantages to add to a group, ``[S]``, or None.
 
-        Nothing is added to a group that brings its own, nor to one that a lenient run forgave a
-        wrong number of scores, nor what no JSON could tell.
+        None if the group has its own, if a lenient run accepted a wrong number of scores, or if
+        a value is not finite, which JSON cannot represent.
         """
         missing = self.advantages and "advantages" not in lengths.rows
         if not missing or not 0 < len(scores) == len(lengths.rows["tokens"]):
@@ -34,11 +34,11 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """One pushed group: what the queue must know of it, and the bytes to serve."""
+    """A pushed group: metadata for the queue, and the bytes to serve."""
 
     content: bytes
     codec: str
-    """``json`` or ``msgpack``: what `content` is."""
+    """Codec of `content`: ``json`` or ``msgpack``."""
     env_id: int | None
     sequences: int
     tokens: int
@@ -49,9 +49,9 @@ class Group(Struct, frozen=True, kw_only=True):
     score_std: float
     notes: list[str]
     zero_variance: bool = False
-    """It has two sequences or more, and their scores are equal."""
+    """True if it has at least two sequences, all with equal scores."""
     policy_step: int | None = None
-    """Version that sampled it, as its producer says; Atropos has no such field."""
+    """Policy version that sampled it, as claimed by the producer; not a field of Atropos."""
     epoch: int | None = None
 
 
@@ -67,8 +67,8 @@ def checked_group(
 ) -> Group:
     """Return a group that passed its checks.
 
-    `broken` are the rules a lenient run forgave; `version` is (step, epoch) of the policy that
-    sampled it. Without a step, `epoch` may be anybody's word for anything, and is not looked at.
+    `broken` lists the violations that a lenient run accepts. `version` is the (step, epoch) of
+    the policy that sampled it; without a step, `epoch` may have another meaning and is ignored.
     """
     step, epoch = version
     is_epoch = type(epoch) is int and 0 <= epoch < 1 << 31

@@ -1,14 +1,14 @@
-"""Decode the groups that Atropos clients send, as leniently as Atropos does and no more.
+"""Decode groups of Atropos clients, with exactly the leniencies of Atropos.
 
-A group is read once, to check it. What is kept are its bytes as they came, with nulls appended
-for the optional fields that are absent; only a field that used a leniency (a number in quotes,
-``1.0`` for an integer) is written anew.
+A group is read once, to check it. Its original bytes are stored, with nulls appended for absent
+optional fields. Only fields that needed a leniency (a number in quotes, ``1.0`` for an integer)
+are re-encoded.
 
-Almost every group is plain, and is checked without making a Python object of any of its numbers
-(0.9 ms of CPU for 8 × 2,048 tokens, masks and logprobs; field by field it takes 2.8). The others
-are decoded field by field, and so are all that are refused: that reader writes the messages.
+Most groups need no leniency and are checked without creating Python objects for their numbers
+(0.9 ms of CPU for 8 × 2,048 tokens, masks and logprobs; field by field it takes 2.8 ms). All other
+groups, and groups to be refused, are decoded field by field; that decoder builds the messages.
 
-A run may ask for advantages where a group brings none: they take the place of the null.
+If the run computes advantages, they replace the null of groups without advantages.
 """
 
 import math
@@ -43,7 +43,7 @@ _Rows = list[list[float]] | None
 
 
 class _Field:
-    """How one field of a group is decoded: strictly, else with Atropos' leniencies."""
+    """Decoders of one field of a group: strict, and with the leniencies of Atropos."""
 
     def __init__(self, strict: Any, loose: Any = None) -> None:
         self.decode: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(strict).decode
@@ -53,7 +53,7 @@ class _Field:
         ).decode
 
     def decode_booleans(self, raw: Raw) -> Any:
-        """Return numbers some of which came as ``true`` and ``false``, for 1 and 0."""
+        """Return numbers, with ``true`` and ``false`` decoded as 1 and 0."""
         numbers = _without_booleans(msgspec.json.decode(raw))
         return msgspec.convert(numbers, self.loose, strict=False)
 
@@ -64,7 +64,7 @@ def _without_booleans(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-# What does not fit an array could be stored, and then served to nobody.
+# Numbers that fit no array could be stored but not served.
 _Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 REQUIRED: Final = ("tokens", "masks", "scores")
 FIELDS: Final = {
@@ -85,14 +85,14 @@ FIELDS: Final = {
     "distill_token_ids": _Field(list[list[list[_Int64]]] | None),
     "distill_logprobs": _Field(list[list[list[float]]] | None),
 }
-# Fields of our own, which are no part of what Atropos answers.
+# Additional fields of Rolldeck, which Atropos does not return.
 VERSION: Final = ("policy_step", "epoch")
 OPTIONAL: Final = tuple(name for name in FIELDS if name not in REQUIRED + VERSION)
-# One row of numbers for each sequence.
+# Fields with one row of numbers per sequence.
 _ROWS: Final = ("tokens", "masks", "advantages", "ref_logprobs", "inference_logprobs")
-# Fields of numbers, in which Atropos takes a boolean for 1 or 0.
+# Numeric fields, in which Atropos accepts booleans as 1 and 0.
 _NUMBERS: Final = frozenset({*_ROWS, "scores", "distill_token_ids", "distill_logprobs"})
-# Fields whose values may hold anything, and so may be nested too deep.
+# Fields with arbitrary values, which may be nested too deeply.
 _OPEN: Final = frozenset(
     {"messages", "generation_params", "overrides", "group_overrides", "images", "epoch"}
 )
@@ -102,10 +102,10 @@ _decode_list = msgspec.json.Decoder(list[Raw]).decode
 def decode_group(
     body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
 ) -> Group:
-    """Return the group of a ``POST /scored_data`` body, with `advantages` if it brings none.
+    """Return the group of a ``POST /scored_data`` body; adds `advantages` if it has none.
 
     Raises:
-        InvalidBody: If it is none or over a limit, or breaks a rule and the run is not `lenient`.
+        InvalidBody: If it is invalid, over a limit, or violates a rule and is not `lenient`.
     """
     rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return _groups([body.strip()], loc=lambda _: ("body",), rules=rules)[0]
@@ -117,7 +117,7 @@ def decode_groups(
     """Return the groups of a ``POST /scored_data_list`` body, all or none.
 
     Raises:
-        InvalidBody: If one is none or over a limit, or breaks a rule and the run is not `lenient`.
+        InvalidBody: If one is invalid, over a limit, or violates a rule and is not `lenient`.
     """
     refuse(text_limits.push(body, limits=limits), ("body",))
     try:
@@ -153,7 +153,7 @@ def _group(content: bytes, loc: Loc, rules: Rules) -> Group:
 
 
 def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | None:
-    """Return a group that nothing is wrong with, else None."""
+    """Return a valid group, else None."""
     try:
         open_fields = {
             name: open_value(name, raw, (), rules.limits) for name, raw in plain.others.items()
@@ -169,7 +169,7 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
         return None
     added = _advantages(rules, lengths, plain.scores)
     if added is not None and "advantages" in plain.present:
-        return None  # in place of a null that came
+        return None  # the field decoder replaces the explicit null
     return checked_group(
         _completed(content, set(OPTIONAL) - plain.present, added),
         codec=JSON,
@@ -215,7 +215,7 @@ def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
 def _token_rows(tokens: list[list[int]]) -> Rows:
     try:
         return Rows.of(tokens, np.int64)
-    except OverflowError:  # Python's own integers: larger than any that numpy has
+    except OverflowError:  # larger than any numpy integer
         return Rows.of(tokens, object)
 
 
@@ -227,7 +227,7 @@ def _lengths(fields: dict[str, Any]) -> Lengths:
 
 
 def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, Any], set[str]]:
-    """Return the decoded fields and the names of those that needed a leniency."""
+    """Return the decoded fields, and the names of fields that needed a leniency."""
     fields: dict[str, Any] = {}
     coerced: set[str] = set()
     problems: list[BodyProblem] = []
@@ -255,8 +255,8 @@ def _field(name: str, raw: Raw, coerced: set[str]) -> Any:
         value = _decoded_loosely(name, raw)
         coerced.add(name)
         if name != "env_id" and not _finite(value):
-            raise ValueError("holds a number that is not finite") from None
-    # Atropos answers scores as floats, and trainers build tensors of them.
+            raise ValueError("contains a number that is not finite") from None
+    # Atropos returns scores as floats, from which trainers build tensors.
     if name == "scores" and not all(type(score) is float for score in value):
         coerced.add(name)
         value = [float(score) for score in value]
@@ -274,7 +274,7 @@ def _decoded_loosely(name: str, raw: Raw) -> Any:
 
 
 def open_value(name: str, raw: bytes | Raw, loc: Loc, limits: Limits) -> Any:
-    """Return the value of a field that may hold anything, measured before it is decoded."""
+    """Decode a field with arbitrary content, after checking its limits."""
     refuse(text_limits.open_field(bytes(raw), limits=limits), loc)
     return FIELDS[name].decode(raw) if name in FIELDS else msgspec.json.decode(raw)
 
@@ -286,7 +286,7 @@ def _finite(value: Any) -> bool:
 
 
 def message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:
-    """Return what is wrong with the messages of a group whose place is `loc`."""
+    """Return the problems of a group's messages; `loc` is the location of the group."""
     return [
         BodyProblem(
             (*loc, "messages", row, column),
@@ -300,7 +300,7 @@ def message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:
 
 
 def _advantages(rules: Rules, lengths: Lengths, scores: NDArray[Any]) -> Raw | None:
-    """Return the advantages to add as Atropos has them, ``[S][T]``: one number for each token."""
+    """Return the advantages to add in Atropos' form, ``[S][T]``: one number per token."""
     found = rules.advantages_of(lengths, scores)
     if found is None:
         return None
@@ -316,7 +316,7 @@ def _kept(
     coerced: set[str],
     added: Raw | None,
 ) -> bytes:
-    """Return the bytes to keep: as they came, absent optional fields as null or as `added`."""
+    """Return the bytes to store: the original, with absent optional fields as null or `added`."""
     if coerced:
         kept = {name: fields[name] if name in coerced else raw for name, raw in parts.items()}
         content = msgspec.json.encode(kept)

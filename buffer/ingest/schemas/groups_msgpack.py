@@ -1,4 +1,4 @@
-"""Check groups in the binary form: the rules of the JSON form, on whole arrays.
+"""Decode groups in the binary form, with the rules of the JSON form applied to whole arrays.
 
 One group of 8 × 2,048 tokens, masks and float32 logprobs takes 0.1 ms of CPU.
 """
@@ -22,7 +22,7 @@ from buffer.items.rules.spans import span_problem
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
 from rolldeck.wire import GROUPS_TYPE, SCHEMA_VERSION, GroupPush, pack_array
 
-# JSON begins with a byte that is a number in MessagePack, which no client would understand.
+# The first byte of JSON is a number in MessagePack, so msgspec's own message would be misleading.
 WRONG_FORMAT: Final = (
     f"the body must be a MessagePack map of {GROUPS_TYPE}; "
     "send groups as JSON to POST /atropos/<run>/scored_data"
@@ -32,7 +32,7 @@ _decode_parts = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 
 
 class InvalidGroups(ValueError):
-    """A push is malformed; `field` names the place."""
+    """A push is invalid; `field` is the path of the error."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -46,8 +46,8 @@ def decode_json_push(
     """Return the groups of a JSON list, all or none.
 
     Raises:
-        InvalidGroups: If the list is empty, or a group is malformed or over a limit, or breaks a
-            rule and the run is not `lenient`.
+        InvalidGroups: If the list is empty, or if a group is malformed, over a limit, or violates
+            a rule and is not `lenient`.
     """
     try:
         groups = decode_groups(body, limits=limits, lenient=lenient, advantages=advantages)
@@ -56,7 +56,7 @@ def decode_json_push(
         place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first.loc[1:])
         raise InvalidGroups(f"groups{place}" if place else "body", first.msg) from error
     if not groups:
-        raise InvalidGroups("body", "must hold at least one group")
+        raise InvalidGroups("body", "must contain at least one group")
     return groups
 
 
@@ -65,11 +65,11 @@ def decode_push(
 ) -> list[Group]:
     """Return the groups of a :class:`rolldeck.wire.GroupPush`, all or none.
 
-    Those that bring no advantages get them by the rule `advantages`, if there is one.
+    Groups without advantages get them by the rule `advantages`, unless it is empty.
 
     Raises:
-        InvalidGroups: At the first thing that is not what :mod:`rolldeck.wire` says or is over a
-            limit, or that breaks a rule while the run is not `lenient`.
+        InvalidGroups: At the first value that does not match :mod:`rolldeck.wire`, is over a
+            limit, or violates a rule and is not `lenient`.
     """
     try:
         push = _decode_push(body)
@@ -80,7 +80,7 @@ def decode_push(
             message = f"{WRONG_FORMAT} ({message})"
         raise InvalidGroups(field or "body", message) from error
     if push.schema != SCHEMA_VERSION:
-        raise InvalidGroups("schema", f"version {push.schema} is not {SCHEMA_VERSION}")
+        raise InvalidGroups("schema", f"is {push.schema}, must be {SCHEMA_VERSION}")
     if len(push.groups) > limits.groups_per_push:
         most = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
         raise InvalidGroups("groups", most.message)
@@ -116,7 +116,7 @@ def _with_advantages(content: bytes, advantages: NDArray[np.float64]) -> bytes:
     parts = _decode_parts(content)
     parts["advantages"] = Raw(msgspec.msgpack.encode(pack_array(advantages)))
     if "own_lengths" in parts:
-        # Those of an empty array that the added one replaces.
+        # Remove the lengths of the empty array that is replaced.
         others = _decode_parts(parts["own_lengths"])
         others.pop("advantages", None)
         parts["own_lengths"] = Raw(msgspec.msgpack.encode(others))
@@ -124,7 +124,7 @@ def _with_advantages(content: bytes, advantages: NDArray[np.float64]) -> bytes:
 
 
 def _messages(arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits) -> Any:
-    """Check the fields that travel as JSON, and return the messages."""
+    """Check the fields sent as JSON, and return the messages."""
     if len(arrays.json) > text_limits.MAX_FIELDS:
         most = text_limits.too_many(text_limits.MAX_FIELDS, "fields", "fields_per_group")
         raise InvalidGroups(_path((*place, "json")), most.message)

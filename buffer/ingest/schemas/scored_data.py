@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class ScoredData(Struct, frozen=True, kw_only=True):
-    """One trajectory group; S sequences of T tokens."""
+    """A trajectory group of S sequences of T tokens."""
 
     tokens: list[list[int]]
     masks: list[list[int]]

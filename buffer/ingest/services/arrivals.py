@@ -1,4 +1,4 @@
-"""Decide what becomes of groups that arrive: queued, dropped, or waiting for others."""
+"""Placement of arriving groups: queued, dropped, or waiting for others."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from runs.models import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of one group: queued, unless one of these says otherwise."""
+    """Result for one group: queued, unless a field is set."""
 
     waiting_sequences: int | None = None
-    """Sequences that wait with it for others."""
+    """Sequences that wait for others, including its own; None if it does not wait."""
     dropped: DropReason | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Arrival:
-    """A group of this push, and what becomes of it."""
+    """A group of a push with its state and location."""
 
     group: Group
     version: PolicyVersion
@@ -38,13 +38,13 @@ class Arrival:
 
     @property
     def counted(self) -> Counted:
-        """What is counted of it."""
+        """Its contribution to the counts."""
         group = self.group
         return Counted(self.version.epoch, group.env_id, group.sequences, len(group.content))
 
 
 class Plan:
-    """Decide what becomes of groups; which wait, environment by environment."""
+    """Assigns states to the groups of a push, with the waiting groups by environment."""
 
     def __init__(self, run: Run) -> None:
         self._run_id = run.pk
@@ -60,7 +60,7 @@ class Plan:
         self.released: list[int] = []
 
     def judge(self, group: Group) -> Arrival:
-        """Return a group as it arrives: dropped, or to be placed."""
+        """Return a group as an arrival, dropped or still to be placed."""
         version = version_of(
             claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current
         )
@@ -75,7 +75,7 @@ class Plan:
         )
 
     def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
-        """Drop what comes from environments that a person muted; other reasons come first."""
+        """Drop groups from muted environments, unless they were dropped for another reason."""
         if not muted:
             return
         for arrival in arrivals:
@@ -83,11 +83,11 @@ class Plan:
                 arrival.fate, arrival.receipt = Fate.DROPPED, Receipt(dropped=DropReason.MUTED)
 
     def place(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
-        """Let those wait that are smaller than the groups of their environment.
+        """Make groups wait that are smaller than their environment's group size.
 
         Args:
-            arrivals: With their ids.
-            sizes: Of the groups of each environment.
+            arrivals: The groups, with their ids.
+            sizes: Group sizes by environment.
         """
         self._sizes = sizes
         for arrival in arrivals:
@@ -112,7 +112,7 @@ class Plan:
     def _of(self, env_id: int) -> WaitingGroups:
         if env_id not in self._waiting:
             with connection.cursor() as cursor:
-                # Two halves that arrive at once must see each other.
+                # Two parts of a group that arrive concurrently must see each other.
                 cursor.execute(
                     "SELECT pg_advisory_xact_lock(hashtext('rolldeck.waiting'), hashtext(%s))",
                     [f"{self._run_id}:{env_id}"],
@@ -134,12 +134,12 @@ class Plan:
         return self._waiting[env_id]
 
     def _release(self) -> None:
-        """Queue the groups that waited for one of this push."""
+        """Queue the waiting groups that this push completes."""
         if self.released:
             TrajectoryGroup.objects.filter(pk__in=self.released, state=Fate.WAITING).update(
                 state=Fate.QUEUED
             )
 
     def released_items(self) -> list[Counted]:
-        """Return what was released, as counted."""
+        """Return the contributions of the released groups to the counts."""
         return [self._before[item_id] for item_id in self.released]

@@ -1,8 +1,7 @@
-"""Refuse what does not fit, before anything of it is stored.
+"""Refuse pushes at the limits, before anything is stored.
 
-A refusal names the limit and says when to come back; nothing is dropped in silence. The counts
-are read before a push is stored, so pushes that arrive together may pass a limit by what each of
-them carries, and by no more.
+A refusal names the limit and sets Retry-After; nothing is dropped silently. Counts are read before
+a push is stored, so concurrent pushes may exceed a limit by at most their own size.
 """
 
 import os
@@ -15,45 +14,50 @@ from runs.models import Run
 
 
 class QueueFull(Exception):
-    """The run holds as many items, or bytes of them, as this deck allows."""
+    """The run is at its limit of items or bytes."""
 
     retry_after_seconds = 5
 
 
 class DiskFull(Exception):
-    """The disk has less room left than this deck keeps free."""
+    """Free disk space is below the required minimum."""
 
     retry_after_seconds = 60
 
 
 def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None:
-    """Accept that a push of `kind` is stored for the run.
+    """Check that a run may store a push of `kind`.
 
     Args:
         run: The run.
-        kind: What is pushed.
+        kind: Kind of the pushed items.
         items: Open items of this kind that the run holds.
         size_bytes: Bytes of the run's open items of both kinds.
 
     Raises:
-        QueueFull: If the run holds as many items, or bytes, as it may.
-        DiskFull: If the disk is nearly full.
+        QueueFull: If the run is at its limit of items or bytes.
+        DiskFull: If free disk space is below the minimum.
     """
     most = {
         ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
         ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
     }[kind]
     if items >= most:
-        raise QueueFull(f"{run.name} holds {items} {kind}, which is as many as it may")
+        raise QueueFull(f"{run.name} holds {items} {kind}, at most {most} allowed")
     if size_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
-        raise QueueFull(f"{run.name} holds {size_bytes} bytes, which is as many as it may")
+        raise QueueFull(
+            f"{run.name} holds {size_bytes} bytes, "
+            f"at most {settings.ROLLDECK_MAX_RUN_BYTES} allowed"
+        )
     free = free_disk_bytes()
     if free < settings.ROLLDECK_MIN_FREE_DISK_BYTES:
-        raise DiskFull(f"{free} bytes of disk are free, and that many are kept free")
+        raise DiskFull(
+            f"{free} bytes of disk free, at least {settings.ROLLDECK_MIN_FREE_DISK_BYTES} required"
+        )
 
 
 def free_disk_bytes() -> int:
-    """Return how much room is left where the deck keeps its data and its files."""
+    """Return the free disk space in bytes of the data and media directories, the smaller one."""
     free = []
     for folder in {str(settings.ROLLDECK_VAR), str(settings.MEDIA_ROOT)}:
         with suppress(FileNotFoundError):

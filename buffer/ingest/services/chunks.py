@@ -1,4 +1,4 @@
-"""Put fragments of one env slot together to chunks as they arrive."""
+"""Form chunks from the fragments of an environment slot as they arrive."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -21,12 +21,12 @@ _QUEUE: Final = """
 
 
 def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: Changes) -> int:
-    """Queue what is complete in these slots, drop what can never be; return how many are queued.
+    """Queue complete chunks of slots, and drop fragments that can never be part of one.
 
-    The caller has stored the new fragments as waiting.
+    The caller has stored the new fragments as waiting. Returns the number of fragments queued.
     """
     wanted = set(slots)
-    # After the new rows were written, so that whoever comes second sees the rows of the first.
+    # After writing the new rows, so that the second of two concurrent pushes sees all rows.
     lock_slots(run.pk, wanted)
     waiting: dict[str, list[WaitingFragment]] = {}
     rows = FragmentChunk.objects.filter(
@@ -45,7 +45,7 @@ def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: 
 
 
 def _queue(chunks: list[list[int]]) -> list[Counted]:
-    """Queue fragments; a chunk bears the newest id in it, so that chunks order by completion."""
+    """Queue fragments; a chunk gets its newest fragment's id, so ids order by completion."""
     if not chunks:
         return []
     heads = [max(chunk) for chunk in chunks for _ in chunk]

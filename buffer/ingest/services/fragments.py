@@ -1,4 +1,4 @@
-"""Take fragments in."""
+"""Accept pushes of fragments."""
 
 from collections import Counter
 from datetime import datetime
@@ -31,7 +31,7 @@ from runs.core.replay_config import ReplayConfig, replay_of
 from runs.models import Run
 from runs.rows import first_row
 
-# Rows in one order, so that two pushes of the same fragments do not wait in a circle.
+# Rows are ordered, so that two pushes of the same fragments do not deadlock.
 _INSERT: Final = """
     INSERT INTO buffer_fragmentchunk
         (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
@@ -51,7 +51,7 @@ _decode_fragment = msgspec.msgpack.Decoder(Fragment).decode
 
 
 class InvalidFragments(ValueError):
-    """A push is malformed; `field` names the place."""
+    """A push is invalid; `field` is the path of the error."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -60,17 +60,17 @@ class InvalidFragments(ValueError):
 
 
 def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:
-    """Return the fragments of a push with their bytes, each checked.
+    """Return the validated fragments of a push with their bytes.
 
     Raises:
-        InvalidFragments: At the first thing that is not what :mod:`rolldeck.wire` says.
+        InvalidFragments: At the first value that does not match :mod:`rolldeck.wire`.
     """
     try:
         push = _decode_push(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise _invalid("", error) from error
     if push.schema != SCHEMA_VERSION:
-        raise InvalidFragments("schema", f"version {push.schema} is not {SCHEMA_VERSION}")
+        raise InvalidFragments("schema", f"is {push.schema}, must be {SCHEMA_VERSION}")
     return [
         (decode_fragment(content, f"fragments[{index}]"), content)
         for index, content in enumerate(push.fragments)
@@ -78,10 +78,10 @@ def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:
 
 
 def decode_fragment(content: bytes, place: str) -> Fragment:
-    """Return a checked fragment; `place` names it in errors.
+    """Return a validated fragment; `place` is its path in errors.
 
     Raises:
-        InvalidFragments: If it is not what :mod:`rolldeck.wire` says.
+        InvalidFragments: If it does not match :mod:`rolldeck.wire`.
     """
     try:
         fragment = _decode_fragment(content)
@@ -91,7 +91,7 @@ def decode_fragment(content: bytes, place: str) -> Fragment:
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise _invalid(place, error) from error
     if max(fragment.number >> 31, fragment.epoch, fragment.version_max) > (1 << 31) - 1:
-        raise InvalidFragments(place, "holds a number that is too large")
+        raise InvalidFragments(place, "contains a number that is too large")
     return fragment
 
 
@@ -105,14 +105,14 @@ def _invalid(place: str, error: Exception) -> InvalidFragments:
 def accept_fragments(
     *, run: Run, fragments: list[tuple[Fragment, bytes]], now: datetime
 ) -> FragmentReceipt:
-    """Store the fragments of one push; those that came before are counted as duplicates.
+    """Store the fragments of one push; count fragments that are already stored as duplicates.
 
-    What cannot train the run's policy any more keeps its row, dropped and without bytes.
+    Fragments that cannot train the run's policy any more are stored as dropped, without bytes.
 
     Raises:
         RunNotAccepting: If the run has ended or takes groups.
-        QueueFull: If the run holds as many fragments or bytes as it may.
-        DiskFull: If the disk is nearly full.
+        QueueFull: If the run is at its limit of fragments or bytes.
+        DiskFull: If free disk space is below the minimum.
     """
     run = _accepting(run)
     held = holdings(run)
@@ -162,21 +162,21 @@ def accept_fragments(
 
 
 def _remaining(run: Run, held: Holdings, changes: Changes) -> int:
-    """Return how many more fragments may come in, after these changes to what was held."""
+    """Return how many more fragments may be accepted after these changes."""
     arrived = changes.sequences(ACCEPTED, epoch=run.epoch)
     dropped = changes.sequences(Fate.DROPPED, epoch=run.epoch)
     return admission(run, admitted=held.admitted + arrived - dropped, trained=held.trained)
 
 
 def _accepting(run: Run) -> Run:
-    """Return the run as it is in this transaction, if it takes fragments."""
+    """Return the run as of this transaction, if it accepts fragments."""
     found = first_row(Run, "id = %s", [run.pk])
     if found is None:
-        raise RunNotAccepting(f"{run.name} is gone")
+        raise RunNotAccepting(f"{run.name} no longer exists")
     if found.takes_groups:
         raise RunNotAccepting(f"{found.name} takes trajectory groups, not fragments")
     if found.status not in ACCEPTING or found.archived_at is not None:
-        raise RunNotAccepting(f"{found.name} is {found.status} and takes no data")
+        raise RunNotAccepting(f"{found.name} is {found.status} and accepts no data")
     return found
 
 
@@ -188,7 +188,7 @@ def _admit_to_sampling(
     *,
     queued_before: int,
 ) -> None:
-    """Queue the chunks that are whole now, and make room for them."""
+    """Queue complete chunks, and evict chunks beyond the capacity."""
     if not arrived:
         return
     queued = len(arrived)
@@ -205,7 +205,7 @@ def _admit_to_sampling(
 def _places(
     fragments: list[tuple[Fragment, bytes]], reasons: list[DropReason | None]
 ) -> list[Place]:
-    """Return where the bytes of each fragment are; those of a dropped one are not kept."""
+    """Write the bytes of accepted fragments; return the location of each fragment's bytes."""
     kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
     written = iter(write_contents(kept, codec=MSGPACK_CODEC))
     return [NOT_KEPT if why is not None else next(written) for why in reasons]
@@ -218,7 +218,7 @@ def _insert(
     *,
     now: datetime,
 ) -> list[int | None]:
-    """Store the metadata; return each row's id, or None where it was there already."""
+    """Store the metadata; return the id of each row, or None if it is already stored."""
     if not fragments:
         return []
     rows = [

@@ -1,4 +1,4 @@
-"""Do a push once, however often it is sent."""
+"""Idempotency keys, with which a repeated push runs once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _KEEP: Final = """
 
 
 class KeyReused(Exception):
-    """The same key came with another body."""
+    """The key was already used with another body."""
 
     field = "Idempotency-Key"
 
 
 class KeyInFlight(Exception):
-    """A push with this key is being worked on right now."""
+    """A push with this key is in progress."""
 
     field = "Idempotency-Key"
 
@@ -44,29 +44,29 @@ class InvalidKey(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushKey:
-    """What tells two pushes apart: the client's key and a hash of the body."""
+    """Identity of a push: the client's key and a hash of the body."""
 
     key: str
     body_fingerprint: str
-    """XXH3-128 in hexadecimal: it guards a client against its own accidents, no more."""
+    """XXH3-128 in hexadecimal; detects accidental key reuse, not attacks."""
 
     @classmethod
     def of(cls, key: str | None, body: bytes) -> "PushKey | None":
-        """Return the key of a push, or None when the client gave none.
+        """Return the key of a push, or None if the client sent none.
 
         Raises:
-            InvalidKey: If the header cannot be a key.
+            InvalidKey: If the header is not a valid key.
         """
         if key is None:
             return None
         if not 0 < len(key) <= 255 or not key.isprintable():
-            raise InvalidKey("a key has 1 to 255 printable characters")
+            raise InvalidKey("must have 1 to 255 printable characters")
         return cls(key=key, body_fingerprint=xxhash.xxh3_128_hexdigest(body))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a push was answered."""
+    """The answer to a push."""
 
     content: dict[str, Any]
     replayed: bool = False
@@ -75,11 +75,11 @@ class Answer:
 def once(
     *, run_id: int, key: PushKey | None, now: datetime, push: Callable[[], dict[str, Any]]
 ) -> Answer:
-    """Return the answer of `push`, or of the first push with this key.
+    """Run `push` unless the key is known; return its answer, or that of the first push.
 
     Raises:
         KeyReused: If the first push had another body.
-        KeyInFlight: If the first push has not been answered yet.
+        KeyInFlight: If the first push is still in progress.
     """
     if key is None:
         return Answer(content=push())
@@ -93,13 +93,13 @@ def _once(run_id: int, key: PushKey, now: datetime, push: Callable[[], dict[str,
             False,
         )
         if not free:
-            raise KeyInFlight(f"the push with key {key.key!r} has not been answered yet")
-        # After the lock, by a statement of its own: it must see what its last holder wrote.
+            raise KeyInFlight(f"a push with key {key.key!r} is in progress: try again later")
+        # A separate statement after the lock, to see the rows of the previous holder.
         known = cursor.execute(_FIND, [run_id, key.key], prepare=True).fetchone()
         if known is not None:
             fingerprint, first_answer = known
             if fingerprint != key.body_fingerprint:
-                raise KeyReused(f"key {key.key!r} was used for another body")
+                raise KeyReused(f"key {key.key!r} was already used with another body")
             return Answer(content=msgspec.json.decode(first_answer), replayed=True)
         content = push()
         record = [run_id, key.key, key.body_fingerprint, Jsonb(content), now]
@@ -108,7 +108,7 @@ def _once(run_id: int, key: PushKey, now: datetime, push: Callable[[], dict[str,
 
 
 def forget_old_keys(*, now: datetime) -> int:
-    """Delete keys that no client will send again; return how many."""
+    """Delete keys older than 24 hours; return the number deleted."""
     old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).order_by("created_at")
     ids = list(old.values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])
     return IdempotencyRecord.objects.filter(id__in=ids).delete()[0]

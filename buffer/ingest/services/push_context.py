@@ -1,7 +1,7 @@
-"""Know what a push of groups must know before it is stored: room, ids, and sizes of groups.
+"""Context of a push of groups: remaining room, new ids and group sizes.
 
-Stock environments push one group at a time, so what one group needs is read with its run, in one
-statement, before the body is decoded. Other pushes ask when they know what is in them.
+Stock environments push one group at a time, so the context of a single group is read together with
+its run, in one statement before the body is decoded. Other pushes read it after decoding.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from runs.core.registration import SEEN_EVERY
 from runs.models import Run, RunKind
 from runs.rows import row_of
 
-# Environments of a run that are read without being named: those that joined last.
+# Number of environments that are read before the body is decoded: the newest of the run.
 NEWEST_ENVIRONMENTS: Final = 64
 _RUN_FIELDS: Final = (
     *("id", "name", "kind", "status", "archived_at", "lenient", "advantages", "max_staleness"),
@@ -71,16 +71,16 @@ class UnknownEnvironment(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """What was read for a push.
+    """Context of a push, read from the database.
 
     Attributes:
-        run: The run; of one that was read here, what no push needs is read when it is used.
-        items: Its open groups.
+        run: The run; fields that pushes do not need are deferred.
+        items: Number of its open groups.
         size_bytes: Bytes of its open items of any kind.
-        ids: For the groups of the push.
-        sizes: Of the groups of environments, by `env_id`.
+        ids: Ids for the groups of the push.
+        sizes: Group sizes by `env_id`.
         muted: Environments whose groups are dropped.
-        unseen: Environments whose `last_seen_at` is to be renewed.
+        unseen: Environments whose `last_seen_at` must be updated.
     """
 
     run: Run
@@ -92,16 +92,16 @@ class Entrance:
     unseen: frozenset[int] = frozenset()
 
     def suffices(self, groups: Sequence[Group]) -> bool:
-        """Return whether it knows enough for these groups."""
+        """Return whether it has enough ids and all environments of these groups."""
         named = {group.env_id for group in groups if group.env_id is not None}
         return len(groups) <= len(self.ids) and self.sizes.keys() >= named
 
     def check_room(self) -> None:
-        """Accept that groups are stored.
+        """Check that the run may store more groups.
 
         Raises:
-            QueueFull: If the run holds as many groups or bytes as it may.
-            DiskFull: If the disk is nearly full.
+            QueueFull: If the run is at its limit of groups or bytes.
+            DiskFull: If free disk space is below the minimum.
         """
         backpressure.check_room(
             self.run, ItemKind.GROUPS, items=self.items, size_bytes=self.size_bytes
@@ -109,13 +109,13 @@ class Entrance:
 
 
 def entrance_for_one(name: str | None) -> Entrance | None:
-    """Return what a push of one group needs.
+    """Return the context of a push of one group.
 
     Args:
-        name: Of the current run; None for the one at the server root.
+        name: Name of the run; None for the default run.
 
     Returns:
-        None if there is no such run, or it takes no groups.
+        The context, or None if the run does not exist or takes no groups.
     """
     query = _OF_ONE_DEFAULT if name is None else _OF_ONE_NAMED
     with database.cursor() as cursor:
@@ -127,7 +127,7 @@ def entrance_for_one(name: str | None) -> Entrance | None:
 
 
 def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> Entrance:
-    """Return what a push of groups needs, `count` of which get an id.
+    """Return the context of a push of groups, with `count` new ids.
 
     Raises:
         UnknownEnvironment: If a group names an environment that the run does not have.

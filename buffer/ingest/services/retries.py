@@ -1,13 +1,13 @@
-"""Store a push once although it came again, from clients that send no key.
+"""Deduplication of repeated pushes from clients without idempotency keys.
 
-The stock Atropos client repeats a push, byte for byte, when its answer was lost. The same bytes
-after an answer that arrived are new data. So every push without a key leaves a row, in its own
-transaction, until its answer is known to have been read by the client; the same push of the
-same identity that meets such a row is answered as that one was.
+The stock Atropos client repeats a push, byte for byte, if it did not receive the answer. The same
+bytes after a received answer are new data. Every push without a key therefore stores a row, in its
+own transaction, until its answer is known to have been read by the client. An equal push of the
+same identity that finds such a row gets the stored answer.
 
-The process that sends the answer notes its delivery in memory and deletes the row a moment
-later, without waiting for the disk: should it die in between, the row stays, and the worst is
-that new data equal to the byte within ten minutes is taken for a retry.
+The process that sends the answer records its delivery in memory and deletes the row shortly
+after, without waiting for the disk. If it dies in between, the row stays. In the worst case, new
+data that is identical to the byte within ten minutes is taken for a retry.
 """
 
 import logging
@@ -26,9 +26,9 @@ from buffer.ingest.models import UnansweredPush
 from buffer.ingest.services.senders import is_alive, this_process
 
 RETRIED_WITHIN: Final = timedelta(minutes=10)
-# How long a delivered answer may stay unknown to other processes.
+# Delay until other processes see that an answer was delivered.
 NOTED_WITHIN_SECONDS: Final = 0.25
-# How long a repeated push waits to learn what became of the answer to the first one.
+# Time for which a repeated push waits for the delivery state of the first answer.
 KNOWN_WITHIN_SECONDS: Final = 1.0
 _FORGOTTEN_AT_ONCE: Final = 1000
 _POLL_SECONDS: Final = 0.02
@@ -48,18 +48,18 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeylessPush:
-    """What tells two pushes apart that carry no key."""
+    """Identity of a push without a key."""
 
     run_id: int
     fingerprint: bytes
-    """16 bytes over the identity, the length and the body."""
+    """16-byte hash of the identity, the length and the body."""
 
     @classmethod
     def of(cls, *, run_id: int, identity: str, body: bytes) -> "KeylessPush":
-        """Return a push as it is recognised.
+        """Return the identity of a push.
 
-        XXH3 reads 0.5 MB in 0.01 ms where SHA-256 takes 0.29. It resists accidents (2⁻¹²⁸), not
-        an attacker; but who finds a collision within its own identity loses its own data only.
+        XXH3 hashes 0.5 MB in 0.01 ms; SHA-256 takes 0.29 ms. It resists accidental collisions
+        (2⁻¹²⁸), not attacks, but a collision within an identity affects only its own data.
         """
         fingerprint = xxhash.xxh3_128(f"{len(body)} {identity}\0".encode())
         fingerprint.update(body)
@@ -67,13 +67,13 @@ class KeylessPush:
 
     @property
     def key(self) -> Key:
-        """Return run and fingerprint."""
+        """Return the run id and the fingerprint."""
         return self.run_id, self.fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a push is answered, and the row to forget once the answer was delivered."""
+    """The answer to a push, and the row to delete once the answer was delivered."""
 
     content: dict[str, Any]
     row_id: int
@@ -81,20 +81,20 @@ class Told:
 
 
 class Retried(Exception):
-    """The answer to the same push may not have arrived; the push is not stored again."""
+    """The first answer to the same push may be lost; the push is not stored again."""
 
 
 class Claim(Generic[R]):
-    """The row of a push that is about to be stored and answered.
+    """The row of a push in progress.
 
-    Whoever stores the push makes the claim in the same statement or transaction: it executes
-    :data:`CLAIM` with :meth:`params` and hands what came back to :meth:`made`.
+    The code that stores the push makes the claim in the same statement or transaction: it runs
+    :data:`CLAIM` with :meth:`params` and passes the returned row to :meth:`made`.
     """
 
     def __init__(
         self, push: KeylessPush, *, now: datetime, answer: Callable[[R], dict[str, Any]]
     ) -> None:
-        """Claim nothing yet; `answer` makes the content of the answer from the receipts."""
+        """Prepare a claim; `answer` builds the content of the answer from the receipts."""
         self.push = push
         self.row_id = 0
         self.content: dict[str, Any] = {}
@@ -115,10 +115,10 @@ class Claim(Generic[R]):
         }
 
     def made(self, row: tuple[Any, ...] | None) -> None:
-        """Take what the statement returned.
+        """Process the row that the statement returned.
 
         Raises:
-            Retried: If it was nothing: the same push is being answered, or was.
+            Retried: If there is no row: the same push is in progress or was answered.
         """
         if row is None:
             raise Retried
@@ -126,11 +126,11 @@ class Claim(Generic[R]):
 
 
 def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
-    """Return the answer of a push, or of the same push before if that may have been lost.
+    """Store a push and return its answer, or the earlier answer if that may have been lost.
 
     Args:
-        claim: Of the push; `store` makes it.
-        store: Stores the push.
+        claim: Claim of the push.
+        store: Function that stores the push and makes the claim.
     """
     while True:
         try:
@@ -138,7 +138,7 @@ def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
         except Retried:
             first = _first_answer(claim.push)
         except Exception:
-            # The run may be full or over by now; what was stored before is stored all the same.
+            # The run may be full or ended by now, but an earlier push is still stored.
             first = _first_answer(claim.push)
             if first is None:
                 raise
@@ -149,7 +149,7 @@ def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
 
 
 def _first_answer(push: KeylessPush) -> Told | None:
-    """Return what the same push was answered; None once that is known to have arrived."""
+    """Return the earlier answer to the same push; None if it is known to have arrived."""
     until = time.monotonic() + KNOWN_WITHIN_SECONDS
     while True:
         row = UnansweredPush.objects.filter(
@@ -159,14 +159,14 @@ def _first_answer(push: KeylessPush) -> Told | None:
             return None
         if time.monotonic() >= until or _is_settled(push, row):
             return Told(content=row.answer, row_id=row.pk, replayed=True)
-        # Another process may have delivered the answer and not said so yet.
+        # Another process may have delivered the answer without deleting the row yet.
         time.sleep(_POLL_SECONDS)
 
 
 def _is_settled(push: KeylessPush, row: UnansweredPush) -> bool:
-    """Return whether no more can be learnt about the answer that a row stands for.
+    """Return whether the delivery state of a row's answer is final.
 
-    Whether the client read an answer that this process has just sent is known a moment later.
+    After this process has sent an answer, it takes a moment to learn whether the client read it.
     """
     if row.sender == this_process():
         return not _deliveries.is_sent(push.key, row.pk)
@@ -174,17 +174,17 @@ def _is_settled(push: KeylessPush, row: UnansweredPush) -> bool:
 
 
 def note_sent_push(push: KeylessPush, row_id: int) -> None:
-    """Note that the answer to a push was handed to the connection."""
+    """Record that the answer to a push was handed to the connection."""
     _deliveries.note_sent(push.key, row_id)
 
 
 def note_answered_push(push: KeylessPush, row_id: int, was_read: bool) -> None:
-    """Note whether the client read the answer; returns at once, and the row goes soon if so."""
+    """Record whether the client read the answer; if so, the row is deleted in the background."""
     _deliveries.note(push.key, row_id, was_read=was_read)
 
 
 def forget_old_pushes(*, now: datetime) -> int:
-    """Delete pushes that no client will send again; return how many."""
+    """Delete rows of pushes older than ten minutes; return the number deleted."""
     old = UnansweredPush.objects.filter(accepted_at__lt=now - RETRIED_WITHIN)
     ids = list(old.order_by("accepted_at").values_list("id", flat=True)[:_FORGOTTEN_AT_ONCE])
     return UnansweredPush.objects.filter(id__in=ids).delete()[0]
@@ -201,22 +201,22 @@ class _Deliveries:
         self._thread: threading.Thread | None = None
 
     def row_of(self, key: Key) -> int | None:
-        """Return the row whose answer was delivered by this process, if it may still be there."""
+        """Return the row whose answer this process delivered, if it may not be deleted yet."""
         with self._lock:
             return self._rows.get(key)
 
     def is_sent(self, key: Key, row_id: int) -> bool:
-        """Return whether an answer was sent, unless it is known that it was not read."""
+        """Return whether an answer was sent and is not known to be unread."""
         with self._lock:
             return row_id in {self._sent.get(key), self._rows.get(key)}
 
     def note_sent(self, key: Key, row_id: int) -> None:
-        """Remember an answer that was sent."""
+        """Record an answer that was sent."""
         with self._lock:
             self._sent[key] = row_id
 
     def note(self, key: Key, row_id: int, *, was_read: bool) -> None:
-        """Remember an answer that was read, and forget one that was not."""
+        """Record an answer that was read; remove one that was not."""
         with self._lock:
             if self._sent.get(key) == row_id:
                 del self._sent[key]
@@ -236,7 +236,7 @@ class _Deliveries:
             try:
                 self._forget()
             except Exception:
-                logger.warning("answered pushes could not be forgotten", exc_info=True)
+                logger.warning("cannot delete the rows of answered pushes, retrying", exc_info=True)
             finally:
                 connection.close()
 
@@ -244,7 +244,7 @@ class _Deliveries:
         with self._lock:
             rows = dict(self._rows)
         with transaction.atomic(), connection.cursor() as cursor:
-            # Losing this costs nothing: the rows go with age.
+            # Losing this delete is harmless: old rows are deleted anyway.
             cursor.execute("SET LOCAL synchronous_commit TO off")
             cursor.execute(
                 "DELETE FROM buffer_unansweredpush WHERE id = ANY(%s)", [list(rows.values())]

@@ -1,7 +1,7 @@
-"""Know whether the web process that is sending a batch still lives.
+"""Liveness of the web processes that send batches.
 
-A process is named by its machine, its number and the moment it began, so that a number used
-again is not taken for it.
+A process is identified by machine, process id and start time, so that a reused process id is not
+mistaken for it.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def this_process() -> str:
-    """Return the name of the calling process."""
+    """Return the identifier of the calling process."""
     return _own_name(os.getpid())
 
 
@@ -34,12 +34,12 @@ def _began(pid: int) -> str:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
-    # The command in parentheses may hold spaces; what follows it does not.
+    # The command in parentheses may contain spaces; the fields after it do not.
     return stat.rpartition(")")[2].split()[19]
 
 
 def is_alive(sender: str) -> bool | None:
-    """Return whether the process of that name lives; None when it is on another machine."""
+    """Return whether the process is alive; None if it is on another machine."""
     machine, _, rest = sender.rpartition(":")[0].rpartition(":")
     if machine != _machine() or not rest.isdigit():
         return None

@@ -1,4 +1,4 @@
-"""Let people look for fragments and into them; nothing here changes anything."""
+"""Read-only API views of fragments: lists, details and steps."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ FILTERS: Final = [
     *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
     *(OpenApiParameter(f"version_{end}", OpenApiTypes.NUMBER) for end in ("min", "max")),
     OpenApiParameter("batch", OpenApiTypes.STR),
-    OpenApiParameter("q", OpenApiTypes.STR, description="What the slot's name begins with."),
+    OpenApiParameter("q", OpenApiTypes.STR, description="Prefix of the slot's name."),
     OpenApiParameter("cursor", OpenApiTypes.STR),
     OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
 ]
@@ -71,7 +71,7 @@ class FragmentsView(FragmentPushView):
             found.pk,
             wanted,
             limit=limit or 50,
-            # A list of fragments has one order, whatever an address says of groups.
+            # Lists of fragments have one order; `sort` applies to groups only.
             after=Place.parse(token, sort=Sort.NEWEST) if token else None,
         )
         return answer(
@@ -116,7 +116,7 @@ class FragmentView(APIView):
 
 
 def _content(row: FragmentRow) -> tuple[FragmentContent | None, str]:
-    """Return what is in a fragment, or why nobody can tell."""
+    """Return the content of a fragment, or the reason why it cannot be read."""
     try:
         return content_of(fragment_lists.opened(row)), ""
     except (FragmentUnreadable, PayloadMissing) as error:
@@ -150,5 +150,5 @@ class StepsView(APIView):
 
 
 def summary(row: FragmentRow, reward_sum: float | None) -> FragmentSummary:
-    """Return a row as the API tells it."""
+    """Return a row in its API form."""
     return FragmentSummary(**msgspec.structs.asdict(row), reward_sum=reward_sum)

@@ -1,4 +1,4 @@
-"""Show what is in a group, a bounded part at a time."""
+"""API views of a group's content, in bounded parts."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ from runs.models import Run
 
 MOST_TOKENS: Final = 1 << 17
 MOST_CHARACTERS: Final = 1 << 20
-# Content never changes; whether one may see it is asked each time.
+# Content never changes, but permissions do: browsers revalidate each time.
 _CACHE: Final = {"Cache-Control": "private, no-cache"}
 
 
@@ -39,12 +39,12 @@ def _row(run: str, group: int) -> tuple[Run, GroupRow]:
 
 
 def _tag(row: GroupRow) -> str:
-    # The last part names the shape of the answers: who has an older one asks again.
+    # The last part is the version of the answers' format; change it to invalidate cached answers.
     return f'"group-{row.id}-{row.size_bytes}-2"'
 
 
 def _cached(request: Request, row: GroupRow) -> HttpResponseBase | None:
-    """Return that nothing changed, if the browser has it already."""
+    """Return 304 if the client's ETag matches, else None."""
     tag = _tag(row)
     if tag not in request.headers.get("If-None-Match", ""):
         return None
@@ -117,7 +117,7 @@ class SequenceView(APIView):
 
 
 class MessagesView(APIView):
-    """What was said in a sequence."""
+    """The messages of a sequence."""
 
     permission_classes = [Readers]
 
@@ -144,7 +144,9 @@ class MessagesView(APIView):
             return kept
         opened = group_contents.opened(row)
         if sequence >= opened.sequences:
-            raise NoSuchSequence(f"the group has {opened.sequences} sequences, counted from 0")
+            raise NoSuchSequence(
+                f"sequence {sequence} does not exist: the group has {opened.sequences}, from 0"
+            )
         return _answer(row, conversation(opened, sequence, characters=most or 1, only=only))
 
 

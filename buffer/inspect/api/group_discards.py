@@ -1,4 +1,4 @@
-"""Let a person take groups out of the queue."""
+"""API views that discard queued groups."""
 
 from typing import Annotated
 
@@ -18,28 +18,28 @@ from runs.api.permissions import Operators
 
 
 class DiscardGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Groups that nobody is to train on."""
+    """Groups to discard."""
 
     groups: GroupIds
     reason: Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
 class DiscardOutcome(Struct, frozen=True, kw_only=True):
-    """What became of one of them."""
+    """Result for one group."""
 
     id: int
     problem: str
-    """Why it was not discarded; empty if it was."""
+    """Reason why the group was not discarded; empty on success."""
 
 
 class DiscardedGroups(Struct, frozen=True, kw_only=True):
-    """What became of groups that were to be discarded, by id."""
+    """Results of a discard, ordered by group id."""
 
     results: list[DiscardOutcome]
 
 
 class GroupDiscardsView(APIView):
-    """Groups that a person takes out of the queue."""
+    """Discard of groups by an operator."""
 
     permission_classes = [Operators]
 

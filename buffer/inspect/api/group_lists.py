@@ -1,4 +1,4 @@
-"""Let people look for groups and at them; nothing here changes anything."""
+"""Read-only API views of groups: lists, facets and details."""
 
 import math
 from dataclasses import asdict
@@ -44,16 +44,16 @@ FILTERS: Final = [
 
 
 def filter_of(request: Request) -> GroupFilter:
-    """Return which groups a request's query asks for.
+    """Return the group filter of a request's query.
 
     Raises:
-        InvalidFilter: If a parameter makes no sense.
+        InvalidFilter: If a parameter is invalid.
     """
     return parse_filter(dict(request.query_params.lists()))
 
 
 class GroupFacetsView(APIView):
-    """What the groups of a run have in common."""
+    """Facet counts of a run's groups."""
 
     permission_classes = [Readers]
 
@@ -100,7 +100,7 @@ class GroupFacetsView(APIView):
 
 
 def _marked(words: Vocabulary) -> dict[str, list[messages.FacetValue]]:
-    """Return what people marked with, counted over the whole run whatever else is chosen."""
+    """Return the facets of labels, marks and sets; they count the whole run, unfiltered."""
     labels = [
         messages.FacetValue(
             value=str(label),
@@ -239,7 +239,7 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
 def summary(
     row: GroupRow, wanted: GroupFilter, names: dict[int, str], mark: MarkRow | None
 ) -> messages.GroupSummary:
-    """Return a row as the API tells it."""
+    """Return a row in its API form."""
     same = {
         name: getattr(row, name)
         for name in messages.GroupSummary.__struct_fields__

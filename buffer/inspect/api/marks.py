@@ -1,4 +1,4 @@
-"""Let people label, pin and note groups, and put them into sets."""
+"""API views of group labels, pins, notes and sets."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -42,10 +42,10 @@ def _words(run: Run) -> HttpResponse:
 
 
 class MarksView(APIView):
-    """What people of a run say of its groups."""
+    """Labels, pins and notes of a run's groups."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return who may: people who look read, people who operate write."""
+        """Return the permissions: readers read, operators write."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])
@@ -139,7 +139,7 @@ class SetView(APIView):
 
 
 class SetDropView(APIView):
-    """The end of a set of groups."""
+    """Deletion of a set of groups."""
 
     permission_classes = [Operators]
 

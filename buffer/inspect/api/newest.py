@@ -1,4 +1,4 @@
-"""Show the live page of a run what came in last."""
+"""Live part with the newest trajectories of a run."""
 
 from typing import Final
 
@@ -18,14 +18,14 @@ SHOWN: Final = 5
 
 
 class NewestTrajectories(Struct, frozen=True, kw_only=True):
-    """The last few things that came in, newest first; a run has groups or fragments."""
+    """The newest items of a run, newest first; a run has either groups or fragments."""
 
     groups: list[GroupSummary]
     fragments: list[FragmentSummary]
 
 
 def newest_part(run_id: int) -> NewestTrajectories | None:
-    """Return what came in last, or None when the run is gone."""
+    """Return the newest items, or None if the run no longer exists."""
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         return None

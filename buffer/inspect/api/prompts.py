@@ -1,4 +1,4 @@
-"""Let people see what several runs were asked alike."""
+"""API view of prompts that several runs share."""
 
 import math
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What lists and searches know of a group's content, without opening it."""
+"""Models of group digests, from which lists and searches are served."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -12,7 +12,7 @@ from runs.models import Run
 
 
 class GroupDigest(models.Model):
-    """A group in a few words, written in the background after it came in."""
+    """A summary of a group's content, written in the background after its arrival."""
 
     group = models.OneToOneField(
         TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="digest"
@@ -30,11 +30,11 @@ class GroupDigest(models.Model):
         default=0, help_text="Sequences that are the same tokens as an earlier one."
     )
     excerpt = models.CharField(max_length=240, blank=True)
-    # The same in every run in which the same was asked; null where nobody knows what was.
+    # Equal for equal prompts in all runs; null if the prompt is unknown.
     prompt = models.UUIDField(null=True, blank=True, help_text="Digest of its prompt.")
-    # The run is among the words, so that one index answers "these words, in this run".
+    # Includes a word for the run, so that one index serves searches within a run.
     words = SearchVectorField(null=True)
-    # As in the group: the orders that a list of groups can have.
+    # Copies from the group; lists can be sorted by them.
     score_mean = models.FloatField()
     longest_tokens = models.PositiveIntegerField()
 
@@ -57,12 +57,12 @@ class GroupDigest(models.Model):
 
 
 class DigestCursor(models.Model):
-    """How far the groups of a run are digested, in the order of their transactions."""
+    """Digest progress of a run, in the order of transactions."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="digest_cursor")
     written_in = TransactionIdField()
     item_id = models.BigIntegerField()
-    # Groups that had been accepted when it had caught up: as long as no more are, it rests.
+    # Number of accepted groups when it last caught up; it is idle until the number grows.
     accepted = models.BigIntegerField(default=0)
     digested_at = models.DateTimeField(null=True, blank=True)
 

@@ -1,4 +1,4 @@
-"""What people say of groups: in tables of their own, so that no row of the queue is written."""
+"""Models of group labels, pins, notes and sets, separate from the rows of the queue."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -9,7 +9,7 @@ from runs.models import Run
 
 
 class GroupMark(models.Model):
-    """A group that somebody labelled, pinned or wrote a note on; a mark without any has no row."""
+    """Label, pin and note of a group; blank marks have no row."""
 
     group = models.OneToOneField(
         TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="mark"
@@ -33,7 +33,7 @@ class GroupMark(models.Model):
                 name="mark_says_something",
             ),
         ]
-        # Lists of marked groups walk these, newest first, however large the run is.
+        # For lists of marked groups, newest first, in runs of any size.
         indexes = [
             models.Index("run", F("group").desc(), name="mark_newest_first"),
             models.Index(
@@ -51,7 +51,7 @@ class GroupMark(models.Model):
 
 
 class LabelName(models.Model):
-    """What a run's people call one of its labels."""
+    """Name of a label in a run."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     label = models.PositiveSmallIntegerField(help_text="1 to 9.")
@@ -65,11 +65,11 @@ class LabelName(models.Model):
 
 
 class GroupSet(models.Model):
-    """Groups of a run that somebody put together under a name."""
+    """A named set of a run's groups."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     name = models.CharField(max_length=60)
-    # Kept with every change, so that nobody counts members.
+    # Updated with every change, so that members need not be counted.
     groups = models.PositiveIntegerField(default=0)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField()
@@ -84,7 +84,7 @@ class GroupSet(models.Model):
 class SetMember(models.Model):
     """A group in a set."""
 
-    # The constraint's index has the set first, and gives its newest groups first.
+    # The index of the constraint serves lookups by set, newest groups first.
     set = models.ForeignKey(
         GroupSet, on_delete=models.CASCADE, db_index=False, related_name="members"
     )

@@ -1,4 +1,4 @@
-"""Search the stored fragments of a worker for an episode."""
+"""Search of an episode in the stored fragments of a worker."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,7 +14,7 @@ from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.payloads.services.contents import PayloadMissing
 
 FRAGMENTS_AT_MOST: Final = 1_000
-"""Fragments that one search opens."""
+"""Maximum number of fragments that one search opens."""
 BYTES_AT_MOST: Final = 64 << 20
 _SINCE: Final = f"""
     SELECT {ROW} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
@@ -27,7 +27,7 @@ _AT: Final = f"""
 
 
 class EpisodeSearch:
-    """One search; it opens no more than a bounded number of fragments and bytes."""
+    """A search that opens a bounded number of fragments and bytes."""
 
     def __init__(self, run_id: int) -> None:
         self.run_id = run_id
@@ -38,9 +38,9 @@ class EpisodeSearch:
         """Yield the ended episodes of a worker, oldest first.
 
         Args:
-            worker: Its index in the fleet.
-            environment: Of the episodes.
-            since: When the first fragment to search was received.
+            worker: Index of the worker in the fleet.
+            environment: Environment of the episodes.
+            since: Arrival time of the first fragment to search.
 
         Raises:
             SearchTooSlow: If the database takes too long.
@@ -62,7 +62,7 @@ class EpisodeSearch:
         return _Backwards(self, row)
 
     def _parts(self, row: FragmentRow) -> list[EpisodePart]:
-        """Return the episodes in a fragment; none where it cannot be read within the bounds."""
+        """Return the episodes in a fragment; empty if it cannot be read within the bounds."""
         if row.id not in self._opened:
             if row.size_bytes > self._bytes_left or len(self._opened) >= 2 * FRAGMENTS_AT_MOST:
                 return []
@@ -74,7 +74,7 @@ class EpisodeSearch:
         return self._opened[row.id]
 
     def parts_at(self, slot: str, number: int) -> tuple[int, list[EpisodePart]] | None:
-        """Return the id and the episodes of one fragment of a slot."""
+        """Return the id and the episodes of a fragment of a slot."""
         with connection.cursor() as cursor:
             cursor.execute(_AT, {"run": self.run_id, "slot": slot, "number": number})
             found = cursor.fetchone()
@@ -85,7 +85,7 @@ class EpisodeSearch:
 
 
 class _Backwards:
-    """The parts of an episode in the fragments of its slot before one, latest first."""
+    """Iterator factory: the parts of an episode in earlier fragments of its slot, latest first."""
 
     def __init__(self, search: EpisodeSearch, row: FragmentRow) -> None:
         self._search = search

@@ -1,4 +1,4 @@
-"""List the fragments of a run, and open one, for those who look at them."""
+"""Lists of a run's fragments, and access to single fragments."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,9 +13,9 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 
 LOOKED_AT: Final = 20_000
-"""Newest fragments that one page is looked for in."""
+"""Maximum number of fragments that one page searches, newest first."""
 SUMMED_BYTES: Final = 256 << 10
-"""Of one fragment whose rewards a list adds up; larger ones are opened first."""
+"""Largest fragment whose rewards are summed for a list; for larger ones open the fragment."""
 SUMMED_BYTES_IN_ALL: Final = 8 << 20
 _ALL: Final = (1 << 31) - 1
 ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
@@ -24,7 +24,7 @@ ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f
 _OF_RUN: Final = """SELECT * FROM buffer_fragmentchunk
     WHERE run_id = %(run)s AND segment IS NOT NULL AND id < %(before)s
     ORDER BY id DESC LIMIT %(rows)s"""
-# A fragment that is sampled into many batches is listed by each of them.
+# A fragment may be sampled into several batches; each of them lists it.
 _OF_BATCH: Final = """SELECT * FROM buffer_fragmentchunk
     WHERE run_id = %(run)s AND id < %(before)s AND id IN (
         SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
@@ -43,28 +43,28 @@ class FragmentNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentPage:
-    """A part of a list."""
+    """A page of a list."""
 
     rows: list[FragmentRow]
     rewards: dict[int, float]
-    """Sum of the rewards by fragment, of those that were small enough to look into."""
+    """Sum of the rewards by fragment id, for fragments small enough to open."""
     next: str
-    """Where the next page begins; empty at the end of the list."""
+    """Cursor of the next page; empty at the end of the list."""
     is_partial: bool
-    """The page is short because so many rows were looked through, not because these are all."""
+    """True if the page ends early because the search reached its row limit."""
 
 
 def fragment_page(
     run_id: int, wanted: GroupFilter, *, limit: int, after: Place | None = None
 ) -> FragmentPage:
-    """Return the next fragments of a run that kept their bytes, newest first.
+    """Return the next page of a run's fragments with stored bytes, newest first.
 
     Args:
         run_id: The run.
-        wanted: Its states, workers, versions, batch and text (the beginning of a slot's name)
-            count; nothing else of it says anything about fragments.
-        limit: Of the page.
-        after: Where the page before ended.
+        wanted: The filter; only its states, workers, versions, batch and text (a prefix of the
+            slot's name) apply to fragments.
+        limit: Maximum number of rows.
+        after: End of the previous page.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -97,7 +97,7 @@ def fragment_page(
 
 
 def _last_looked_at(cursor: Any, source: str, params: dict[str, Any]) -> int | None:
-    """Return the last fragment of a stretch that was cut, None if it was not."""
+    """Return the last fragment searched if the search was cut off, else None."""
     cursor.execute(f"SELECT id FROM ({source}) f OFFSET {LOOKED_AT - 1}", params)  # noqa: S608
     row = cursor.fetchone()
     return None if row is None else int(row[0])
@@ -119,7 +119,7 @@ def _conditions(wanted: GroupFilter) -> tuple[list[str], dict[str, Any]]:
 
 
 def _reward_sums(rows: list[FragmentRow]) -> dict[int, float]:
-    """Return the rewards of small fragments summed up, of so many as fit a bound."""
+    """Return the reward sums of small fragments, up to a total size."""
     ids, left = [], SUMMED_BYTES_IN_ALL
     for row in rows:
         if row.has_bytes and row.size_bytes <= min(SUMMED_BYTES, left):
@@ -133,10 +133,10 @@ def _reward_sums(rows: list[FragmentRow]) -> dict[int, float]:
 
 
 def fragment_row(run_id: int, fragment_id: int) -> FragmentRow:
-    """Return one fragment of a run.
+    """Return a fragment of a run.
 
     Raises:
-        FragmentNotFound: If it is none of this run.
+        FragmentNotFound: If the run has no such fragment.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ONE, {"run": run_id, "fragment": fragment_id})
@@ -147,7 +147,7 @@ def fragment_row(run_id: int, fragment_id: int) -> FragmentRow:
 
 
 def beside(run_id: int, row: FragmentRow) -> tuple[int | None, int | None]:
-    """Return the ids of the fragments of the same slot right before and right after one."""
+    """Return the ids of the previous and the next fragment of the same slot."""
     numbers = [row.number - 1, row.number + 1]
     with connection.cursor() as cursor:
         cursor.execute(_BESIDE, {"run": run_id, "slot": row.slot, "numbers": numbers})
@@ -156,13 +156,13 @@ def beside(run_id: int, row: FragmentRow) -> tuple[int | None, int | None]:
 
 
 def opened(row: FragmentRow) -> Opened:
-    """Return what is in a fragment.
+    """Return the decoded content of a fragment.
 
     Raises:
-        FragmentUnreadable: If its bytes are none.
-        PayloadMissing: If none were kept, or they are lost.
-        PayloadExpired: If retention let them go.
+        FragmentUnreadable: If its bytes are not a valid fragment.
+        PayloadMissing: If its bytes were not stored or are lost.
+        PayloadExpired: If retention removed them.
     """
     if not row.has_bytes:
-        raise PayloadMissing(ItemKind.FRAGMENTS, row.id, why="they were never kept")
+        raise PayloadMissing(ItemKind.FRAGMENTS, row.id, why="they were not stored")
     return Opened(content_head(ItemKind.FRAGMENTS, row.id, _ALL))

@@ -1,4 +1,4 @@
-"""Open a stored group for those who look at it."""
+"""Content of stored groups."""
 
 from typing import Final
 
@@ -12,23 +12,23 @@ _ALL: Final = (1 << 31) - 1
 
 
 class GroupUnreadable(ValueError):
-    """The bytes of a group are no group; a lenient run took them."""
+    """The bytes are not a valid group; lenient runs accept such groups."""
 
 
 def stored_bytes(row: GroupRow) -> bytes:
-    """Return the bytes of a group as they came.
+    """Return the stored bytes of a group.
 
     Raises:
-        PayloadMissing: If none were kept, or they are lost.
-        PayloadExpired: If retention let them go.
+        PayloadMissing: If its bytes were not stored or are lost.
+        PayloadExpired: If retention removed them.
     """
     if not row.has_bytes:
-        raise PayloadMissing(ItemKind.GROUPS, row.id, why="they were never kept")
+        raise PayloadMissing(ItemKind.GROUPS, row.id, why="they were not stored")
     return content_head(ItemKind.GROUPS, row.id, _ALL)
 
 
 def opened(row: GroupRow) -> GroupArrays:
-    """Return what is in a group.
+    """Return the decoded content of a group.
 
     Raises:
         GroupUnreadable: If its bytes are no group.

@@ -1,4 +1,4 @@
-"""Count the newest groups of a run by what they have in common."""
+"""Facet counts and histograms of a run's newest groups."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -10,10 +10,10 @@ from buffer.inspect.queries.group_lists import patience
 from buffer.inspect.rules.group_filter import GroupFilter, Sort
 
 COUNTED: Final = 10_000
-"""Groups that facets look at: the newest ones."""
+"""Number of newest groups that facets count."""
 BINS: Final = 24
 MOST_VALUES: Final = 40
-# Of one facet: the condition that does not narrow it, and its value.
+# Facets and the SQL expressions of their values.
 _VALUES: Final = {
     "env": "COALESCE(g.env_id, -1)::text",
     "lesson": "d.lesson",
@@ -31,7 +31,7 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How a number is spread, in bins of equal width from `least` to `most`."""
+    """A histogram with bins of equal width from `least` to `most`."""
 
     least: float
     most: float
@@ -40,23 +40,23 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """What the newest groups of a run have in common.
+    """Facet counts of a run's newest groups.
 
-    Each facet counts the groups that meet every condition but those on the facet itself.
+    Each facet counts the groups that match all conditions except those on the facet itself.
     """
 
     looked_at: int
-    """Groups in the stretch; all there are if it is less than :data:`COUNTED`."""
+    """Number of groups examined; all groups if less than :data:`COUNTED`."""
     matching: int
-    """Of those."""
+    """Number of examined groups that match the filter."""
     oldest_at: datetime | None
-    """When the oldest of them came in."""
+    """Arrival time of the oldest examined group."""
     values: dict[str, dict[str, int]] = field(default_factory=dict)
     histograms: dict[str, Histogram] = field(default_factory=dict)
 
 
 def facets(run_id: int, wanted: GroupFilter) -> Facets:
-    """Return the facets of a list, from the newest :data:`COUNTED` groups, whatever its order.
+    """Return the facets of a list, from the newest :data:`COUNTED` groups in any sort order.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -101,7 +101,7 @@ def _meets(tests: dict[str, str], *, but: str = "") -> str:
 
 
 def _histogram(name: str, tests: dict[str, str]) -> str:
-    """Return rows of (bin, count, least, most); all groups share one scale, filtered or not."""
+    """Return SQL for rows of (bin, count, least, most); the scale ignores the filter."""
     return f"""(
         WITH scale AS (
             SELECT min({name}) AS least, max({name}) AS most FROM seen

@@ -1,8 +1,8 @@
-"""Put together what finds groups: never a payload, never more rows than a bound.
+"""SQL of group lists, which read no payloads and a bounded number of rows.
 
-A list is made of a *stretch*, rows that an index gives in the order of the list, cut after a
-number of them, and of *conditions* that keep some of those. So a question that matches next to
-nothing costs no more than one that matches everything; the answer says how far it has looked.
+A list consists of a *stretch*, a bounded number of rows in index order, and of *conditions* that
+filter them. A query with few matches therefore costs no more than one that matches every row; the
+result reports how far the search went.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DIGESTED: Final = f"""SELECT {_COLUMNS}, d.score_mean AS by_score, d.longest_to
 _FOUND: Final = f"""SELECT {_COLUMNS} FROM buffer_groupdigest d
     JOIN buffer_trajectorygroup g ON g.id = d.group_id
     WHERE d.run_id = %(run)s AND d.words @@ {{words}}"""  # noqa: S608
-# Few rows beside those of the run: whoever asks for what people marked finds it however old it is.
+# Marked groups are few compared to the run, so filters on marks find groups of any age.
 _MARKED: Final = f"""SELECT {_COLUMNS} FROM buffer_groupmark m
     JOIN buffer_trajectorygroup g ON g.id = m.group_id WHERE m.run_id = %(run)s"""  # noqa: S608
 _IN_SETS: Final = f"""{_OF_RUN} AND g.id IN (
@@ -62,7 +62,7 @@ FLAGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A piece of SQL and the values it names."""
+    """A part of SQL with its parameters."""
 
     sql: str
     params: dict[str, Any]
@@ -71,14 +71,14 @@ class Query:
 def stretch(
     run_id: int, wanted: GroupFilter, *, rows: int, after: Place | None, backward: bool = False
 ) -> Query:
-    """Return the rows of a run that a list is taken from, as a query of at most `rows` groups.
+    """Return the query of at most `rows` groups of a run that a list is filtered from.
 
     Args:
         run_id: The run.
-        wanted: Its sort, text, batch and states choose the index.
-        rows: Bound.
-        after: Place behind which they begin; None for the beginning.
-        backward: The list the other way round, beginning before `after`.
+        wanted: The filter; its sort, text, batch and states select the index.
+        rows: Maximum number of rows.
+        after: Cursor after which the rows begin; None for the beginning.
+        backward: Whether to read in reverse order, beginning before `after`.
     """
     params: dict[str, Any] = {"run": run_id, "rows": rows, "run_word": f"'{run_word(run_id)}'"}
     if wanted.text:
@@ -90,7 +90,7 @@ def stretch(
     if after is not None:
         params["after_id"] = after.group_id
         beyond = f" AND g.id {sign} %(after_id)s"
-    # Each part is cut by itself: only then does the planner walk its index instead of sorting all.
+    # Each part has its own LIMIT: otherwise the planner sorts all rows instead of using the index.
     end = f"ORDER BY id {direction} LIMIT %(rows)s"
     parts = [f"{source}{beyond} {end}" for source in _sources(wanted, params)]
     if len(parts) == 1:
@@ -116,18 +116,18 @@ def _sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
 
 
 def _marked_sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
-    """Return the parts of what people marked; each is one walk through an index."""
+    """Return the queries for marked groups; each is one index scan."""
     if wanted.sets:
         params["set_values"] = list(wanted.sets)
         return [_IN_SETS]
     if wanted.labels:
-        # A group has one label, so the parts have nothing in common.
+        # A group has one label, so the parts are disjoint.
         return [f"{_MARKED} AND m.label = {int(label)}" for label in wanted.labels]
     return [f"{_MARKED} AND {' AND '.join(_MARK_IS[Marked(mark)] for mark in wanted.marks)}"]
 
 
 def _mark_conditions(wanted: GroupFilter, params: dict[str, Any]) -> dict[str, str]:
-    """Return what keeps a row ``g`` that people marked, by field of the filter."""
+    """Return the conditions on the marks of a row ``g``, by field of the filter."""
     of_group = "SELECT FROM buffer_groupmark m WHERE m.group_id = g.id AND"
     found: dict[str, str] = {}
     if wanted.labels:
@@ -153,7 +153,7 @@ def _sorted_stretch(
     source = _DIGESTED
     span = wanted.scores if column == "d.score_mean" else wanted.lengths
     source += "".join(f" AND {part}" for part in _within(column, span, "by", params))
-    # Not among what is kept of so many rows: of ten million few are marked.
+    # Part of the stretch, not a later condition: only a few of millions of rows are marked.
     source += "".join(f" AND {part}" for part in _mark_conditions(wanted, params).values())
     if wanted.prompt:
         params["prompt"] = wanted.prompt
@@ -168,7 +168,7 @@ def _sorted_stretch(
 
 
 def order(wanted: GroupFilter, *, backward: bool = False) -> str:
-    """Return the order of the list, over the rows of a stretch."""
+    """Return the ORDER BY expression of a list over the rows of a stretch."""
     if wanted.sort is Sort.NEWEST:
         return f"g.id {'ASC' if backward else 'DESC'}"
     column, direction = _SORTED_BY[wanted.sort]
@@ -179,7 +179,7 @@ def order(wanted: GroupFilter, *, backward: bool = False) -> str:
 
 
 def conditions(wanted: GroupFilter) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return what keeps a row ``g`` with digest ``d`` and batch ``b``, by field of the filter."""
+    """Return the conditions on a row ``g``, its digest ``d`` and batch ``b``, by filter field."""
     params: dict[str, Any] = {}
     found: dict[str, str] = {}
     for name, expression, values in (

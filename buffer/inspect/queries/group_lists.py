@@ -1,4 +1,4 @@
-"""List the groups of a run, a page at a time, from metadata only."""
+"""Paginated lists of a run's groups, from metadata only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions,
 from buffer.inspect.rules.group_filter import GroupFilter, Place, Sort
 
 LOOKED_AT: Final = 50_000
-"""Groups that one page looks through at most."""
+"""Maximum number of groups that one page searches."""
 LAG_COUNTED_TO: Final = 10_000
 _PATIENCE_MS: Final = 5000
 _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step, g.batch_id,
@@ -42,12 +42,12 @@ class GroupNotFound(LookupError):
 
 
 class SearchTooSlow(Exception):
-    """A question takes too long to answer; the text says what would help."""
+    """A query exceeded its time limit; the message suggests how to narrow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group as lists show it."""
+    """A group without its content."""
 
     id: int
     state: str
@@ -71,10 +71,10 @@ class GroupRow:
     producer: str
     codec: str
     has_bytes: bool
-    """Bytes were kept; whether retention left them is known when they are asked for."""
+    """True if bytes were stored; retention may have removed them since."""
     origin: str
     is_digested: bool
-    """What follows is known."""
+    """True if the fields below are known."""
     lesson: str
     worker: str
     example: str
@@ -88,13 +88,13 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPage:
-    """A part of a list."""
+    """A page of a list."""
 
     rows: list[GroupRow]
     next: str
-    """Where the next page begins; empty at the end of the list."""
+    """Cursor of the next page; empty at the end of the list."""
     is_partial: bool
-    """The page is short because so many rows were looked through, not because these are all."""
+    """True if the page ends early because the search reached its row limit."""
 
 
 def group_page(
@@ -105,7 +105,7 @@ def group_page(
     after: Place | None = None,
     backward: bool = False,
 ) -> GroupPage:
-    """Return the next groups of a list; `backward` those before a place, nearest first.
+    """Return a page of groups after a cursor or, if `backward`, before it, nearest first.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -129,7 +129,7 @@ def group_page(
 def _last_looked_at(
     cursor: Any, run_id: int, wanted: GroupFilter, *, after: Place | None, backward: bool
 ) -> Place | None:
-    """Return the last place of a stretch that was cut, None if it was not."""
+    """Return the cursor of the last group searched if the search was cut off, else None."""
     source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
     value = VALUE_OF.get(wanted.sort, "NULL")
     cursor.execute(
@@ -141,17 +141,17 @@ def _last_looked_at(
 
 
 def place_of(row: GroupRow, wanted: GroupFilter) -> Place:
-    """Return where a row stands in a list."""
+    """Return the cursor of a row in a list."""
     if wanted.sort is Sort.NEWEST:
         return Place(None, row.id)
     return Place(float(getattr(row, VALUE_OF[wanted.sort])), row.id)
 
 
 def group_row(run_id: int, group_id: int) -> GroupRow:
-    """Return one group of a run.
+    """Return a group of a run.
 
     Raises:
-        GroupNotFound: If it is none of this run.
+        GroupNotFound: If the run has no such group.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ONE, {"run": run_id, "group": group_id})
@@ -162,7 +162,7 @@ def group_row(run_id: int, group_id: int) -> GroupRow:
 
 
 def digest_lag(run_id: int) -> int:
-    """Return how many groups with bytes are not digested yet, counted to 10,000."""
+    """Return the number of groups with bytes that are not digested yet, up to 10,000."""
     cursor = DigestCursor.objects.filter(run_id=run_id).first()
     place = ("0", 0) if cursor is None else (str(cursor.written_in), cursor.item_id)
     with connection.cursor() as sql:
@@ -173,21 +173,20 @@ def digest_lag(run_id: int) -> int:
 
 @contextmanager
 def patience() -> Iterator[Any]:
-    """Lend a cursor whose statements may take a few seconds, not more.
+    """Provide a database cursor with a statement timeout of 5 s.
 
     Raises:
-        SearchTooSlow: If one takes longer.
+        SearchTooSlow: If a statement exceeds the timeout.
     """
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = {_PATIENCE_MS}")
-            # Compiling a plan, or sharing it out, takes longer than running it.
+            # JIT compilation and parallel workers cost more than the query itself.
             cursor.execute("SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0")
             yield cursor
     except DatabaseError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise SearchTooSlow(
-                f"nothing was found within {_PATIENCE_MS // 1000} s: ask for rarer words, "
-                "or for one batch"
+                f"the search exceeded {_PATIENCE_MS // 1000} s: use rarer words or filter by batch"
             ) from error
         raise

@@ -1,4 +1,4 @@
-"""Say where a group came from, and where it went."""
+"""Origin and destination of a group."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from runs.models import Environment, PolicyVersion, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What stands around a group."""
+    """Batch, policy version, environment and neighbours of a group."""
 
     batch: Batch | None
     version: PolicyVersion | None
@@ -22,7 +22,7 @@ class Provenance:
 
 
 def provenance(run: Run, row: GroupRow) -> Provenance:
-    """Return what stands around a group of a run."""
+    """Return the provenance of a group."""
     batches = Batch.objects.select_related("trainer")
     step = NO_POLICY_STEP if row.policy_step is None else row.policy_step
     versions = PolicyVersion.objects.filter(run=run, epoch=row.epoch, step=step)
@@ -38,7 +38,7 @@ def provenance(run: Run, row: GroupRow) -> Provenance:
 
 
 def environment_names(run_id: int) -> dict[int, str]:
-    """Return the names of a run's environments by their number."""
+    """Return the names of a run's environments by `env_id`."""
     rows = Environment.objects.filter(run_id=run_id)
     return dict(rows.values_list("env_id", "wandb_name"))
 

@@ -1,4 +1,4 @@
-"""Read scores and lengths of groups from all of a run's life, a bounded number of them."""
+"""Scores and lengths of a bounded sample of groups over the whole life of a run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from buffer.inspect.queries.group_provenance import environment_names
 from buffer.inspect.rules.id_ranges import stretches
 
 GROUPS_EACH: Final = 40
-# Ids rise with time, and an index gives those of a run: each stretch of ids is a few steps into it.
+# Ids rise with time and are indexed by run, so each id range costs a few index steps.
 _ENDS: Final = """
     SELECT (SELECT id FROM buffer_trajectorygroup
             WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id LIMIT 1),
@@ -29,19 +29,19 @@ _GROUPS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledGroup:
-    """A group, as far as its numbers go."""
+    """Score and length of a group."""
 
     received_at: datetime
     task: str
-    """Its lesson, else its environment."""
+    """Name of its lesson, else of its environment."""
     score_mean: float
     longest_tokens: int
 
 
 def sampled_groups(run_id: int) -> tuple[list[SampledGroup], bool]:
-    """Return groups from the whole life of a run, and whether they are all there are.
+    """Return groups from the whole life of a run, and whether they are complete.
 
-    Of groups that kept their bytes: what was dropped as it came in says nothing of the policy.
+    Only groups with stored bytes: groups dropped on arrival do not describe the policy.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, {"run": run_id})

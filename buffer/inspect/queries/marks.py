@@ -1,4 +1,4 @@
-"""Read what people say of groups: on the rows of a page, and over a whole run."""
+"""Marks of groups, and labels and sets of a run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from buffer.inspect.rules.marks import LABELS
 from runs.selectors.watching import token_names
 
 COUNTED: Final = 10_000
-"""Marked groups of a run that are counted: the newest."""
+"""Maximum number of marked groups of a run that are counted, newest first."""
 _COUNTS: Final = """
     SELECT label, count(*), count(*) FILTER (WHERE is_pinned), count(*) FILTER (WHERE note <> '')
     FROM (
@@ -28,15 +28,15 @@ class SetNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkRow:
-    """What is said of a group."""
+    """Label, pin, note and sets of a group."""
 
     label: int | None = None
     is_pinned: bool = False
     note: str = ""
     sets: tuple[str, ...] = ()
-    """Names of the sets that it is in, in order."""
+    """Names of the sets that contain it, in order."""
     changed_by: str = ""
-    """Who marked it last; empty where it is only in sets."""
+    """Identity that last changed a mark; empty if the group is only in sets."""
     changed_at: datetime | None = None
 
 
@@ -52,7 +52,7 @@ class SetRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """What the people of a run mark with, and how many of its newest marked groups have it."""
+    """Labels, marks and sets of a run, with counts over its newest marked groups."""
 
     names: dict[int, str]
     labels: dict[int, int]
@@ -65,7 +65,7 @@ UNMARKED: Final = MarkRow()
 
 
 def marks_of(group_ids: Sequence[int]) -> dict[int, MarkRow]:
-    """Return what is said of groups; nobody has said anything of those left out."""
+    """Return the marks of groups; groups without marks are omitted."""
     sets: dict[int, list[str]] = defaultdict(list)
     members = SetMember.objects.filter(group_id__in=group_ids).order_by("set__name")
     for group_id, name in members.values_list("group_id", "set__name"):
@@ -87,13 +87,13 @@ def marks_of(group_ids: Sequence[int]) -> dict[int, MarkRow]:
 
 
 def spoken(identities: set[str]) -> dict[str, str]:
-    """Return identities as people call them: a user's name, the name of a token."""
+    """Return display names of identities: the name of a user or a token."""
     tokens = token_names(identities)
     return {one: tokens.get(one, one.partition(":")[2] or one) for one in identities}
 
 
 def vocabulary(run_id: int) -> Vocabulary:
-    """Return labels and sets of a run with how many groups have each."""
+    """Return the labels and sets of a run with their group counts."""
     with connection.cursor() as cursor:
         cursor.execute(_COUNTS, [run_id, COUNTED])
         counts = cursor.fetchall()

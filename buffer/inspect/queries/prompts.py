@@ -1,4 +1,4 @@
-"""Find what several runs were asked alike, and how each of them did."""
+"""Prompts that several runs share, with the scores of each run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Any, Final
 from buffer.inspect.queries.group_lists import patience
 
 LOOKED_AT: Final = 1000
-"""Newest groups of each run among which prompts are looked for."""
+"""Number of newest groups of each run that are searched for prompts."""
 MOST_PROMPTS: Final = 30
 NEWEST: Final = 16
-"""Groups of one prompt in one run whose scores are told together, however old they are."""
+"""Number of newest groups per prompt and run whose scores are summarised."""
 _CANDIDATES: Final = """
     SELECT d.prompt::text, max(d.group_id)
     FROM (
@@ -40,14 +40,14 @@ _OF_RUNS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOfRun:
-    """How a run did on a prompt, by its newest :data:`NEWEST` groups of it."""
+    """Scores of a run on a prompt, over its newest :data:`NEWEST` groups."""
 
     run_id: int
     groups: int
     newest: int
-    """Id of the newest of them."""
+    """Id of the newest group."""
     policy_step: int | None
-    """Of that one."""
+    """Policy version of the newest group."""
     score_mean: float
     score_min: float
     score_max: float
@@ -55,7 +55,7 @@ class PromptOfRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPrompt:
-    """A prompt and how each run did on it; runs that were not asked it are not in it."""
+    """A prompt with the scores of each run; runs without groups for it are omitted."""
 
     prompt: str
     excerpt: str
@@ -65,7 +65,7 @@ class SharedPrompt:
 
 
 def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
-    """Return prompts that runs were asked lately, those of most runs first, then the newest.
+    """Return recent prompts of runs, most widely shared first, then newest first.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -86,7 +86,7 @@ def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
     for prompt, *rest in found:
         rows[prompt].append(tuple(rest))
     shared = [_prompt(prompt, rows[prompt]) for prompt in chosen if prompt in rows]
-    # Who was asked longer ago than was looked is known by now.
+    # Sort again: a run may have older groups of a prompt than those searched above.
     return sorted(shared, key=lambda one: -len(one.runs))
 
 

@@ -1,24 +1,24 @@
-"""Make text of a run's tokens, where somebody knows how."""
+"""Decoding of a run's tokens to text, by registered tokenizers."""
 
 from collections.abc import Callable, Sequence
 
 from runs.models import Run
 
 Pieces = Callable[[Sequence[int]], list[str]]
-"""The text of each of some consecutive tokens; empty where only a later one completes it."""
+"""Returns the text of each token in a sequence; empty if a later token completes the character."""
 
 _readers: list[Callable[[Run], Pieces | None]] = []
 
 
 def read_tokens_with(reader: Callable[[Run], Pieces | None]) -> None:
-    """Let ``reader(run)`` say how the tokens of a run read; None if it does not know.
+    """Register ``reader(run)``, which returns a decoder for a run's tokens, or None if unknown.
 
-    Whoever knows tokenizers registers here in ``AppConfig.ready``.
+    Apps with tokenizers register in ``AppConfig.ready``.
     """
     if reader not in _readers:
         _readers.append(reader)
 
 
 def pieces_of(run: Run) -> Pieces | None:
-    """Return what makes text of a run's tokens, or None where nobody knows."""
+    """Return the decoder for a run's tokens, or None if there is none."""
     return next((found for reader in _readers if (found := reader(run)) is not None), None)

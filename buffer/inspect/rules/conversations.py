@@ -1,4 +1,4 @@
-"""Show what was said in a sequence, with every text and picture bounded."""
+"""Views of the messages of a sequence, with bounded texts and images."""
 
 import base64
 import binascii
@@ -26,13 +26,13 @@ _MAGIC: Final = {
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """An image of a message; never a link, so looking at one asks nobody."""
+    """An image of a message, always embedded: viewing it contacts no other server."""
 
     media_type: str
     size_bytes: int
-    """Of the image."""
+    """Size of the decoded image."""
     data: str | None
-    """Base64; null where it is larger than the bound."""
+    """Base64; null if the image exceeds 1 MiB."""
 
 
 class MessageView(Struct, frozen=True, kw_only=True):
@@ -41,12 +41,12 @@ class MessageView(Struct, frozen=True, kw_only=True):
     index: int
     role: str
     text: str
-    """Its beginning."""
+    """Text, truncated to the requested number of characters."""
     characters: int
-    """Of the whole text."""
+    """Length of the whole text."""
     pictures: list[Picture]
     extra: str
-    """Every other field of it, as JSON, its beginning."""
+    """All other fields as JSON, truncated."""
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
@@ -54,21 +54,21 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
     results: list[MessageView]
     total: int
-    """Messages of the sequence; no more than some hundred are shown."""
+    """Number of messages of the sequence; at most 500 are returned."""
     pictures: list[Picture]
-    """Of the sequence, where its images came beside the messages."""
+    """Images of the sequence that are stored outside its messages."""
 
 
 def conversation(
     group: GroupArrays, index: int, *, characters: int, only: int | None = None
 ) -> Conversation:
-    """Return the messages of a sequence, none if it has none.
+    """Return the messages of a sequence; the list may be empty.
 
     Args:
         group: The group.
-        index: Of the sequence.
-        characters: Of each text, at most.
-        only: Position of the one message that is wanted; None for all.
+        index: Index of the sequence.
+        characters: Maximum length of each text.
+        only: Position of a single message to return; None for all.
     """
     rows = _opened(group, "messages")
     row = rows[index] if isinstance(rows, list) and index < len(rows) else []
@@ -130,7 +130,7 @@ def _texts(value: Any, *, depth: int) -> Iterator[str]:
 
 
 def _picture(text: str) -> Picture | None:
-    """Return the image that a text is: a data URL, or bare base64 of a known kind."""
+    """Return the image in a text: a data URL, or plain base64 of a known image type."""
     if text.startswith("data:"):
         found = _DATA_URL.fullmatch(text)
         if found is None:

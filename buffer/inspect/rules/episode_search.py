@@ -1,7 +1,7 @@
-"""Finding an episode in the fragments of a slot.
+"""Search for an episode in the fragments of a slot.
 
-A fragment holds whole episodes and parts of them; an episode that is longer than a fragment lies in
-several of its slot, one after another.
+A fragment holds whole episodes and parts of episodes. An episode longer than a fragment spans
+several consecutive fragments of its slot.
 """
 
 import math
@@ -12,7 +12,7 @@ from msgspec import Struct
 from buffer.inspect.rules.fragment_views import EpisodePart
 
 RETURN_TOLERANCE = 1e-4
-"""Relative: rewards are stored as float32."""
+"""Relative tolerance, because rewards are stored as float32."""
 
 
 class HeldPart(Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class HeldPart(Struct, frozen=True, kw_only=True):
     fragment: int
     episode: str
     first: int
-    """Its first step in the fragment, counted from 0."""
+    """Index of its first step in the fragment, from 0."""
     steps: int
 
 
@@ -29,15 +29,15 @@ class HeldEpisode(Struct, frozen=True, kw_only=True):
     """An ended episode in stored fragments."""
 
     parts: list[HeldPart]
-    """In the order of their steps."""
+    """Parts in the order of their steps."""
     total_return: float
     length: int
-    """Env steps."""
+    """Environment steps."""
     is_whole: bool
-    """Its beginning is stored too, so return and length are the episode's."""
+    """True if its beginning is stored too, so return and length cover the whole episode."""
 
     def has(self, *, total_return: float | None, length: int | None) -> bool:
-        """Return whether a whole episode has this return and length; None: any."""
+        """Return whether this is a whole episode with this return and length; None matches any."""
         return (
             self.is_whole
             and (length is None or self.length == length)
@@ -58,9 +58,9 @@ def ended_episodes(
     """Yield the episodes that end in a fragment.
 
     Args:
-        fragment: Its id.
-        parts: The episodes in it.
-        before: Return the parts of an episode in earlier fragments of the slot, latest first.
+        fragment: Id of the fragment.
+        parts: The episode parts in the fragment.
+        before: Function that yields an episode's parts in earlier fragments, latest first.
     """
     for part in parts:
         if not part.outcome:

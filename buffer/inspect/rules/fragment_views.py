@@ -1,7 +1,6 @@
-"""Show what is in a fragment: its head, its rewards as a line, and some of its steps as columns.
+"""Views of a fragment: summary, reward curve, and windows of steps as columns.
 
-Everything that is told is bounded, whatever the fragment holds: long vectors are cut, pictures are
-told by their shape only.
+All output is bounded: long vectors are truncated, and images appear by their shape only.
 """
 
 from typing import Any, Final
@@ -15,19 +14,19 @@ from buffer.ingest.rules.fragments import BrokenFragment, check
 from rolldeck.wire import Fragment, InvalidMessage, unpack_array
 
 MOST_STEPS: Final = 2048
-"""Of one window."""
+"""Steps of one window."""
 MOST_NUMBERS: Final = 16
-"""Of one action or observation."""
+"""Numbers of one action or observation."""
 LINE_POINTS: Final = 512
 MOST_EPISODES: Final = 256
 
 
 class FragmentUnreadable(ValueError):
-    """The bytes of a fragment are no fragment; the text says what is wrong with them."""
+    """The bytes are not a valid fragment; the message contains the reason."""
 
 
 class ArrayForm(Struct, frozen=True, kw_only=True):
-    """What kind of array a fragment holds."""
+    """Name, dtype and shape of an array in a fragment."""
 
     name: str
     dtype: str
@@ -36,22 +35,22 @@ class ArrayForm(Struct, frozen=True, kw_only=True):
 
 
 class EpisodePart(Struct, frozen=True, kw_only=True):
-    """What of an episode lies in a fragment."""
+    """The part of an episode that a fragment holds."""
 
     id: str
     first: int
-    """Its first step in the fragment, counted from 0."""
+    """Index of its first step in the fragment, from 0."""
     steps: int
     reward: float
-    """Sum over these steps."""
+    """Sum of the rewards of these steps."""
     begins: bool
-    """Its beginning lies in the fragment."""
+    """True if the fragment holds its beginning."""
     outcome: str
-    """`terminated` or `truncated` where its end does, else empty."""
+    """`terminated` or `truncated` if the fragment holds its end, else empty."""
 
 
 class RewardLine(Struct, frozen=True, kw_only=True):
-    """Rewards over steps, condensed to a few hundred points; no spike is lost."""
+    """Rewards over steps, downsampled to at most 512 points; low and high keep every spike."""
 
     step: list[int]
     """Last step of each point."""
@@ -59,15 +58,15 @@ class RewardLine(Struct, frozen=True, kw_only=True):
     low: list[float]
     high: list[float]
     is_exact: bool
-    """Each point is one step."""
+    """True if each point is one step."""
 
 
 class FragmentContent(Struct, frozen=True, kw_only=True):
-    """What is in a fragment, but for its steps."""
+    """The content of a fragment, without its steps."""
 
     steps: int
     real_steps: int
-    """Without padding."""
+    """Number of steps without padding."""
     reward_sum: float
     episodes: list[EpisodePart]
     episodes_left_out: int
@@ -76,17 +75,17 @@ class FragmentContent(Struct, frozen=True, kw_only=True):
 
 
 class StepWindow(Struct, frozen=True, kw_only=True):
-    """Consecutive steps of a fragment, a column for each thing that is known of a step."""
+    """Consecutive steps of a fragment, as columns."""
 
     start: int
     total: int
-    """Steps of the whole fragment, padding included."""
+    """Number of steps of the whole fragment, including padding."""
     action: list[list[float]]
-    """Numbers of each action, the first 16 of them."""
+    """First 16 numbers of each action."""
     action_size: int
-    """Numbers of an action."""
+    """Count of numbers in an action."""
     obs: list[list[float]]
-    """Numbers of each observation; empty where it has more than 16."""
+    """Numbers of each observation; empty if it has more than 16."""
     obs_size: int
     reward: list[float]
     value: list[float]
@@ -97,27 +96,27 @@ class StepWindow(Struct, frozen=True, kw_only=True):
     is_padding: list[bool]
     policy_step: list[int]
     episode: list[int]
-    """Its place among the fragment's episodes, from 0."""
+    """Index of the step's episode in the fragment, from 0."""
 
 
 class NoSuchStep(LookupError):
-    """The fragment ends before it."""
+    """The step is beyond the end of the fragment."""
 
 
 class Opened:
-    """A whole fragment and its arrays."""
+    """A valid fragment and its arrays."""
 
     def __init__(self, content: bytes) -> None:
-        """Open the bytes of a fragment.
+        """Decode and validate the bytes of a fragment.
 
         Raises:
-            FragmentUnreadable: If they are none, or contradict themselves.
+            FragmentUnreadable: If the bytes are not a valid fragment.
         """
         try:
             self.fragment = msgspec.msgpack.decode(content, type=Fragment)
             check(self.fragment)
         except (msgspec.MsgspecError, BrokenFragment, RecursionError, UnicodeDecodeError) as error:
-            raise FragmentUnreadable(f"these bytes are no fragment: {error}"[:500]) from error
+            raise FragmentUnreadable(f"not a valid fragment: {error}"[:500]) from error
         self.arrays: dict[str, NDArray[Any]] = {
             name: unpack_array(packed) for name, packed in self.fragment.arrays.items()
         }
@@ -126,7 +125,7 @@ class Opened:
 
 
 def content_of(opened: Opened) -> FragmentContent:
-    """Return what is in a fragment, but for its steps."""
+    """Return the content of a fragment, without its steps."""
     episodes = _episodes(opened)
     real = opened.real_steps
     return FragmentContent(
@@ -144,14 +143,14 @@ def content_of(opened: Opened) -> FragmentContent:
 
 
 def window(opened: Opened, *, start: int, count: int) -> StepWindow:
-    """Return `count` steps from `start` on, or those that there are.
+    """Return up to `count` steps from `start` on.
 
     Raises:
         NoSuchStep: If the fragment ends before `start`.
     """
     total = opened.fragment.steps
     if start >= total:
-        raise NoSuchStep(f"the fragment has {total} steps, counted from 0")
+        raise NoSuchStep(f"step {start} does not exist: the fragment has {total} steps, from 0")
     rows = slice(start, min(total, start + min(count, MOST_STEPS)))
     arrays = opened.arrays
     action = arrays["action"].reshape(total, -1)
@@ -182,7 +181,7 @@ def window(opened: Opened, *, start: int, count: int) -> StepWindow:
 
 
 def reward_sum(content: bytes) -> float | None:
-    """Return the sum of a fragment's rewards, or None where the bytes are none."""
+    """Return the sum of a fragment's rewards, or None if the bytes are not a valid fragment."""
     try:
         fragment = msgspec.msgpack.decode(content, type=Fragment)
         rewards = unpack_array(fragment.arrays["reward"])
@@ -197,12 +196,12 @@ def _sum(rewards: NDArray[Any]) -> float:
 
 
 def _short(value: float) -> float:
-    """Return a float32 as people wrote it: 0.1, not 0.10000000149011612."""
+    """Return a float32 value in short form: 0.1, not 0.10000000149011612."""
     return float(f"{value:.7g}")
 
 
 def _numbers(values: NDArray[Any]) -> list[Any]:
-    """Return an array as JSON numbers; whole ones stay whole."""
+    """Return an array as JSON numbers; integers stay integers."""
     if values.dtype.kind == "b":
         values = values.astype(np.int8)
     if values.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""Say in a few words what is in a group, so that lists need not open it again."""
+"""Summarise the content of groups, so that lists and searches need not open them."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,50 +13,50 @@ import numpy as np
 from rolldeck.groups import IGNORED, GroupArrays
 
 MOST_SEQUENCES: Final = 64
-"""Sequences whose scores and lengths are told one by one."""
+"""Sequences whose scores and lengths are listed individually."""
 MOST_TEXT: Final = 6000
-"""Characters of a group that can be found."""
+"""Characters of a group that are searchable."""
 EXCERPT: Final = 240
 MOST_PER_MESSAGE: Final = 2000
 _MOST_DECODED_TOKENS: Final = 2000
 
 TextOf = Callable[[Sequence[int]], str]
-"""Tokens as text."""
+"""Function that decodes tokens to text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDigest:
-    """What lists and searches know of a group's content."""
+    """Summary of a group's content for lists and searches."""
 
     lesson: str
     worker: str
     example: str
     scores: list[float]
-    """Of the first :data:`MOST_SEQUENCES` sequences."""
+    """Scores of the first :data:`MOST_SEQUENCES` sequences."""
     lengths: list[int]
-    """Of the same, in tokens."""
+    """Lengths in tokens of the same sequences."""
     truncated: int
-    """Sequences that were cut at a limit."""
+    """Number of sequences that were cut at a limit."""
     duplicates: int
-    """Sequences that are the same tokens as an earlier one."""
+    """Number of sequences with the same tokens as an earlier one."""
     excerpt: str
-    """How what was asked begins: the first thing that a user said, else the first of all."""
+    """Beginning of the first user message, else of the first message."""
     prompt: UUID | None
     """Digest of its prompt, see :func:`prompt_digest`."""
     text: str
-    """What a search may find, at most :data:`MOST_TEXT` characters."""
+    """Searchable text, at most :data:`MOST_TEXT` characters."""
 
 
 def digest(
     group: GroupArrays, *, text_of: TextOf | None = None, limits: Iterable[int] = ()
 ) -> GroupDigest:
-    """Return what is worth knowing of a group.
+    """Return the digest of a group.
 
     Args:
         group: Its arrays.
-        text_of: Makes text of tokens, where somebody knows how.
-        limits: Lengths in tokens at which sequences are cut, of the run and the environment;
-            used where the group does not say what was cut. 0 is none.
+        text_of: Decodes tokens to text, if a tokenizer is available.
+        limits: Maximum sequence lengths in tokens of the run and the environment; used if the
+            group does not report truncation. 0 means no limit.
     """
     rows = group.rows["tokens"]
     told = _opened(group.json)
@@ -78,11 +78,11 @@ def digest(
 
 
 def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:
-    """Return what names the prompt of a group, the same in every run that asked the same.
+    """Return the digest of a group's prompt, which is equal for equal prompts in all runs.
 
-    It is a digest of the roles and texts before the first answer of its first sequence or, in a
-    group without messages, of the tokens before the first that is trained on. None where neither
-    has a beginning.
+    It covers the roles and texts before the first assistant message of the first sequence or, in
+    a group without messages, the tokens before the first that is trained on. None if both are
+    empty.
     """
     asked = _before_answer(messages)
     if asked:
@@ -118,12 +118,12 @@ def _is_of_user(message: dict[str, Any]) -> bool:
 
 
 def run_word(run_id: int) -> str:
-    """Return the word that all digests of a run have: one index finds words within a run."""
+    """Return the search word of a run; all its digests contain it, so one index serves all runs."""
     return f"run:{run_id}"
 
 
 def duplicates(group: GroupArrays) -> int:
-    """Return how many sequences are the same tokens as an earlier one."""
+    """Return the number of sequences with the same tokens as an earlier one."""
     values, lengths = group.rows["tokens"]
     ends = np.cumsum(lengths)
     rows = {values[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)}
@@ -131,7 +131,7 @@ def duplicates(group: GroupArrays) -> int:
 
 
 def clean(text: str) -> str:
-    """Return text that PostgreSQL can keep: without NUL and halves of surrogate pairs."""
+    """Return text that PostgreSQL can store: without NUL and unpaired surrogates."""
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
@@ -157,7 +157,7 @@ def _word(told: Mapping[str, Any], name: str) -> str:
 
 
 def _truncated(told: Mapping[str, Any], lengths: Any, limits: Iterable[int]) -> int:
-    """Count cut sequences: by what the group says, else by their lengths."""
+    """Count truncated sequences: as reported by the group, else by their lengths."""
     flags = told.get("is_truncated")
     if isinstance(flags, list):
         return sum(flag is True for flag in flags)
@@ -176,7 +176,7 @@ def _objects(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _conversation(messages: Any) -> list[str]:
-    """Return each thing that was said once: sequences of a group share their prompt."""
+    """Return the distinct texts; sequences of a group share their prompt."""
     said: dict[str, None] = {}
     total = 0
     for row in messages if isinstance(messages, list) else []:
@@ -191,7 +191,7 @@ def _conversation(messages: Any) -> list[str]:
 
 
 def content_text(content: Any) -> str:
-    """Return what a message says: its text, or that of its parts, one behind the other."""
+    """Return the text of a message, or the joined texts of its parts."""
     if isinstance(content, str):
         return content
     parts = _objects(content) if isinstance(content, list) else []

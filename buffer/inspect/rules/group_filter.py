@@ -1,4 +1,4 @@
-"""Say which groups of a run somebody wants to see, and in which order."""
+"""Filter and sort order of group lists."""
 
 import math
 import re
@@ -12,14 +12,14 @@ from buffer.inspect.rules.marks import LABELS, Marked
 from buffer.items.rules.states import DropReason, Fate
 
 MOST_VALUES: Final = 64
-"""Values of one facet that may be chosen at once."""
+"""Maximum number of values of one facet."""
 LONGEST_TEXT: Final = 200
 _MOST: Final = 1 << 62
 _CURSOR: Final = re.compile(r"(-?[0-9.einf+-]{1,32}|nan)~(\d{1,19})|(\d{1,19})", re.ASCII)
 
 
 class Sort(StrEnum):
-    """What comes first."""
+    """Sort order of groups."""
 
     NEWEST = "newest"
     SCORE = "score"
@@ -31,20 +31,20 @@ class Sort(StrEnum):
 
 
 class Flag(StrEnum):
-    """What may be odd about a group."""
+    """Anomaly of a group."""
 
     TRUNCATED = "truncated"
     """A sequence was cut at a limit."""
     ZERO_VARIANCE = "zero_variance"
     DUPLICATE = "duplicate"
-    """Two of its sequences are the same tokens."""
+    """Two of its sequences have the same tokens."""
     STALE = "stale"
-    """It was dropped as too old."""
+    """It was dropped as stale."""
     QUARANTINED = "quarantined"
 
 
 class InvalidFilter(ValueError):
-    """A query asks for what no group can be; `field` names the parameter."""
+    """A query parameter is invalid; `field` names it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -53,42 +53,42 @@ class InvalidFilter(ValueError):
 
 
 class Span(NamedTuple):
-    """Numbers from `least` to `most`, both included; None is no bound."""
+    """Numbers from `least` to `most`, inclusive; None is no bound."""
 
     least: float | None = None
     most: float | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether it bounds nothing."""
+        """Whether it has no bounds."""
         return self.least is None and self.most is None
 
 
 class Place(NamedTuple):
-    """Where a page ends: what the list is sorted by (None: nothing but the id), and the id."""
+    """Cursor: sort value (None if sorted by id only) and id of the last group of a page."""
 
     value: float | None
     group_id: int
 
     @classmethod
     def parse(cls, token: str, *, sort: Sort) -> Self:
-        """Return the place that :meth:`token` wrote.
+        """Parse a cursor written by :meth:`token`.
 
         Raises:
-            InvalidFilter: If the text is none, or of a list in another order.
+            InvalidFilter: If the text is not a cursor, or belongs to another sort order.
         """
         found = _CURSOR.fullmatch(token)
         if found is None or (found[3] is None) is (sort is Sort.NEWEST):
-            raise InvalidFilter("cursor", f"{token[:60]!r} is no place in this list")
+            raise InvalidFilter("cursor", f"{token[:60]!r} is not a cursor of this list")
         if found[3] is not None:
             return cls(None, min(int(found[3]), _MOST))
         try:
             return cls(float(found[1]), min(int(found[2]), _MOST))
         except ValueError:
-            raise InvalidFilter("cursor", f"{token[:60]!r} is no place in this list") from None
+            raise InvalidFilter("cursor", f"{token[:60]!r} is not a cursor of this list") from None
 
     def token(self) -> str:
-        """Return the place as text."""
+        """Return the cursor as text."""
         return str(self.group_id) if self.value is None else f"{self.value!r}~{self.group_id}"
 
 
@@ -97,26 +97,26 @@ ANY_NUMBER: Final = Span()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFilter:
-    """Which groups; within one field any of the values will do, and all fields must be met."""
+    """Filter of groups; a group must match every field, and any of the values of a field."""
 
     env_ids: tuple[int, ...] = ()
-    """-1 stands for groups that were pushed without an environment."""
+    """-1 selects groups without an environment."""
     lessons: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    """All of them."""
+    """A group must match all of them."""
     versions: Span = ANY_NUMBER
     steps: Span = ANY_NUMBER
-    """Of the batch that holds it: its ordinal."""
+    """Ordinal of the group's batch."""
     scores: Span = ANY_NUMBER
-    """Of the group's mean score."""
+    """Mean score of the group."""
     lengths: Span = ANY_NUMBER
-    """Of the longest sequence, in tokens."""
+    """Tokens of the longest sequence."""
     labels: tuple[int, ...] = ()
     marks: tuple[str, ...] = ()
-    """All of them."""
+    """A group must match all of them."""
     sets: tuple[str, ...] = ()
     batch: UUID | None = None
     prompt: UUID | None = None
@@ -126,19 +126,19 @@ class GroupFilter:
 
     @property
     def is_of_marked(self) -> bool:
-        """Whether it asks only for groups that people said something of."""
+        """Whether it selects only groups with labels, marks or sets."""
         return bool(self.labels or self.marks or self.sets)
 
 
 def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
-    """Return what a query string asks for; it must name nothing twice but facets.
+    """Return the filter of a query string; only facets may be repeated.
 
     Raises:
-        InvalidFilter: Naming the first parameter that makes no sense.
+        InvalidFilter: If a parameter is invalid; names the first one.
     """
     text = _one(query, "q").strip()
     if len(text) > LONGEST_TEXT or "\x00" in text:
-        raise InvalidFilter("q", f"at most {LONGEST_TEXT} characters, none of them NUL")
+        raise InvalidFilter("q", f"must have at most {LONGEST_TEXT} characters, without NUL")
     return GroupFilter(
         env_ids=tuple(_env_id(value) for value in _many(query, "env")),
         lessons=_many(query, "lesson"),
@@ -153,8 +153,8 @@ def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
         labels=tuple(_label(value) for value in _many(query, "label")),
         marks=_known(query, "mark", Marked),
         sets=_many(query, "set"),
-        batch=_uuid(_one(query, "batch"), "batch", "is no batch's id"),
-        prompt=_uuid(_one(query, "prompt"), "prompt", "is no digest of a prompt"),
+        batch=_uuid(_one(query, "batch"), "batch", "is not a batch id"),
+        prompt=_uuid(_one(query, "prompt"), "prompt", "is not a prompt digest"),
         text=text,
         sort=_sort(_one(query, "sort")),
     )
@@ -163,16 +163,16 @@ def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
 def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
     values = query.get(name, [])
     if len(values) > 1:
-        raise InvalidFilter(name, "is there twice")
+        raise InvalidFilter(name, "must not be repeated")
     return values[0] if values else ""
 
 
 def _many(query: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
     values = tuple(dict.fromkeys(query.get(name, [])))
     if len(values) > MOST_VALUES:
-        raise InvalidFilter(name, f"at most {MOST_VALUES} values")
+        raise InvalidFilter(name, f"has {len(values)} values, at most {MOST_VALUES} allowed")
     if any("\x00" in value or len(value) > LONGEST_TEXT for value in values):
-        raise InvalidFilter(name, f"at most {LONGEST_TEXT} characters, none of them NUL")
+        raise InvalidFilter(name, f"must have at most {LONGEST_TEXT} characters, without NUL")
     return values
 
 
@@ -180,7 +180,7 @@ def _known(query: Mapping[str, Sequence[str]], name: str, words: type[StrEnum]) 
     values = _many(query, name)
     for value in values:
         if value not in {str(word) for word in words}:
-            raise InvalidFilter(name, f"{value!r} is none of {', '.join(words)}")
+            raise InvalidFilter(name, f"{value!r} is not one of {', '.join(words)}")
     return values
 
 
@@ -188,20 +188,20 @@ def _env_id(text: str) -> int:
     if text == "none":
         return -1
     if not text.isascii() or not text.isdigit() or int(text[:20]) >= 1 << 31:
-        raise InvalidFilter("env", f"{text!r} is neither an environment's number nor 'none'")
+        raise InvalidFilter("env", f"{text!r} is neither an env_id nor 'none'")
     return int(text)
 
 
 def _label(text: str) -> int:
     if text not in {str(label) for label in LABELS}:
-        raise InvalidFilter("label", f"{text[:40]!r} is none of 1 to 9")
+        raise InvalidFilter("label", f"{text[:40]!r} is not a label from 1 to 9")
     return int(text)
 
 
 def _span(query: Mapping[str, Sequence[str]], name: str) -> Span:
     span = Span(*(_number(query, f"{name}_{end}") for end in ("min", "max")))
     if span.least is not None and span.most is not None and span.least > span.most:
-        raise InvalidFilter(f"{name}_min", f"is above {name}_max")
+        raise InvalidFilter(f"{name}_min", f"{span.least:g} is above {name}_max {span.most:g}")
     return span
 
 
@@ -214,7 +214,7 @@ def _number(query: Mapping[str, Sequence[str]], name: str) -> float | None:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InvalidFilter(name, f"{text[:40]!r} is no number")
+        raise InvalidFilter(name, f"{text[:40]!r} is not a finite number")
     return value
 
 
@@ -229,4 +229,4 @@ def _sort(text: str) -> Sort:
     try:
         return Sort(text or Sort.NEWEST)
     except ValueError:
-        raise InvalidFilter("sort", f"{text[:40]!r} is none of {', '.join(Sort)}") from None
+        raise InvalidFilter("sort", f"{text[:40]!r} is not one of {', '.join(Sort)}") from None

@@ -1,4 +1,4 @@
-"""Read a bounded number of rows from all of a run's life: some of each stretch of its ids. Pure."""
+"""Read a bounded number of rows over the whole life of a run: some of each id range."""
 
 from typing import Final
 
@@ -6,16 +6,16 @@ STRETCHES: Final = 240
 
 
 def stretches(first: int, last: int, *, each: int) -> tuple[dict[str, int], bool]:
-    """Return the bounds of a statement that reads `each` rows of every stretch at most.
+    """Return the parameters of a statement that reads at most `each` rows of every id range.
 
     Args:
-        first: The least id.
-        last: The greatest id, not below the first.
-        each: Rows that are read of a stretch.
+        first: The smallest id.
+        last: The largest id, at least `first`.
+        each: Maximum number of rows read per id range.
 
     Returns:
-        ``first``, ``last``, ``step`` (ids of a stretch) and ``each``; and whether that reads all
-        rows, as a stretch of as many ids as are read of it holds no further ones.
+        ``first``, ``last``, ``step`` (ids per range) and ``each``; and whether this reads all
+        rows, because no range holds more than `each` ids.
     """
     step = (last - first) // STRETCHES + 1
     return {"first": first, "last": last, "step": max(step, each), "each": each}, step <= each

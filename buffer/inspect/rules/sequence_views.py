@@ -1,4 +1,4 @@
-"""Show the sequences of a group a window at a time, so that no answer grows with their length."""
+"""Views of a group's sequences in bounded windows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ Pieces = Callable[[Sequence[int]], list[str]]
 MOST_TURNS: Final = 2000
 MOST_SURPRISES: Final = 500
 SURPRISING_LOGPROB: Final = -2.0
-"""A token that the policy drew although it gave it less than one chance in seven."""
+"""Sampled tokens below this log probability, about 1 in 7, are listed as surprises."""
 MOST_FIELD_CHARACTERS: Final = 4000
 _CONTEXT_TOKENS: Final = 4
-"""Of a character in bytes: what must be read before a window to read its first token."""
+"""Tokens decoded before a window, because a character may span several byte tokens."""
 
 
 class NoSuchSequence(LookupError):
-    """The group has fewer sequences."""
+    """The group has no sequence with this index."""
 
 
 class SequenceSummary(Struct, frozen=True, kw_only=True):
@@ -35,33 +35,33 @@ class SequenceSummary(Struct, frozen=True, kw_only=True):
     score: float | None
     tokens: int
     own_tokens: int
-    """That are trained on."""
+    """Number of tokens that are trained on."""
     advantage: float | None
-    """Mean over the tokens that are trained on; null where the group brings none."""
+    """Mean over the tokens that are trained on; null if the group has no advantages."""
     logprob: float | None
-    """Mean over the same, natural log, as the sampling policy gave it."""
+    """Mean over the same tokens; natural log, by the sampling policy."""
     is_truncated: bool | None
     is_correct: bool | None
     duplicate_of: int | None
     """Index of an earlier sequence with the same tokens."""
     diverges_at: int
-    """Tokens that it shares with the sequence before it."""
+    """Number of leading tokens that it shares with the previous sequence."""
     turns: list[tuple[int, int, bool]]
-    """First token, one past the last, and whether the stretch is trained on; in order."""
+    """Ranges in order: first token, one past the last, and whether it is trained on."""
     surprises: list[int]
-    """Places of the least likely tokens of its own, in order."""
+    """Positions of its least likely trained tokens, in order."""
     spans: list[Span]
-    """What was done when while it was made, as its environment tells; empty where it does not."""
+    """Timed spans of its generation, as reported by its environment; may be empty."""
 
 
 class GroupField(Struct, frozen=True, kw_only=True):
-    """A further field of a group, as JSON."""
+    """An additional field of a group, as JSON."""
 
     name: str
     text: str
-    """Its beginning."""
+    """JSON text, truncated."""
     characters: int
-    """Of all of it."""
+    """Length of the whole text."""
 
 
 class SequenceList(Struct, frozen=True, kw_only=True):
@@ -69,27 +69,27 @@ class SequenceList(Struct, frozen=True, kw_only=True):
 
     results: list[SequenceSummary]
     common_prefix: int
-    """Tokens with which all of them begin."""
+    """Number of leading tokens that all sequences share."""
     has_text: bool
-    """Somebody knows how its tokens read."""
+    """True if a tokenizer is available."""
     has_messages: bool
     fields: list[GroupField]
 
 
 class SequenceWindow(Struct, frozen=True, kw_only=True):
-    """Some consecutive tokens of a sequence; the columns are as long as `tokens`."""
+    """Consecutive tokens of a sequence; all columns are as long as `tokens`."""
 
     index: int
     start: int
     total: int
-    """Tokens of the whole sequence."""
+    """Number of tokens of the whole sequence."""
     tokens: list[int]
     text: list[str] | None
-    """Of each token; null where nobody knows how tokens read."""
+    """Text of each token; null without a tokenizer."""
     is_own: list[bool]
-    """The token is trained on."""
+    """True if the token is trained on."""
     logprobs: list[float | None] | None
-    """Natural log, by the sampling policy; null for tokens that it did not draw."""
+    """Natural log, by the sampling policy; null for tokens that it did not sample."""
     ref_logprobs: list[float | None] | None
     advantages: list[float | None] | None
 
@@ -133,13 +133,15 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
 def window(
     group: GroupArrays, index: int, *, start: int, count: int, pieces: Pieces | None
 ) -> SequenceWindow:
-    """Return `count` tokens of a sequence from `start` on, fewer at its end.
+    """Return up to `count` tokens of a sequence from `start` on.
 
     Raises:
-        NoSuchSequence: If there is none of this number.
+        NoSuchSequence: If the index does not exist.
     """
     if not 0 <= index < group.sequences:
-        raise NoSuchSequence(f"the group has {group.sequences} sequences, counted from 0")
+        raise NoSuchSequence(
+            f"sequence {index} does not exist: the group has {group.sequences}, from 0"
+        )
     row = _split(group.rows["tokens"])[index]
     start = min(start, len(row))
     part = slice(start, min(start + count, len(row)))
@@ -158,14 +160,14 @@ def window(
 
 
 def shared(one: NDArray[Any], other: NDArray[Any]) -> int:
-    """Return with how many equal tokens two sequences begin."""
+    """Return the length of the common prefix of two sequences."""
     length = min(len(one), len(other))
     differ = np.flatnonzero(one[:length] != other[:length])
     return int(differ[0]) if len(differ) else length
 
 
 def turns(own: NDArray[np.bool_]) -> list[tuple[int, int, bool]]:
-    """Return the stretches that are and are not trained on; the first :data:`MOST_TURNS`."""
+    """Return the ranges that are or are not trained on; at most :data:`MOST_TURNS`."""
     if not len(own):
         return []
     starts = [0, *(np.flatnonzero(own[1:] != own[:-1]) + 1).tolist()]
@@ -176,7 +178,7 @@ def turns(own: NDArray[np.bool_]) -> list[tuple[int, int, bool]]:
 
 
 def surprises(logprobs: NDArray[Any] | None, own: NDArray[np.bool_]) -> list[int]:
-    """Return the places of the :data:`MOST_SURPRISES` least likely own tokens, in order."""
+    """Return the positions of the :data:`MOST_SURPRISES` least likely own tokens, in order."""
     if logprobs is None or len(logprobs) != len(own):
         return []
     places = np.flatnonzero(own & (logprobs < SURPRISING_LOGPROB))
@@ -192,7 +194,7 @@ def _split(rows: Rows) -> list[NDArray[Any]]:
 
 
 def _own(group: GroupArrays) -> list[NDArray[np.bool_]]:
-    """Return which tokens of each sequence are trained on; of a lenient run, as far as it says."""
+    """Return which tokens of each sequence are trained on; missing masks mean not trained on."""
     masks, found = _split(group.rows["masks"]), []
     for index, row in enumerate(_split(group.rows["tokens"])):
         mask = masks[index] if index < len(masks) else np.zeros(0)
@@ -222,7 +224,7 @@ def _column(
         row = np.full(len(own), row[0])
     values = np.round(row[part].astype(np.float64), 6).tolist()
     values += [math.nan] * (len(own[part]) - len(values))
-    # Of a token that the policy did not write, Atropos' logprob is 1: no probability at all.
+    # Atropos sets the logprob of tokens that the policy did not sample to 1, which is no logprob.
     is_told = own[part] | (name == "advantages")
     return [
         _number(value) if told else None

@@ -1,4 +1,4 @@
-"""Shape what is answered about the fragments of a run."""
+"""API schemas of fragments."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ class FragmentRow(Struct, frozen=True):
 
     id: int
     slot: str
-    """Env slot and incarnation."""
+    """Environment slot and incarnation."""
     number: int
     """Counts the fragments of its slot from 0."""
     contiguous: bool
@@ -21,48 +21,48 @@ class FragmentRow(Struct, frozen=True):
     epoch: int
     version_min: int
     version_max: int
-    """Versions that acted in it."""
+    """`version_min` to `version_max`: the policy versions that acted in it."""
     steps: int
-    """Env steps, padding not counted."""
+    """Environment steps, without padding."""
     state: str
     drop_reason: str
     batch: str | None
     step: int | None
-    """Of its batch: the train step."""
+    """Ordinal of its batch, which is the train step."""
     uses: int
-    """Batches that it was sampled into."""
+    """Number of batches that it was sampled into."""
     received_at: datetime
     size_bytes: int
     has_bytes: bool
-    """Bytes were kept; whether retention left them is known when they are asked for."""
+    """True if bytes were stored; retention may have removed them since."""
 
 
 class FragmentSummary(FragmentRow, frozen=True, kw_only=True):
     """A fragment without its content."""
 
     reward_sum: float | None
-    """Null: it is too large for a list, or cannot be read."""
+    """Null if the fragment is too large for a list or cannot be read."""
 
 
 class FragmentList(Struct, frozen=True, kw_only=True):
-    """Fragments that kept their bytes, newest first."""
+    """Fragments with stored bytes, newest first."""
 
     results: list[FragmentSummary]
     next: str
     """Cursor of the next page; empty at the end."""
     is_partial: bool
-    """So many were looked through that the page ends early."""
+    """True if the page ends early because the search reached its row limit."""
 
 
 class FragmentDetail(Struct, frozen=True, kw_only=True):
-    """A fragment, what is in it but for its steps, and what stands around it."""
+    """A fragment with its content, except its steps, and its neighbours."""
 
     fragment: FragmentSummary
     content: FragmentContent | None
     problem: str
-    """Why the content is null: its bytes are gone, or are no fragment."""
+    """Reason why the content is null: its bytes are gone or not a valid fragment."""
     version: int | None
-    """Id of the newest weights that acted in it, where they are known."""
+    """Id of the newest policy version that acted in it; null if not on record."""
     before: int | None
-    """The fragment of the same slot right before it."""
+    """Id of the previous fragment of the same slot."""
     after: int | None

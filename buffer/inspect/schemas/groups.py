@@ -1,4 +1,4 @@
-"""Shape what the API says of groups, for the schema and for typed clients."""
+"""API schemas of groups."""
 
 from datetime import datetime
 
@@ -6,28 +6,28 @@ from msgspec import Struct
 
 
 class MarkOfGroup(Struct, frozen=True, kw_only=True):
-    """What people say of a group."""
+    """Marks of a group: label, pin, note and sets."""
 
     label: int | None
     """1 to 9."""
     is_pinned: bool
     note: str
     sets: list[str]
-    """Names of the sets that it is in."""
+    """Names of the sets that contain it."""
     changed_by: str
-    """Who marked it last; empty where it is only in sets."""
+    """Identity that last changed a mark; empty if the group is only in sets."""
     changed_at: datetime | None
 
 
 class GroupSummary(Struct, frozen=True, kw_only=True):
-    """A trajectory group as lists show it; sizes count sequences and tokens."""
+    """A trajectory group without its content."""
 
     id: int
     state: str
     drop_reason: str
     env_id: int | None
     environment: str
-    """Name of the environment; empty where nobody registered one."""
+    """Name of the environment; empty if none is registered."""
     lesson: str
     worker: str
     example: str
@@ -36,35 +36,35 @@ class GroupSummary(Struct, frozen=True, kw_only=True):
     policy_step: int | None
     batch: str | None
     step: int | None
-    """Ordinal of the batch that holds it: the served step."""
+    """Ordinal of its batch, which is the served step."""
     position: int | None
-    """In its batch."""
+    """Position in its batch."""
     received_at: datetime
     size_bytes: int
     sequences: int
     tokens: int
-    """Over all sequences."""
+    """Total of all sequences."""
     longest_tokens: int
     score_mean: float | None
     score_min: float | None
     score_max: float | None
     score_std: float | None
     scores: list[float | None]
-    """Of its first 64 sequences; empty until it is digested."""
+    """Scores of its first 64 sequences; empty until it is digested."""
     lengths: list[int]
     flags: list[str]
     excerpt: str
-    """How its prompt begins."""
+    """Beginning of its prompt."""
     is_digested: bool
-    """Flags, lesson, worker, scores and excerpt are known; they come seconds after the group."""
+    """True once flags, lesson, worker, scores and excerpt are known, seconds after arrival."""
     has_bytes: bool
-    """Its content was kept when it came in."""
+    """True if its content was stored on arrival."""
     prompt: str
-    """Digest of its prompt: the same for whoever was asked the same; empty where nobody knows."""
+    """Digest of its prompt, equal for equal prompts; empty if unknown."""
     mark: MarkOfGroup | None
-    """Null: nobody has said anything of it."""
+    """Null if the group is unmarked."""
     place: str
-    """Where it stands in this list: a cursor."""
+    """Cursor of the group in this list."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True):
@@ -74,11 +74,11 @@ class GroupList(Struct, frozen=True, kw_only=True):
     next: str
     """Cursor of the next page; empty at the end."""
     is_partial: bool
-    """The page ends early: so many groups were looked through. `next` looks further."""
+    """True if the page ends early because the search reached its limit; `next` continues."""
 
 
 class FacetValue(Struct, frozen=True, kw_only=True):
-    """How many groups have a value."""
+    """A facet value and the number of groups that have it."""
 
     value: str
     label: str
@@ -86,7 +86,7 @@ class FacetValue(Struct, frozen=True, kw_only=True):
 
 
 class ScoreBins(Struct, frozen=True, kw_only=True):
-    """How a number is spread, in bins of equal width."""
+    """A histogram with bins of equal width."""
 
     least: float
     most: float
@@ -94,18 +94,18 @@ class ScoreBins(Struct, frozen=True, kw_only=True):
 
 
 class GroupFacets(Struct, frozen=True, kw_only=True):
-    """What the newest groups of a list have in common."""
+    """Facet counts and histograms of the newest groups."""
 
     looked_at: int
-    """Groups that were counted: the newest ones, 10,000 at most."""
+    """Number of groups examined: the newest, at most 10,000."""
     matching: int
-    """Of those, how many meet the filter."""
+    """Number of examined groups that match the filter."""
     total: int
-    """Groups that the run ever accepted."""
+    """Number of groups that the run has accepted."""
     oldest_at: datetime | None
-    """When the oldest counted group came in."""
+    """Arrival time of the oldest examined group."""
     undigested: int
-    """Groups whose content nobody has looked into yet, counted to 10,000."""
+    """Number of groups not digested yet, counted up to 10,000."""
     facets: dict[str, list[FacetValue]]
     histograms: dict[str, ScoreBins]
 
@@ -118,22 +118,22 @@ class BatchOfGroup(Struct, frozen=True, kw_only=True):
     state: str
     trainer: str
     policy_step: int
-    """The run's version when it was handed out."""
+    """Policy version of the run when the batch was leased."""
     epoch: int
     staleness: int | None
-    """Versions by which the group was behind; null across epochs."""
+    """Policy versions by which the group was behind; null across epochs."""
     leased_at: datetime
-    """The last time: earlier leases that ran out are in `lapses`."""
+    """Start of the latest lease; `lapses` counts expired leases."""
     lease_expires_at: datetime
     lapses: int
     delivered_at: datetime | None
-    """When its last byte had left."""
+    """Time at which its last byte was sent."""
     settled_at: datetime | None
-    """Confirmed by its trainer, or dropped."""
+    """Time of its acknowledgement or drop."""
 
 
 class VersionOfGroup(Struct, frozen=True, kw_only=True):
-    """The weights that sampled a group."""
+    """The policy version that sampled a group."""
 
     id: int
     epoch: int
@@ -143,15 +143,15 @@ class VersionOfGroup(Struct, frozen=True, kw_only=True):
 
 
 class GroupDetail(Struct, frozen=True, kw_only=True):
-    """A group and where it came from and went."""
+    """A group with its origin and its batch."""
 
     group: GroupSummary
     batch: BatchOfGroup | None
     version: VersionOfGroup | None
-    """Null where the run has no such weights on record."""
+    """Null if the policy version is not on record."""
     env_spec: str
     seed: int | None
-    """Of the run; null for runs of outside environments."""
+    """Seed of the run; null for runs with external environments."""
     newer: int | None
-    """The group that came in next."""
+    """Id of the next group by arrival."""
     older: int | None

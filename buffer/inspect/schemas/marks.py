@@ -1,4 +1,4 @@
-"""Shape what is asked and answered about what people say of groups."""
+"""API schemas for group labels, pins, notes and sets."""
 
 from datetime import datetime
 from typing import Annotated
@@ -12,26 +12,26 @@ GroupIds = Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=MOST_AT_O
 
 
 class MarkGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to write on groups; what is left out stays as it is."""
+    """Changes to the marks of groups; omitted fields keep their values."""
 
     groups: GroupIds
     label: Annotated[int, Meta(ge=1, le=9)] | UnsetType | None = UNSET
-    """Null takes the label away."""
+    """Null removes the label."""
     is_pinned: bool | UnsetType = UNSET
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] | UnsetType = UNSET
-    """Plain text; empty takes the note away."""
+    """Plain text; empty removes the note."""
     reason: Reason = ""
 
 
 class NameLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a label of the run is called; empty for its digit only."""
+    """Name of a label in a run; empty removes the name."""
 
     name: Annotated[str, Meta(max_length=200)]
     reason: Reason = ""
 
 
 class ChangeSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Groups that come into a set, and those that leave it."""
+    """Groups to add to and remove from a set."""
 
     add: GroupIds = []
     remove: GroupIds = []
@@ -43,7 +43,7 @@ class LabelRow(Struct, frozen=True, kw_only=True):
 
     label: int
     name: str
-    """Empty: nobody named it."""
+    """Empty if unnamed."""
     groups: int
 
 
@@ -57,7 +57,7 @@ class SetOfGroups(Struct, frozen=True, kw_only=True):
 
 
 class MarkWords(Struct, frozen=True, kw_only=True):
-    """What people of a run mark with; groups are counted among the newest 10,000 marked ones."""
+    """Labels and sets of a run; counts cover the newest 10,000 marked groups."""
 
     labels: list[LabelRow]
     pinned: int

@@ -1,27 +1,27 @@
-"""Shape what is answered about prompts that several runs share."""
+"""API schemas of prompts that several runs share."""
 
 from msgspec import Struct
 
 
 class PromptInRun(Struct, frozen=True, kw_only=True):
-    """How a run did on a prompt, by its newest 16 groups of it."""
+    """Scores of a run on a prompt, over its newest 16 groups."""
 
     run: str
     groups: int
     newest: int
-    """Id of the newest of them."""
+    """Id of the newest group."""
     policy_step: int | None
-    """Of that one."""
+    """Policy version of the newest group."""
     score_mean: float | None
     score_min: float | None
     score_max: float | None
 
 
 class PromptRow(Struct, frozen=True, kw_only=True):
-    """A prompt; runs that were never asked it are not in `runs`."""
+    """A prompt; `runs` omits runs without groups for it."""
 
     prompt: str
-    """Its digest, for the filter of groups."""
+    """Digest of the prompt, usable in the group filter."""
     excerpt: str
     lesson: str
     example: str
@@ -29,6 +29,6 @@ class PromptRow(Struct, frozen=True, kw_only=True):
 
 
 class PromptList(Struct, frozen=True, kw_only=True):
-    """Prompts among the newest 1,000 groups of each run, those that most were asked first."""
+    """Prompts among the newest 1,000 groups of each run; most widely shared first."""
 
     results: list[PromptRow]

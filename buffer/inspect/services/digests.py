@@ -1,7 +1,7 @@
-"""Say in the background what is in the groups that came in, so that people can look for them.
+"""Background digests of new groups, for lists and searches.
 
-Nothing of it is done while a push waits. A pass takes a bounded part of the time, so a run that
-takes in more than that lags behind, and pages say by how much.
+Pushes do not wait for digests. A pass takes a bounded share of the time, so digests of busy runs
+lag behind; the dashboard shows the lag.
 """
 
 import math
@@ -23,7 +23,7 @@ from rolldeck.groups import InvalidGroup, read
 from runs.models import Environment, Run
 
 PASS_SECONDS: Final = 0.4
-"""Of every two: what is left belongs to those who train."""
+"""Time of one pass; passes run every two seconds and leave the rest to training."""
 GROUPS_AT_ONCE: Final = 64
 
 _DUE: Final = """
@@ -33,7 +33,7 @@ _DUE: Final = """
     GROUP BY t.run_id, c.accepted, c.digested_at
     HAVING SUM(t.items) <> COALESCE(c.accepted, 0)
     ORDER BY c.digested_at NULLS FIRST"""
-# Only what transactions wrote that are all over: none can still put a group before these.
+# Only rows of finished transactions: no group can still appear before these.
 _NEXT: Final = """
     SELECT i.written_in::text, i.id, i.env_id, i.score_mean, i.longest_tokens
     FROM buffer_trajectorygroup i
@@ -70,7 +70,7 @@ class _Row:
 
 
 def digest_groups(*, now: datetime, seconds: float = PASS_SECONDS) -> int:
-    """Digest groups that came in, of each run in turn, for about so long; return how many."""
+    """Digest new groups of each run in turn, for about `seconds`; return the number digested."""
     ends_at = time.monotonic() + seconds
     digested = 0
     for run_id, accepted in _due():
@@ -90,15 +90,15 @@ def _due() -> list[tuple[int, int]]:
 
 @transaction.atomic
 def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
-    """Digest the next groups of a run; return how many there were.
+    """Digest the next groups of a run; return the number read.
 
     Args:
         run_id: The run.
-        accepted: Groups that it had accepted before this was called.
+        accepted: Number of groups that it had accepted before this call.
         now: Time of the pass.
     """
     DigestCursor.objects.get_or_create(run_id=run_id, defaults={"written_in": "0", "item_id": 0})
-    # Who is late finds the groups digested.
+    # Skipped if another process digests this run.
     cursor = DigestCursor.objects.select_for_update(skip_locked=True).filter(run_id=run_id).first()
     if cursor is None:
         return 0
@@ -142,7 +142,7 @@ def _digests(run: Run, rows: list[_Row]) -> Iterator[tuple[_Row, GroupDigest]]:
         own = 0 if row.env_id is None else limits.get(row.env_id, 0)
         try:
             group = read(stored.content, stored.codec)
-        except InvalidGroup:  # what a lenient run forgave may be nothing that arrays can hold
+        except InvalidGroup:  # lenient runs accept groups that fit no arrays
             continue
         yield row, digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
 
@@ -176,5 +176,5 @@ def _store(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> None:
 
 
 def _number(value: float) -> float | str:
-    """Return a number as PostgreSQL reads it in JSON, which has no NaN and no infinity."""
+    """Return a number for JSON to PostgreSQL; NaN and infinities become text."""
     return value if math.isfinite(value) else str(value)

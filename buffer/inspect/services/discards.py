@@ -1,4 +1,4 @@
-"""Let a person take groups out of the queue for good."""
+"""Permanent removal of groups from the queue by operators."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,9 +16,9 @@ from runs.services import record_event
 
 _IN_THE_QUEUE: Final = (Fate.WAITING, Fate.QUEUED)
 _REFUSALS: Final = {
-    Fate.LEASED: "a trainer holds the batch that it is in",
-    Fate.QUARANTINED: "it is in a quarantined batch: decide about that one",
-    Fate.SERVED: "it was trained on already",
+    Fate.LEASED: "its batch is leased to a trainer",
+    Fate.QUARANTINED: "its batch is quarantined: release or discard the batch",
+    Fate.SERVED: "it has already been trained on",
 }
 
 
@@ -26,19 +26,19 @@ _REFUSALS: Final = {
 def discard_groups(
     *, run_id: int, group_ids: Sequence[int], actor: str, reason: str, now: datetime
 ) -> dict[int, str]:
-    """Drop groups that wait or are queued, as `discarded`; no trainer gets them any more.
+    """Drop waiting and queued groups permanently, with the reason `discarded`.
 
-    A group that was discarded before is left alone, so that asking again changes nothing.
+    Groups that are already discarded are skipped, so the call is idempotent.
 
     Returns:
-        Why a group was not discarded, for each of those that were not.
+        The reasons why groups were not discarded, by group id.
 
     Raises:
         InvalidMark: If no groups are named, or too many.
-        GroupNotFound: If a group is none of the run's; then nothing has changed.
+        GroupNotFound: If the run has no such group; nothing is changed.
     """
     wanted = groups_of_run(run_id, group_ids, field="groups")
-    # Nobody forms a batch meanwhile: what is queued here is queued until it is dropped.
+    # The lock prevents forming of batches, so queued groups stay queued until they are dropped.
     lock_run(run_id)
     dropped = drop_groups(run_id, reason=DropReason.DISCARDED, states=_IN_THE_QUEUE, pk__in=wanted)
     if dropped:
@@ -62,7 +62,7 @@ def discard_groups(
 
 
 def _problem(state: str, why: str) -> str:
-    """Return why a group is not discarded; empty for one that is."""
+    """Return the reason why a group is not discarded; empty if it is."""
     if state == Fate.DROPPED:
-        return "" if why == DropReason.DISCARDED else f"it was dropped before: {why}"
+        return "" if why == DropReason.DISCARDED else f"it was already dropped: {why}"
     return _REFUSALS.get(Fate(state), f"it is {state}")

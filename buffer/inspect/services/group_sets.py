@@ -1,4 +1,4 @@
-"""Put groups of a run together in named sets."""
+"""Named sets of a run's groups."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from runs.services import record_event
 
 
 class SetFull(Exception):
-    """The set, or the run, has as many as it may have."""
+    """The set is at its limit of groups, or the run at its limit of sets."""
 
 
 @transaction.atomic
@@ -27,13 +27,13 @@ def change_set(
     reason: str = "",
     now: datetime,
 ) -> GroupSet:
-    """Put groups into a set, which is made if there is none of this name, and take others out.
+    """Add groups to a set and remove others; a new set is created.
 
-    A set stays when its last group is taken out: :func:`drop_set` ends it.
+    A set remains when its last group is removed; :func:`drop_set` deletes it.
 
     Raises:
-        InvalidMark: If the name can be none of a set, or too many groups come at once.
-        GroupNotFound: If a group is none of the run's; then nothing has changed.
+        InvalidMark: If the name is invalid, or there are too many groups.
+        GroupNotFound: If the run has no such group; nothing is changed.
         SetFull: If the set would have too many groups, or the run too many sets.
     """
     name = rules.set_name(name)
@@ -59,7 +59,7 @@ def change_set(
         record_event(
             run_id=run_id,
             kind="set_changed",
-            message=f"{name}: {len(fresh)} in, {taken_out} out{', a new set' if is_new else ''}",
+            message=f"{name}: {len(fresh)} added, {taken_out} removed{', new' if is_new else ''}",
             actor=actor,
             reason=reason,
             details={"set": name, "added": fresh, "removed": leaving if taken_out else []},
@@ -76,7 +76,7 @@ def _created(run_id: int, name: str, *, actor: str, now: datetime) -> GroupSet:
 
 @transaction.atomic
 def drop_set(*, run_id: int, name: str, actor: str, reason: str = "", now: datetime) -> None:
-    """End a set; its groups stay as they are, and an event keeps which they were.
+    """Delete a set; its groups are unchanged, and an event records their ids.
 
     Raises:
         SetNotFound: If the run has no such set.

@@ -1,7 +1,7 @@
-"""Mark groups of a run: label them, pin them, write notes on them.
+"""Labels, pins and notes of a run's groups.
 
-Marks have rows of their own. A group's own row is only referred to, so whoever forms, leases or
-settles batches never waits for a person who looks through samples.
+Marks are in separate rows that refer to groups, so marking never blocks the forming, leasing or
+settling of batches.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from buffer.items.models.items import TrajectoryGroup
 from runs.services import record_event
 
 _TOLD: Final = 20
-"""Groups whose marks an event tells one by one."""
+"""Maximum number of groups whose earlier marks an event records."""
 
 
 def lock_marks(run_id: int) -> None:
-    """Let nobody else change marks or sets of the run until the transaction ends."""
+    """Lock changes of a run's marks and sets until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtext('rolldeck.marks'), %s::int)", [run_id]
@@ -30,15 +30,17 @@ def lock_marks(run_id: int) -> None:
 
 
 def groups_of_run(run_id: int, group_ids: Sequence[int], *, field: str) -> list[int]:
-    """Return ids of groups, each once.
+    """Return distinct, existing group ids, sorted.
 
     Raises:
         InvalidMark: If there are none or too many.
-        GroupNotFound: If one is none of the run's.
+        GroupNotFound: If the run has no such group.
     """
     wanted = sorted(set(group_ids))
     if not 1 <= len(wanted) <= rules.MOST_AT_ONCE:
-        raise rules.InvalidMark(field, f"1 to {rules.MOST_AT_ONCE} groups at a time")
+        raise rules.InvalidMark(
+            field, f"has {len(wanted)} groups, must have 1 to {rules.MOST_AT_ONCE}"
+        )
     found = set(
         TrajectoryGroup.objects.filter(run_id=run_id, pk__in=wanted).values_list("pk", flat=True)
     )
@@ -58,16 +60,16 @@ def mark_groups(
     reason: str = "",
     now: datetime,
 ) -> None:
-    """Change some of `label`, `is_pinned` and `note` of groups; what is left out stays.
+    """Change `label`, `is_pinned` or `note` of groups; omitted fields are unchanged.
 
-    An event keeps what was there before. A group that says so already is left alone.
+    An event records the earlier values. Groups that already have the values are skipped.
 
     Raises:
-        InvalidMark: If nothing is to change, or to something that cannot be.
-        GroupNotFound: If a group is none of the run's; then nothing has changed.
+        InvalidMark: If there are no changes, or a value is invalid.
+        GroupNotFound: If the run has no such group; nothing is changed.
     """
     if not changes:
-        raise rules.InvalidMark("label", "one of label, is_pinned and note must be there")
+        raise rules.InvalidMark("label", "at least one of label, is_pinned and note is required")
     changes = rules.checked(changes)
     wanted = groups_of_run(run_id, group_ids, field="groups")
     lock_marks(run_id)
@@ -133,10 +135,10 @@ def _store(run_id: int, marks: dict[int, Mark], *, actor: str, now: datetime) ->
 def name_label(
     *, run_id: int, label: int, name: str, actor: str, reason: str = "", now: datetime
 ) -> None:
-    """Call a label of a run something; an empty name takes its name away.
+    """Name a label of a run; an empty name removes the name.
 
     Raises:
-        InvalidMark: If there is no such label, or the name is too long.
+        InvalidMark: If the label or the name is invalid.
     """
     rules.checked({"label": label})
     name = rules.label_name(name)
@@ -152,7 +154,7 @@ def name_label(
     record_event(
         run_id=run_id,
         kind="label_named",
-        message=f"label {label} is called {name!r}" if name else f"label {label} has no name",
+        message=f"label {label} named {name!r}" if name else f"name of label {label} removed",
         actor=actor,
         reason=reason,
         details={"label": label, "before": before, "after": name},

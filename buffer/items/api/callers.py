@@ -27,11 +27,11 @@ OLD_VERSIONS: Final = frozenset({"0.9", "1.0"})
 
 
 def is_open_to(request: Request) -> bool:
-    """Return whether the request needs no credentials: open mode, and from this machine.
+    """Return whether the request needs no credentials: open mode and a client on this machine.
 
     Behind a proxy every client looks local, and a web page can make a browser send requests.
-    Signs of either refuse. A proxy may leave no sign at all: ROLLDECK_AUTH=required is the setting
-    for a deck behind one.
+    Requests with signs of either are refused. Some proxies leave no sign: a server behind a
+    proxy needs ROLLDECK_AUTH=required.
     """
     return (
         settings.ROLLDECK_AUTH == "open"
@@ -51,7 +51,7 @@ def _came_through_a_proxy(request: Request) -> bool:
 
 
 def _is_of_own_page_or_of_none(request: Request) -> bool:
-    """Return whether a program sent the request, or else a page of this deck."""
+    """Return whether the sender is not a browser, or is a page of this server."""
     if request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
         return False
     own = f"{request.scheme}://{request.get_host()}"
@@ -60,7 +60,7 @@ def _is_of_own_page_or_of_none(request: Request) -> bool:
 
 ENVIRONMENTS: Final = act_as("env")
 TRAINERS: Final = act_as("trainer")
-# The state of a run, which environments and trainers poll.
+# Run status, polled by environments and trainers.
 EITHER: Final = READ | ENVIRONMENTS | TRAINERS
 TRAINERS_AND_READERS: Final = READ | TRAINERS
 
@@ -70,7 +70,7 @@ def _run_of(view: APIView) -> str:
 
 
 class AtroposCallers(BasePermission):
-    """Tokens that pass the view's rule; in open mode every client on this machine."""
+    """Allows tokens that pass the view's rule and, in open mode, every local client."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         """Return whether the caller may use the route."""
@@ -85,7 +85,7 @@ class AtroposCallers(BasePermission):
 
 
 class AnyAccept(BaseContentNegotiation):
-    """Answer JSON whatever the client accepts, as Atropos does."""
+    """Always negotiates JSON, as Atropos does."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         """Return the only parser."""

@@ -1,7 +1,8 @@
-"""Know whether the client read the answer to a push.
+"""ASGI middleware that detects whether a client read the answer to a push.
 
-Clients without keys repeat a push whose answer they did not get; what they repeat must not be
-stored twice (:mod:`buffer.ingest.services.retries`). Only the connection knows whether it was read.
+Clients without idempotency keys repeat a push whose answer they did not receive. Such a repeat
+must not be stored twice (:mod:`buffer.ingest.services.retries`). Only the connection knows whether the
+answer was read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,19 +20,19 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PUSH_PATHS: Final = ("/scored_data", "/scored_data_list")
 KEY: Final = "rolldeck.delivery"
 HUNG_UP: Final = "rolldeck.client_hung_up"
-"""Where the server puts what says whether the client hung up."""
+"""Scope key of a function of the server: returns whether the client hung up."""
 WHEN_READ: Final = "rolldeck.when_answer_was_read"
-"""Where the server puts what reports whether the client read an answer."""
+"""Scope key of a function of the server: reports whether the client read an answer."""
 
 
 class Deliveries:
-    """ASGI middleware that watches the answers to pushes; the outermost one."""
+    """Outermost ASGI middleware, which tracks the delivery of answers to pushes."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, with a watch in its scope when it is a push."""
+        """Pass the request on; for pushes, add a :class:`Delivery` to its scope."""
         if scope["type"] == "http" and scope["path"].endswith(PUSH_PATHS):
             delivery = Delivery(
                 send,
@@ -43,7 +44,7 @@ class Deliveries:
 
 
 class Delivery:
-    """The way of one answer to its client."""
+    """Delivery state of one answer."""
 
     def __init__(
         self,
@@ -57,16 +58,16 @@ class Delivery:
         self._when_read = when_read
         self._client_was_there: bool | None = None
         self.on_sent: Callable[[], None] | None = None
-        """Called in the event loop when the last byte was handed over."""
+        """Called in the event loop when the last byte was handed to the connection."""
         self.on_read: Callable[[bool], None] | None = None
         """Called in the event loop, after `on_sent`, with whether the client read the answer."""
 
     async def send(self, message: Message) -> None:
-        """Hand a message over, and note the last one unless the client had left before."""
+        """Send a message; report the last one unless the client had already hung up."""
         if self.on_sent is None or self.on_read is None or message["type"] != "http.response.body":
             await self._send(message)
             return
-        # Asked once, before the first piece: with the whole content a client may leave.
+        # Checked once, before the first part: a client may hang up once it has the whole content.
         if self._client_was_there is None:
             self._client_was_there = not self._hung_up()
         await self._send(message)
@@ -76,17 +77,17 @@ class Delivery:
 
 
 def _at_once(note: Callable[[bool], None]) -> None:
-    """Take an answer for read, under a server that cannot find out."""
+    """Report the answer as read; for servers that cannot detect it."""
     note(True)
 
 
 def _nobody_knows() -> bool:
-    """Take no answer for delivered, under a server that cannot tell."""
+    """Report the client as hung up; for servers that cannot detect it."""
     return True
 
 
 def delivery_of(request: Request) -> Delivery | None:
-    """Return the watch over the request's answer; None where nobody watches."""
+    """Return the delivery state of the request's answer; None if it is not tracked."""
     inner = request._request  # noqa: SLF001 REST framework hides it
     if not isinstance(inner, ASGIRequest):
         return None

@@ -1,4 +1,4 @@
-"""Show the bounds of what this deck takes in."""
+"""API view of the server's limits."""
 
 from dataclasses import asdict
 
@@ -16,7 +16,7 @@ from runs.api.permissions import Known
 
 
 class LimitsView(APIView):
-    """The limits of this deck."""
+    """The limits of this server."""
 
     permission_classes = [Known]
 

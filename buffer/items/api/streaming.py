@@ -1,4 +1,4 @@
-"""Send what is made while it is sent, a part at a time, so that any amount of it fits."""
+"""Stream generated files part by part in bounded memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 
 class _LoopParts:
-    """Parts for an asynchronous server, which would collect a plain iterator in memory."""
+    """Asynchronous iterator over parts; ASGI would collect a plain iterator in memory."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
@@ -19,7 +19,7 @@ class _LoopParts:
         try:
             return next(self._parts, None)
         finally:
-            # The next part may be made in another thread, which has a connection of its own.
+            # The next part may be generated in another thread with its own connection.
             connections.close_all()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -30,7 +30,7 @@ class _LoopParts:
 def streamed(
     request: Request, parts: Iterator[bytes], *, content_type: str, filename: str
 ) -> StreamingHttpResponse:
-    """Return a file to save, made of parts that are asked for one after the other."""
+    """Return a file download whose parts are generated on demand."""
     is_async = isinstance(request._request, ASGIRequest)  # noqa: SLF001 the only way to it
     return StreamingHttpResponse(
         _LoopParts(parts) if is_async else parts,

@@ -1,4 +1,4 @@
-"""What the platform remembers about checks of its own counts."""
+"""Model of ledger audits."""
 
 from django.db import models
 
@@ -6,12 +6,12 @@ from runs.models import Run
 
 
 class LedgerAudit(models.Model):
-    """The last time a run's counts were compared with its rows."""
+    """The last comparison of a run's counts with its rows."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="ledger_audit")
     audited_at = models.DateTimeField()
     took_seconds = models.FloatField()
-    # Of the counts as they were: a run in which nothing has moved is not counted again.
+    # Hash of the counts at the audit; a run with unchanged counts is not audited again.
     counts_md5 = models.CharField(max_length=32)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Batches, groups, fragments, their payloads and their counts."""
+"""Models of batches, groups, fragments and their counts."""
 
 import uuid
 
@@ -13,16 +13,16 @@ from buffer.items.rules.states import IN_A_BATCH, BatchState, Fate, ItemKind
 from runs.models import Run, Trainer
 
 KEPT = Q(segment__isnull=False)
-"""Bytes were kept; those that came too late to train on have a row only."""
+"""Items with stored bytes; items dropped on arrival have a row only."""
 
 
 def choices(words: type[Fate] | type[BatchState] | type[ItemKind]) -> list[tuple[str, str]]:
-    """Return the words of an enumeration as Django's choices."""
+    """Return the values of an enumeration as Django choices."""
     return [(str(word), str(word)) for word in words]
 
 
 class Batch(models.Model):
-    """What one train step consumes: leased to one trainer, then confirmed."""
+    """The items of one train step: leased to a trainer, then acknowledged."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches", db_index=False)
@@ -31,26 +31,26 @@ class Batch(models.Model):
     state = models.CharField(max_length=11, choices=choices(BatchState))
     epoch = models.PositiveIntegerField()
     policy_step = models.IntegerField(help_text="The run's version when it was handed out.")
-    # The lease. Expiry is written and judged by the database's clock only.
+    # The lease. Only the database clock sets and evaluates its expiry.
     trainer = models.ForeignKey(
         Trainer, null=True, blank=True, on_delete=models.RESTRICT, related_name="batches"
     )
     fence = models.PositiveIntegerField(default=1, help_text="Rises with every lease.")
     leased_at = models.DateTimeField()
     lease_expires_at = models.DateTimeField()
-    # The web process that sends the answer, until its last byte has left or it was cut.
+    # The web process that sends the answer, until the last byte is sent or the client hangs up.
     sender = models.CharField(max_length=120, blank=True)
     sending_since = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True, help_text="Confirmed or dropped.")
     lapses = models.PositiveSmallIntegerField(default=0, help_text="Leases that ran out.")
-    # What it is made of.
+    # Composition.
     items = models.PositiveIntegerField()
     sequences = models.PositiveIntegerField()
     size_bytes = models.PositiveBigIntegerField()
     tokens = models.PositiveBigIntegerField(default=0, help_text="Of groups, over all sequences.")
     longest_tokens = models.PositiveIntegerField(default=0, help_text="Of the longest sequence.")
-    # Empty: each item is in this batch only and knows it. Else the batch's uses list its items.
+    # Empty: the items refer to this batch, their only one. Else: BatchUse rows list the items.
     sampler = models.CharField(max_length=12, blank=True, default="", db_default="")
     composition = models.JSONField(help_text="Sequences by environment.")
     shares = models.JSONField(default=dict, help_text="Target shares by environment.")
@@ -91,14 +91,14 @@ class Batch(models.Model):
 
     @property
     def padding(self) -> float | None:
-        """Part of the positions that padding to the longest sequence wastes; of groups only."""
+        """Fraction of positions wasted by padding to the longest sequence; None for fragments."""
         return padded_share(
             tokens=self.tokens, sequences=self.sequences, longest_tokens=self.longest_tokens
         )
 
 
 class Item(models.Model):
-    """What groups and fragments have in common."""
+    """Abstract base of groups and fragments."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     state = models.CharField(max_length=11, choices=choices(Fate))
@@ -110,7 +110,7 @@ class Item(models.Model):
     epoch = models.PositiveIntegerField(default=0)
     received_at = models.DateTimeField()
     size_bytes = models.PositiveIntegerField()
-    # Its place: where the bytes are, and what they must be.
+    # Location and checksum of the bytes.
     codec = models.CharField(max_length=16, blank=True, db_default="")
     crc32 = models.BigIntegerField(db_default=0)
     segment = models.PositiveIntegerField(
@@ -126,7 +126,7 @@ class Item(models.Model):
     origin = models.CharField(
         max_length=60, blank=True, db_default="", help_text="Of a restored item: its run and id."
     )
-    # Followers read in the order (written_in, id), see buffer.followers.services.
+    # Followers read in the order (written_in, id); see buffer.followers.services.
     written_in = TransactionIdField(db_default=CURRENT_TRANSACTION, editable=False)
 
     class Meta:
@@ -136,10 +136,10 @@ class Item(models.Model):
 class TrajectoryGroup(Item):
     """Sequences generated for one prompt, scored together. Ids order the queue."""
 
-    # Version of the policy that sampled it, in `epoch`: as its producer said, else the run's when
-    # it came in. Null: it came in before versions were kept.
+    # Policy version in `epoch` that sampled it: as claimed by the producer, else the run's version
+    # on arrival. Null: it arrived before versions were recorded.
     policy_step = models.IntegerField(null=True, blank=True)
-    # Null: pushed without an environment.
+    # Null: no environment.
     env_id = models.PositiveIntegerField(null=True, blank=True)
     sequences = models.PositiveIntegerField()
     tokens = models.PositiveBigIntegerField(help_text="Over all sequences.")
@@ -200,15 +200,15 @@ class TrajectoryGroup(Item):
                 condition=Q(batch__isnull=False),
                 name="group_in_batch",
             ),
-            # Its condition keeps it from queries of the queue: a planner that takes queued rows
-            # to be spread evenly would walk through all that were ever served.
+            # The condition keeps the planner from using this index for queue queries: it assumes
+            # evenly spread queued rows and would scan all rows ever served.
             models.Index(
                 "run",
                 F("id").desc(),
                 condition=Q(segment__isnull=False),
                 name="group_newest_first",
             ),
-            # What people look for when data is missing; groups that are kept pay nothing for these.
+            # For lists of dropped groups; other groups are not in these indexes.
             models.Index(
                 "run",
                 F("id").desc(),
@@ -222,7 +222,7 @@ class TrajectoryGroup(Item):
                 name="group_without_bytes",
             ),
             models.Index(fields=["run", "written_in", "id"], condition=KEPT, name="group_stream"),
-            # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
+            # A segment covers a period, so its rows are adjacent: a BRIN index is a few kilobytes.
             BrinIndex(
                 fields=["segment"], pages_per_range=16, autosummarize=True, name="group_by_segment"
             ),
@@ -233,7 +233,7 @@ class TrajectoryGroup(Item):
 
 
 class FragmentChunk(Item):
-    """`steps` consecutive env steps of one slot, padding not counted. Ids order the queue."""
+    """`steps` consecutive environment steps of a slot, without padding. Ids order the queue."""
 
     slot = models.CharField(max_length=120)
     number = models.PositiveBigIntegerField()
@@ -243,7 +243,7 @@ class FragmentChunk(Item):
     version_min = models.IntegerField()
     version_max = models.IntegerField()
     steps = models.PositiveIntegerField()
-    # Replay. A chunk bears the id of the fragment that completed it; null: alone, or waiting.
+    # Replay. Id of the fragment that completed the chunk; null: not chunked, or waiting.
     chunk = models.BigIntegerField(null=True, blank=True)
     uses = models.PositiveIntegerField(default=0, db_default=0, help_text="Sampled batches.")
     confirmed = models.PositiveIntegerField(
@@ -305,8 +305,8 @@ class FragmentChunk(Item):
             models.Index(
                 fields=["chunk"], condition=Q(chunk__isnull=False), name="fragment_in_chunk"
             ),
-            # Its condition keeps it from queries of the queue: a planner that takes queued rows
-            # to be spread evenly would walk through all that were ever served.
+            # The condition keeps the planner from using this index for queue queries: it assumes
+            # evenly spread queued rows and would scan all rows ever served.
             models.Index(
                 "run",
                 F("id").desc(),
@@ -316,7 +316,7 @@ class FragmentChunk(Item):
             models.Index(
                 fields=["run", "written_in", "id"], condition=KEPT, name="fragment_stream"
             ),
-            # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
+            # A segment covers a period, so its rows are adjacent: a BRIN index is a few kilobytes.
             BrinIndex(
                 fields=["segment"],
                 pages_per_range=16,
@@ -330,23 +330,23 @@ class FragmentChunk(Item):
 
 
 class Tally(models.Model):
-    """Counts of items, kept with every change so that nobody counts rows.
+    """Counts of items, updated with every change so that rows need not be counted.
 
-    A count is the sum over its shards: writers on different connections add to different
-    rows and so do not wait for one another; a single shard may be negative.
+    A count is the sum over its shards. Writers on different connections update different rows
+    and do not wait for each other. A single shard may be negative.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
-    # A fate, or `accepted`: everything that ever came in.
+    # A state, or `accepted`: all items ever accepted.
     fate = models.CharField(max_length=11)
     reason = models.CharField(max_length=20, blank=True)
     epoch = models.PositiveIntegerField()
-    # Of groups; -1: pushed without an environment.
+    # For groups; -1: no environment.
     env_id = models.IntegerField()
-    # Of fragments, by name.
+    # For fragments: name of the environment.
     environment = models.CharField(max_length=200, blank=True, db_default="")
-    # Sequences of each item while it is queued or waiting, else 0.
+    # Sequences per item while queued or waiting, else 0.
     size = models.PositiveIntegerField()
     shard = models.PositiveSmallIntegerField()
     items = models.BigIntegerField()
@@ -370,10 +370,10 @@ class Tally(models.Model):
 
 
 class MixingShare(models.Model):
-    """What batches gave one environment so far, and what they still owe it."""
+    """Sequences of one environment in all batches so far, and its debt."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
-    # -1: groups that were pushed without an environment.
+    # -1: groups without an environment.
     env_id = models.IntegerField()
     sequences = models.BigIntegerField(default=0, help_text="In batches so far.")
     debt = models.FloatField(default=0.0, help_text="In sequences; negative when it got ahead.")

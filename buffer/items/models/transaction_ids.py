@@ -1,4 +1,4 @@
-"""A column that holds the number of the transaction that wrote a row."""
+"""Model field for the number of the transaction that wrote a row."""
 
 from typing import Any, Final
 

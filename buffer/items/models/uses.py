@@ -6,7 +6,7 @@ from buffer.items.models.items import Batch, FragmentChunk
 
 
 class BatchUse(models.Model):
-    """One fragment in one sampled batch; a fragment may be in several."""
+    """A fragment in a sampled batch; a fragment may be in several batches."""
 
     batch = models.ForeignKey(Batch, db_index=False, on_delete=models.CASCADE, related_name="uses")
     item = models.ForeignKey(FragmentChunk, on_delete=models.CASCADE, related_name="+")

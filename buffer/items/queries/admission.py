@@ -1,4 +1,4 @@
-"""Say how much more a run takes in, from one sum over its counts."""
+"""Remaining admission of a run, from one sum over its counts."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,33 +26,33 @@ _SUM: Final = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """What a run holds of the kind of items that it takes in."""
+    """Items that a run holds, of the kind that it accepts."""
 
     open_items: int
-    """Neither served nor dropped, of all epochs."""
+    """Items neither served nor dropped, of all epochs."""
     open_bytes: int
-    """Of the open items of both kinds."""
+    """Bytes of the open items of both kinds."""
     queued_items: int
-    """Of the run's epoch."""
+    """Queued items of the run's epoch."""
     admitted: int
-    """Sequences (or fragments) accepted and not dropped, of the epochs that share versions."""
+    """Sequences or fragments accepted and not dropped, of the epochs that share versions."""
     trained: int
-    """Train steps that the run's versions stand for."""
+    """Train steps, as counted by the run's policy versions."""
 
 
 def kind_of(run: Run) -> ItemKind:
-    """Return the kind of items that a run takes in."""
+    """Return the kind of items that a run accepts."""
     return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def holdings(run: Run) -> Holdings:
-    """Return what a run holds, by one query."""
+    """Return the holdings of a run, with one query."""
     asked: dict[str, Any] = {
         "run": run.pk,
         "kind": str(kind_of(run)),
         "open": [str(fate) for fate in OPEN],
         "epoch": run.epoch,
-        # Where batches count as versions, all epochs share them.
+        # If batches count as versions, all epochs share them.
         "any_epoch": run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP,
         "policy_step": run.policy_step,
     }
@@ -78,7 +78,7 @@ def _trained(run: Run, *, first_step: int | None) -> int:
 
 
 def admission(run: Run, *, admitted: int, trained: int) -> int:
-    """Return how many more items a run takes in; the arguments are those of :class:`Holdings`."""
+    """Return how many more items a run accepts; for the arguments see :class:`Holdings`."""
     if run.batch_size is None:
         return 0
     return admission_capacity(
@@ -93,17 +93,17 @@ def admission(run: Run, *, admitted: int, trained: int) -> int:
 
 
 def admission_remaining(run_id: int) -> int:
-    """Return how many more items may come in without any becoming too stale.
+    """Return how many more items may arrive without becoming too stale.
 
-    Counts sequences of an outside run, fragments of a fleet. Those already started are not
-    taken off: a fleet knows better than its last report what it has under way. Items that were
-    dropped will train nothing, so they take no room.
+    Counts sequences for external runs, fragments for fleets. Items already started are not
+    subtracted, because a fleet knows their current number better than its last report says.
+    Dropped items are never trained on, so they take no room.
 
     Raises:
-        Run.DoesNotExist: If the run is gone.
+        Run.DoesNotExist: If the run no longer exists.
     """
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
-        raise Run.DoesNotExist(f"there is no run {run_id}")
+        raise Run.DoesNotExist(f"run {run_id} does not exist")
     held = holdings(run)
     return admission(run, admitted=held.admitted, trained=held.trained)

@@ -1,4 +1,4 @@
-"""Answer questions about the queue from counts, never from a scan."""
+"""Queue depth, ledgers and limits of a run, read from counts without scans."""
 
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
@@ -47,29 +47,29 @@ def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
 
 
 def open_items(run_id: int, kind: ItemKind) -> int:
-    """Return how many items of a run are neither served nor dropped."""
+    """Return the number of a run's items that are neither served nor dropped."""
     return sum(count.items for count in counts(run_id, kind, fate__in=OPEN))
 
 
 def queued_groups(run_id: int) -> int:
-    """Return how many groups are queued."""
+    """Return the number of queued groups."""
     return sum(count.items for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED))
 
 
 def queued_fragments(run_id: int, epoch: int) -> int:
-    """Return how many fragments of an epoch are queued."""
+    """Return the number of queued fragments of an epoch."""
     with database.cursor() as cursor:
         row = cursor.execute(_QUEUED_FRAGMENTS, [run_id, epoch], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def ledger(run_id: int, kind: ItemKind) -> Ledger:
-    """Return where a run's items of one kind are, from the counts."""
+    """Return the ledger of a run's items of one kind, from the counts."""
     return balance((row.fate, row.reason, row.items) for row in counts(run_id, kind))
 
 
 def true_ledger(run_id: int, kind: ItemKind) -> Ledger:
-    """Return the same by counting every row: for checks, not for requests."""
+    """Return the ledger by counting all rows; for checks, too slow for requests."""
     model = TrajectoryGroup if kind is ItemKind.GROUPS else FragmentChunk
     rows = model.objects.filter(run_id=run_id).values("state", "drop_reason")
     found = [
@@ -81,7 +81,7 @@ def true_ledger(run_id: int, kind: ItemKind) -> Ledger:
 
 
 def miscounts(run_id: int) -> list[str]:
-    """Return how the counts of a run differ from its rows; empty when they are true."""
+    """Return the differences between a run's counts and rows; empty if there are none."""
     return [
         f"{kind}: counted {counted}, found {found}"
         for kind in ItemKind
@@ -96,7 +96,7 @@ def _kind_ledger(run_id: int, kind: ItemKind) -> KindLedger:
 
 
 def ledger_part(run_id: int) -> LedgerPart:
-    """Return the ledger as the live page shows it, and what its last audit found wrong."""
+    """Return the ledger for the live page, with the mismatch found by the last audit."""
     problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
     return LedgerPart(
         groups=_kind_ledger(run_id, ItemKind.GROUPS),
@@ -106,5 +106,5 @@ def ledger_part(run_id: int) -> LedgerPart:
 
 
 def limits() -> Limits:
-    """Return the bounds of what this deck takes in."""
+    """Return the limits of this server."""
     return Limits.read_from(settings)

@@ -1,7 +1,7 @@
-"""Reach PostgreSQL with binary parameters.
+"""Database cursors with binary parameters.
 
-Django's cursors bind parameters on the client, as text: 37 MB/s. These bind on the server, as
-bytes: 308 MB/s. They share Django's connection and so its transaction.
+Django's cursors bind parameters on the client, as text: 37 MB/s. These cursors bind on the server,
+as bytes: 308 MB/s. They share Django's connection and transaction.
 """
 
 from typing import Any

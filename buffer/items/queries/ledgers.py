@@ -1,4 +1,4 @@
-"""Compare a run's ledger with its rows, and tell environments apart in it."""
+"""Audits of a run's ledger, and ledgers by environment."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from buffer.items.rules.states import ItemKind
 from runs.models import Run
 
 AUDIT_EVERY: Final = timedelta(seconds=30)
-# Counting a run's rows may take long; it takes at most this part of the time.
+# Maximum fraction of time spent on counting the rows of a run, which may take long.
 AUDIT_SHARE: Final = 0.005
 
-# One statement sees one state of the database: counts and rows of the same moment.
+# One statement, so that counts and rows are from the same snapshot.
 _BOTH: Final = """
     SELECT 'counts', kind, fate, reason, SUM(items) FROM buffer_tally
     WHERE run_id = %(run)s GROUP BY kind, fate, reason
@@ -46,13 +46,13 @@ _CHANGED: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentLedger:
-    """Where the items of one environment are."""
+    """Ledger of one environment."""
 
     kind: ItemKind
     env_id: int | None
-    """Of groups; None when they came without one, and for fragments."""
+    """None for groups without an environment, and for fragments."""
     environment: str
-    """Of fragments, by name."""
+    """Name of the environment, for fragments."""
     ledger: Ledger
 
 
@@ -76,7 +76,7 @@ def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
 
 
 def ledger_problems(run_id: int) -> list[str]:
-    """Return how a run's counts and rows differ, or do not balance; empty when all is well."""
+    """Return mismatches between a run's counts and rows; empty if there are none."""
     with connection.cursor() as cursor:
         cursor.execute(_BOTH, {"run": run_id})
         found = cursor.fetchall()
@@ -93,10 +93,10 @@ def ledger_problems(run_id: int) -> list[str]:
 
 
 def audits_due(*, now: datetime) -> list[tuple[int, str]]:
-    """Return (run id, fingerprint of its counts) of runs to audit, the longest unseen first.
+    """Return (run id, fingerprint of its counts) of runs to audit, least recently audited first.
 
-    A run is due when its counts have changed since its last audit, and that is long enough ago
-    for what an audit of it costs.
+    A run is due if its counts have changed since its last audit and enough time has passed,
+    relative to the cost of an audit.
     """
     limits: dict[str, Any] = {
         "every": AUDIT_EVERY.total_seconds(),

@@ -1,8 +1,8 @@
-"""Decide what becomes of a stock trainer's earlier batches when it asks again.
+"""Rules for a stock trainer's earlier batches on its next request.
 
-The stock trainer names no batch: its next request confirms what was delivered to it. An answer
-that was cut comes again. An answer that is still being sent belongs to another trainer behind
-the same identity, and is left alone.
+The stock trainer names no batch: its next request acknowledges its delivered batches. An
+interrupted answer is sent again. An answer that is still being sent belongs to another trainer
+with the same identity, and is left alone.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-# A process that cannot be asked (another machine) is believed to be sending for this long.
+# A process on another machine, whose state is unknown, counts as sending for this long.
 SENDING_LIMIT: Final = timedelta(seconds=60)
 
 
 class Next(Enum):
-    """What to do with a leased batch."""
+    """Action for a leased batch."""
 
     CONFIRM = auto()
     SEND_AGAIN = auto()
@@ -24,15 +24,15 @@ class Next(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """How far the answer that carries a batch has come; times are the database's."""
+    """Progress of the answer that carries a batch; times are from the database clock."""
 
     delivered_at: datetime | None
     sending_since: datetime | None
     sender_is_alive: bool | None
-    """None: it runs where we cannot look."""
+    """None if unknown, because the process runs on another machine."""
 
     def on_next_request(self, *, now: datetime) -> Next:
-        """Return what the next request of the same identity means for this batch."""
+        """Return the action for this batch on the next request of the same identity."""
         if self.delivered_at is not None:
             return Next.CONFIRM
         if self.sending_since is None or self.sender_is_alive is False:

@@ -3,10 +3,10 @@
 from typing import Final
 
 NO_ENVIRONMENT: Final = -1
-"""Groups that were pushed without an environment are one further environment of weight 1."""
+"""Id of the virtual environment, of weight 1, that holds groups without an environment."""
 
 
 def padded_share(*, tokens: int, sequences: int, longest_tokens: int) -> float | None:
-    """Return which part of ``[sequences, longest_tokens]`` holds no token; None without any."""
+    """Return the padded fraction of ``[sequences, longest_tokens]``; None if that is empty."""
     positions = sequences * longest_tokens
     return 1.0 - tokens / positions if positions else None

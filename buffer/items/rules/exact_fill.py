@@ -1,8 +1,8 @@
 """Choose groups whose sizes sum exactly to a batch, oldest first.
 
-Invariants: the chosen sizes sum to the target; no group is chosen twice; a group is passed over
-only when no exact fill contains it together with the older ones chosen. So the oldest prefix is
-taken whenever it sums exactly, and a group of an odd size never blocks the others.
+Invariants: the chosen sizes sum to the target; no group is chosen twice; a group is skipped only
+if no exact fill contains it together with the older chosen groups. The oldest prefix is therefore
+taken if it sums exactly, and a group of an odd size never blocks the others.
 """
 
 from collections import Counter
@@ -10,30 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Sums are bit sets of target + 1 bits, one for each group of the window.
+# Bound on the memory for sums: one bit set of target + 1 bits per group of the window.
 WINDOW_BITS: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
-    """A choice of groups: places in the window, then how many of each size behind it."""
+    """A choice of groups: positions in the window, and counts by size behind it."""
 
     chosen: list[int]
     behind: dict[int, int]
 
 
 def window_length(target: int) -> int:
-    """Return how many of the oldest groups are weighed one by one for `target` sequences."""
+    """Return the number of oldest groups weighed individually for `target` sequences."""
     return max(16, min(4096, WINDOW_BITS // (target + 1)))
 
 
 def exact_fill(window: Sequence[int], *, behind: Mapping[int, int], target: int) -> Fill | None:
-    """Return the first choice, oldest first, whose sizes sum to `target`, or None.
+    """Return the first choice, oldest groups first, whose sizes sum to `target`, or None.
 
     Args:
         window: Sizes of the oldest groups, oldest first, in sequences; at most
             :func:`window_length` of them, unless a prefix sums exactly.
-        behind: Size → how many younger groups of that size are queued behind the window.
+        behind: Number of younger groups of each size, queued behind the window.
         target: Sequences in the batch, at least 1.
     """
     prefix = oldest_prefix(window, target)
@@ -57,7 +57,7 @@ def exact_fill(window: Sequence[int], *, behind: Mapping[int, int], target: int)
 
 
 def oldest_prefix(window: Sequence[int], target: int) -> list[int] | None:
-    """Return the places of the oldest groups when they alone sum to `target`, else None."""
+    """Return the positions of the oldest groups if a prefix sums to `target`, else None."""
     total = 0
     for place, size in enumerate(window):
         total += size
@@ -69,7 +69,7 @@ def oldest_prefix(window: Sequence[int], target: int) -> list[int] | None:
 
 
 def _parts(size: int, count: int, target: int) -> list[tuple[int, int]]:
-    """Return (times, sequences) whose subsets give every number of groups up to `count`."""
+    """Return (groups, sequences) parts whose subsets form every number of groups up to `count`."""
     count = min(count, target // size)
     parts = []
     times = 1
@@ -82,7 +82,7 @@ def _parts(size: int, count: int, target: int) -> list[tuple[int, int]]:
 
 
 def reachable_sums(counts: Mapping[int, int], target: int) -> int:
-    """Return the bit set of the sums up to `target` that some of `counts` (by size) can make."""
+    """Return the bit set of the sums up to `target` that subsets of `counts` (by size) form."""
     mask = (1 << (target + 1)) - 1
     sums = 1
     for size, count in counts.items():
@@ -92,7 +92,7 @@ def reachable_sums(counts: Mapping[int, int], target: int) -> int:
 
 
 def _split(counts: Mapping[int, int], target: int) -> dict[int, int]:
-    """Return how many groups of each size sum to `target`, which they can."""
+    """Return the number of groups of each size that sum to `target`, which must be reachable."""
     steps = [
         (size, times, sequences)
         for size, count in counts.items()

@@ -1,4 +1,4 @@
-"""Balance what came in against where it is now.
+"""Ledger of a run: balances accepted items against items by state.
 
 accepted = queued + waiting + leased + served + quarantined + Σ dropped(reason), at any moment.
 """
@@ -11,7 +11,7 @@ from buffer.items.rules.states import Fate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Items of one kind in one run, by fate."""
+    """Items of one kind in one run, by state."""
 
     accepted: int = 0
     queued: int = 0
@@ -23,7 +23,7 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Whether every accepted item is in exactly one place."""
+        """Whether every accepted item is in exactly one state."""
         placed = self.queued + self.waiting + self.leased + self.served + self.quarantined
         return self.accepted == placed + sum(self.dropped.values())
 
@@ -32,7 +32,7 @@ ACCEPTED = "accepted"
 
 
 def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
-    """Return the ledger of (fate or `accepted`, drop reason, items) counts."""
+    """Return the ledger of (state or `accepted`, drop reason, items) counts."""
     by_fate = dict.fromkeys([ACCEPTED, *Fate], 0)
     dropped: dict[str, int] = {}
     for fate, reason, items in counts:
@@ -52,20 +52,20 @@ def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
 
 
 def discrepancies(*, counted: Ledger, found: Ledger) -> list[str]:
-    """Return in words how a counted ledger differs from the rows, or does not balance.
+    """Describe how a counted ledger differs from the rows or does not balance.
 
     Args:
-        counted: From the counts that are kept with every change.
-        found: From the rows themselves.
+        counted: Ledger from the counters that every change updates.
+        found: Ledger from the rows.
     """
     wrong = []
     if not counted.balanced:
-        wrong.append("the counts do not add up to what was accepted")
+        wrong.append("the counts by state do not sum to the accepted items")
     ours, theirs = _places(counted), _places(found)
     for place in sorted(ours.keys() | theirs.keys()):
         count, rows = ours.get(place, 0), theirs.get(place, 0)
         if count != rows:
-            wrong.append(f"{place} is counted as {count}, and {rows} rows say so")
+            wrong.append(f"{place}: {count} counted, {rows} rows found")
     return wrong
 
 

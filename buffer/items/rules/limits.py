@@ -1,40 +1,40 @@
-"""Bounds of what comes in, in one place.
+"""Limits on incoming data.
 
-Each bound exists to keep memory, disk or training safe, and is checked before anything of that
-size is built. A refusal names its bound as `GET /api/limits` does.
+Each limit protects memory, disk or training, and is checked before anything of that size is
+built. Errors name the limit as `GET /api/limits` does.
 """
 
 from dataclasses import dataclass, fields
 from typing import Final
 
 MAX_TOKEN_ID: Final = 2**31 - 1
-"""Fixed: token rows travel and train as int32."""
+"""Fixed: token rows are transferred and trained on as int32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What this deck takes in, by default; every number is the largest that passes."""
+    """Limits of the server and their defaults; every number is the largest accepted value."""
 
     body_bytes: int = 32 * 1024**2
-    """Of a request as it arrives, unless it carries weights."""
+    """Size of a request body as received, except for weights."""
     decompressed_bytes: int = 256 * 1024**2
-    """Of a request body after decompression."""
+    """Size of a request body after decompression."""
     decompression_ratio: int = 100
-    """Bytes that may come out of one byte of a compressed body of more than 1 MiB."""
+    """Decompressed bytes per compressed byte, for bodies that expand to more than 1 MiB."""
     weights_bytes: int = 16 * 1024**3
-    """Of one weights file."""
+    """Size of one weights file."""
     header_bytes: int = 64 * 1024
-    """Of a request's first line and headers together."""
+    """Size of the request line and headers together."""
     header_seconds: int = 10
-    """From the first byte of a request, or the opening of its connection, to the end of headers."""
+    """Time from the first byte of a request, or its connection, to the end of its headers."""
     idle_seconds: int = 30
-    """Between two pieces of a request body."""
+    """Time between two parts of a request body."""
     wait_seconds: int = 60
-    """That a request waits for a batch; who asks for more is answered then."""
+    """Longest wait of a request for a batch; longer waits are cut to this."""
     json_depth: int = 32
-    """Containers inside one another."""
+    """Levels of nested containers."""
     json_values: int = 1_000_000
-    """In a body of the REST API."""
+    """JSON values in a body of the REST API."""
     groups_per_push: int = 1024
     """Trajectory groups in one request."""
     sequences_per_group: int = 1024
@@ -46,15 +46,15 @@ class Limits:
     values_per_group: int = 10_000_000
     """JSON values in one group: tokens, masks, log-probabilities and all others together."""
     queued_groups: int = 1_000_000
-    """Groups that wait or are leased in one run."""
+    """Queued, waiting and leased groups of one run."""
     queued_fragments: int = 1_000_000
-    """Fragments that wait or are leased in one run."""
+    """Queued, waiting and leased fragments of one run."""
     run_bytes: int = 256 * 1024**3
-    """Of all that waits or is leased in one run."""
+    """Size of all queued, waiting and leased items of one run."""
 
     @classmethod
     def read_from(cls, settings: object) -> "Limits":
-        """Return the bounds that `settings` holds as ``ROLLDECK_MAX_<NAME>``."""
+        """Return the limits from the settings ``ROLLDECK_MAX_<NAME>``."""
         return cls(**{f.name: getattr(settings, f"ROLLDECK_MAX_{f.name.upper()}") for f in _FIELDS})
 
 

@@ -1,4 +1,4 @@
-"""Read when each part of a sequence was made: an optional field that its environment may send."""
+"""Optional timing spans of sequences, as sent by environments."""
 
 import math
 from typing import Any, Final, NamedTuple
@@ -7,33 +7,33 @@ import msgspec
 from msgspec import Struct
 
 MOST_SPANS: Final = 256
-"""Spans of one sequence."""
+"""Maximum number of spans of one sequence."""
 LONGEST_NAME: Final = 60
 LATEST_SECONDS: Final = 1e11
 _FIELDS: Final = {"name", "start", "end"}
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """Something that took time while a sequence was made."""
+    """A timed activity during the generation of a sequence."""
 
     name: str
-    """`generate`, `env step`, `reward`, or any other word."""
+    """`generate`, `env step`, `reward` or any other name."""
     start: float
-    """Seconds since 1970; below 1e8: since the sequence was begun."""
+    """Seconds since 1970; values below 1e8 count from the beginning of the sequence."""
     end: float
 
 
 class SpanProblem(NamedTuple):
-    """What is wrong with spans; `path` leads there from the field."""
+    """A problem with spans; `path` is the path from the field."""
 
     path: tuple[str | int, ...]
     message: str
 
 
 def span_problem(value: Any, *, sequences: int) -> SpanProblem | None:
-    """Return the first thing wrong with ``spans``: a list for each sequence, of its spans."""
+    """Return the first problem of ``spans``, which must be a list of spans per sequence."""
     if not isinstance(value, list) or len(value) != sequences:
-        return SpanProblem((), f"must be a list for each of the {sequences} sequences")
+        return SpanProblem((), f"must hold a list for each of the {sequences} sequences")
     for index, row in enumerate(value):
         if not isinstance(row, list) or len(row) > MOST_SPANS:
             return SpanProblem((index,), f"must be a list of at most {MOST_SPANS} spans")
@@ -45,13 +45,13 @@ def span_problem(value: Any, *, sequences: int) -> SpanProblem | None:
 
 def _problem(one: Any) -> SpanProblem | None:
     if not isinstance(one, dict) or set(one) != _FIELDS:
-        return SpanProblem((), "must have name, start and end, and nothing else")
+        return SpanProblem((), "must have exactly the fields name, start and end")
     name = one["name"]
     if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
         return SpanProblem(("name",), f"must be a text of 1 to {LONGEST_NAME} characters")
     for field in ("start", "end"):
         if not _is_time(one[field]):
-            return SpanProblem((field,), "must be seconds, from 0 on")
+            return SpanProblem((field,), f"must be seconds from 0 to {LATEST_SECONDS:g}")
     return SpanProblem(("end",), "is before start") if one["end"] < one["start"] else None
 
 
@@ -61,10 +61,9 @@ def _is_time(value: Any) -> bool:
 
 
 def told_spans(content: bytes | None) -> dict[int, list[Span]]:
-    """Return the spans of each sequence that tells any, in order of their start.
+    """Return the valid spans of each sequence, ordered by start.
 
-    Other decks and stock environments may mean something else by the word: what is no span is
-    left out here, it is nobody's error.
+    Stock environments may use the field for something else, so invalid spans are ignored.
     """
     try:
         rows = msgspec.json.decode(content) if content else []

@@ -1,12 +1,12 @@
-"""List the fates of an item and the lives of a batch.
+"""States of items and batches.
 
     waiting → queued → leased → served
                   ↖ quarantined ↙
          any of these but served → dropped
 
-Every group and every fragment is in exactly one fate, and an item that is served or dropped
-stays so. A batch is leased, comes back when its lease lapses, and ends confirmed or dropped; one
-whose leases lapse again and again is quarantined until a person decides.
+Every group and every fragment is in exactly one state; served and dropped are final. A batch is
+leased, returns to the queue when its lease expires, and ends confirmed or dropped. A batch whose
+leases expire repeatedly is quarantined until an operator releases or discards it.
 """
 
 from enum import StrEnum
@@ -14,27 +14,27 @@ from typing import Final
 
 
 class ItemKind(StrEnum):
-    """What a batch is made of."""
+    """Kind of items in a batch."""
 
     GROUPS = "groups"
     FRAGMENTS = "fragments"
 
 
 class Fate(StrEnum):
-    """Where an accepted item is."""
+    """State of an accepted item."""
 
     WAITING = "waiting"
-    """A group of another size than its environment's, until others complete it."""
+    """A group smaller than its environment's group size, until others complete it."""
     QUEUED = "queued"
     LEASED = "leased"
     SERVED = "served"
     QUARANTINED = "quarantined"
-    """In a batch that no trainer survived, until a person decides."""
+    """In a batch whose leases expired repeatedly, until an operator decides."""
     DROPPED = "dropped"
 
 
 class DropReason(StrEnum):
-    """Why an item will never be trained on."""
+    """Reason why an item will not be trained on."""
 
     STALE_VERSION = "stale_version"
     STALE_EPOCH = "stale_epoch"
@@ -42,29 +42,29 @@ class DropReason(StrEnum):
     FUTURE = "future"
     CAPACITY = "capacity"
     INCOMPLETE = "incomplete"
-    """The next fragment of its slot does not go on where it ends, so its chunk is never whole."""
+    """The next fragment of its slot does not continue it, so its chunk is never complete."""
     ZERO_VARIANCE = "zero_variance"
     KILLED = "killed"
     DRAINED = "drained"
     RESET = "reset"
     CORRUPT = "corrupt"
-    """Its stored bytes are not those that came."""
+    """Its stored bytes fail their checksum."""
     POISON = "poison"
-    """A person discarded the quarantined batch that it was in."""
+    """An operator discarded its quarantined batch."""
     DISCARDED = "discarded"
-    """A person discarded it, or the batch that it was in after its lease had lapsed."""
+    """An operator discarded it, or its batch after the lease expired."""
     MUTED = "muted"
-    """A person had muted its environment when it came in."""
+    """Its environment was muted when it arrived."""
 
 
 class BatchState(StrEnum):
-    """Where a batch is."""
+    """State of a batch."""
 
     LEASED = "leased"
     RETURNED = "returned"
-    """Its lease lapsed: it waits, whole, at the head of the queue."""
+    """Its lease expired: it waits, unchanged, at the head of the queue."""
     QUARANTINED = "quarantined"
-    """Its lease lapsed too often: it is served no more until a person releases or discards it."""
+    """Its leases expired repeatedly; it is not served until an operator decides."""
     CONFIRMED = "confirmed"
     DROPPED = "dropped"
 

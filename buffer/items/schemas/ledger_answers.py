@@ -1,4 +1,4 @@
-"""Shape what is answered about where everything is, and which way that leans."""
+"""API schemas of the ledger and the selection bias."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,7 +9,7 @@ from buffer.items.schemas.ledgers import KindLedger
 
 
 class QuantitySummary(Struct, frozen=True, kw_only=True):
-    """Mean and quantiles; null where there is nothing to sum up."""
+    """Mean and quantiles; null without data."""
 
     mean: float | None
     p10: float | None
@@ -18,7 +18,7 @@ class QuantitySummary(Struct, frozen=True, kw_only=True):
 
 
 class BiasSide(Struct, frozen=True, kw_only=True):
-    """Items of one fate; length in tokens of the longest sequence, or in env steps."""
+    """Items in one state; length in tokens of the longest sequence, or in environment steps."""
 
     items: int
     length: QuantitySummary
@@ -27,7 +27,7 @@ class BiasSide(Struct, frozen=True, kw_only=True):
 
 
 class BiasDistances(Struct, frozen=True, kw_only=True):
-    """How far two sets of items are apart, 0 … 1; null where one of them is empty."""
+    """Distances between two sets of items, from 0 to 1; null if either is empty."""
 
     length: float | None
     score: float | None
@@ -35,7 +35,7 @@ class BiasDistances(Struct, frozen=True, kw_only=True):
 
 
 class BiasAnswer(Struct, frozen=True, kw_only=True):
-    """How what was dropped differs from what was served."""
+    """Differences between admitted, dropped and served items."""
 
     admitted: BiasSide
     dropped: BiasSide
@@ -46,23 +46,23 @@ class BiasAnswer(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentLedger(KindLedger, frozen=True, kw_only=True):
-    """Where the items of one environment are."""
+    """Ledger of one environment."""
 
     kind: Literal["groups", "fragments"]
     env_id: int | None
-    """Of groups; null when they came without one, and for fragments."""
+    """Null for groups without an environment, and for fragments."""
     environment: str
-    """Of fragments, by name."""
+    """Name of the environment, for fragments."""
 
 
 class LedgerAnswer(Struct, frozen=True, kw_only=True):
-    """Where everything is that a run has accepted."""
+    """Ledger of a run: its accepted items by state."""
 
     groups: KindLedger
     fragments: KindLedger
     environments: list[EnvironmentLedger]
-    """The same for each environment; they add up to the two above."""
+    """Ledgers by environment; they add up to `groups` and `fragments`."""
     audited_at: datetime | None
-    """When the counts were last compared with the rows."""
+    """Time of the last comparison of the counts with the rows."""
     problem: str
-    """What that found wrong; empty when nothing was."""
+    """Mismatch found by the last comparison; empty if none."""

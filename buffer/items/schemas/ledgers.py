@@ -1,16 +1,16 @@
-"""Shape where the items of a run are."""
+"""API schemas of ledgers."""
 
 from msgspec import Struct
 
 
 class KindLedger(Struct, frozen=True, kw_only=True):
-    """Where the items of one kind are; `dropped` counts by reason."""
+    """Items of one kind by state; `dropped` counts by reason."""
 
     accepted: int
     queued: int
     waiting: int
     leased: int
-    """In a batch that is not acknowledged: a trainer holds it, or its lease expired."""
+    """Items in unacknowledged batches: leased by a trainer, or with an expired lease."""
     served: int
     quarantined: int
     dropped: dict[str, int]
@@ -18,9 +18,9 @@ class KindLedger(Struct, frozen=True, kw_only=True):
 
 
 class LedgerPart(Struct, frozen=True, kw_only=True):
-    """The ledger of a run as its live page shows it."""
+    """The ledger of a run on its live page."""
 
     groups: KindLedger
     fragments: KindLedger
     problem: str
-    """What the last audit found wrong; empty when nothing was."""
+    """Mismatch found by the last audit; empty if none."""

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class LimitsAnswer(Struct, frozen=True, kw_only=True):
-    """The largest of everything that passes; units are in the names."""
+    """Limits of the server; names contain the units."""
 
     max_body_bytes: int
     max_decompressed_bytes: int
@@ -25,5 +25,5 @@ class LimitsAnswer(Struct, frozen=True, kw_only=True):
     max_queued_fragments: int
     max_run_bytes: int
     min_free_disk_bytes: int
-    """Below this much free disk nothing is taken in."""
+    """Pushes are refused while less disk is free."""
     max_token_id: int

@@ -1,4 +1,4 @@
-"""Check that nothing was lost or counted twice, and raise an alarm when something was."""
+"""Audits of ledgers, which report lost or double-counted items."""
 
 import time
 from datetime import datetime
@@ -16,15 +16,15 @@ RUNS_AT_ONCE: Final = 50
 
 
 def audit_ledgers(*, now: datetime) -> int:
-    """Audit the ledgers of runs that are due; return how many do not balance."""
+    """Audit the ledgers of runs that are due; return the number with mismatches."""
     due = audits_due(now=now)[:RUNS_AT_ONCE]
     return sum(audit_ledger(run_id=run_id, counts_md5=md5, now=now) for run_id, md5 in due)
 
 
 def audit_ledger(*, run_id: int, counts_md5: str, now: datetime) -> bool:
-    """Compare a run's counts with its rows; return whether something is wrong.
+    """Compare a run's counts with its rows; return whether they differ.
 
-    Each change between right and wrong is one event of the run, whoever audits how often.
+    Only a change between balanced and unbalanced records an event.
     """
     began = time.monotonic()
     problem = "; ".join(ledger_problems(run_id))

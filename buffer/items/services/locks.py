@@ -1,4 +1,4 @@
-"""Take the locks that serialise work on one run. They live as long as their transaction."""
+"""Advisory locks that serialise work on one run, held until the end of the transaction."""
 
 from datetime import datetime
 from typing import Final
@@ -12,9 +12,9 @@ _LOCK_RUN: Final = """
 
 
 def lock_run(run_id: int) -> datetime:
-    """Let nobody else form, lease or settle batches of the run until the transaction ends.
+    """Lock the forming, leasing and settling of a run's batches until the transaction ends.
 
-    Returns the database's time at which the lock was got.
+    Returns the database time at which the lock was acquired.
     """
     with database.cursor() as cursor:
         row = cursor.execute(_LOCK_RUN, [run_id], prepare=True).fetchone()
@@ -24,7 +24,7 @@ def lock_run(run_id: int) -> datetime:
 
 
 def lock_slots(run_id: int, slots: set[str]) -> None:
-    """Let nobody else cut chunks of these env slots until the transaction ends."""
+    """Lock the forming of chunks of these slots until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtext('rolldeck.slot'), key) FROM"

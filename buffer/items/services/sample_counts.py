@@ -1,8 +1,8 @@
-"""Count in how many batches each sampled fragment is.
+"""Use counts of sampled fragments.
 
-`uses` counts the batches that hold or held a fragment and were not dropped, `confirmed` those of
-them that were trained on. A queued fragment may be sampled further; a leased one may not, and
-waits for its last open batch.
+`uses` counts the batches that hold or held a fragment and were not dropped; `confirmed` counts
+those that were trained on. A queued fragment may be sampled again; a leased one may not, and waits
+for its last open batch.
 """
 
 from typing import Final
@@ -36,8 +36,8 @@ _TAKE: Final = """
         UPDATE buffer_fragmentchunk f SET
             uses = f.uses + 1,
             state = CASE WHEN f.uses + 1 >= %(max_reuse)s THEN 'leased' ELSE f.state END
-        -- Before the table was ever analysed, the planner expects few queued rows, and would go
-        -- through all of them for each id. So the ids are an array, and no index fits the state.
+        -- Before the first ANALYZE, the planner expects few queued rows and would scan all of them
+        -- for each id. Therefore the ids are an array, and the state expression has no index.
         FROM members WHERE f.id = ANY(ARRAY(SELECT id FROM members)) AND f.id = members.id
             AND COALESCE(f.state, '') = 'queued'
         RETURNING f.id, f.state, f.version_min, f.environment, f.size_bytes,
@@ -55,14 +55,14 @@ TakenRow = tuple[int, str, int, str]
 def take_uses(
     batch_id: UUID, ids: list[int], weights: list[float], *, max_reuse: int, chunked: bool
 ) -> list[TakenRow]:
-    """Put sampled chunks into a batch, in this order, and return a row for each fragment.
+    """Add sampled chunks to a batch, in order, and return a row per fragment.
 
     Args:
         batch_id: The batch; its row may be written afterwards.
-        ids: Of fragments that are chunks by themselves, or (`chunked`) of chunks.
-        weights: Importance weight of each.
-        max_reuse: With so many uses a fragment is sampled no more.
-        chunked: Whether several fragments make a chunk.
+        ids: Ids of fragments, or of chunks if `chunked`.
+        weights: Importance weight of each id.
+        max_reuse: Number of uses after which a fragment is no longer sampled.
+        chunked: Whether a chunk has several fragments.
     """
     with database.cursor() as cursor:
         cursor.execute(
@@ -75,7 +75,7 @@ def take_uses(
 
 
 def settle_uses(batch: Batch, *, confirmed: bool) -> None:
-    """Count a sampled batch as trained on, or give its uses back."""
+    """Acknowledge the uses of a sampled batch, or return them."""
     with database.cursor() as cursor:
         cursor.execute(_CONFIRM if confirmed else _GIVE_BACK, {"batch": batch.pk}, prepare=True)
         moved = cursor.fetchall()

@@ -1,7 +1,7 @@
-"""Keep the counts of items true with every change, in the same transaction.
+"""Counts of items, updated in the transaction of every change.
 
-Each transaction adds its changes in one statement, in one order, as its last write: so counts
-are exact, writers never wait for each other in a circle, and readers sum a few rows.
+Each transaction adds its changes as its last write, in one statement and in a fixed order. Counts
+are therefore exact, writers do not deadlock, and readers sum few rows.
 """
 
 from collections import Counter
@@ -37,10 +37,10 @@ _ADD: Final = f"""{_INTO}
     {_ONTO}
 """  # noqa: S608 the only things put in are constants
 ADD: Final = _ADD.format(condition="")
-# As part of a statement that has to claim something first.
+# For statements with a CTE `claimed`: counts only if it has a row.
 ADD_IF_CLAIMED: Final = _ADD.format(condition="WHERE EXISTS (SELECT FROM claimed)")
-# As part of a statement whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each
-# group that went from one fate to another: as :meth:`Changes.move`, without the way to us and back.
+# For statements whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each group
+# that changed its state: the same as :meth:`Changes.move`, without a round trip.
 ADD_MOVED_GROUPS: Final = f"""{_INTO}
     SELECT %(run)s, 'groups', c.fate, '', m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), '', c.size,
         pg_backend_pid() %% {SHARDS}, SUM(c.sign), SUM(c.sign * m.sequences),
@@ -57,9 +57,9 @@ ADD_MOVED_GROUPS: Final = f"""{_INTO}
 
 
 class Counted(NamedTuple):
-    """What of an item the counts tell apart, and what they sum.
+    """The attributes of an item that the counts group by and sum.
 
-    `env_id` is the environment of a group, `environment` that of a fragment.
+    `env_id` is the environment of a group, `environment` the one of a fragment.
     """
 
     epoch: int
@@ -69,7 +69,7 @@ class Counted(NamedTuple):
     environment: str = ""
 
 
-# What of a row is counted, in the order of `counted`.
+# Columns of a row for :func:`counted`, in order.
 COUNTED: Final = {
     ItemKind.GROUPS: ("epoch", "size_bytes", "env_id", "sequences"),
     ItemKind.FRAGMENTS: ("epoch", "size_bytes", "environment"),
@@ -77,7 +77,7 @@ COUNTED: Final = {
 
 
 def counted(epoch: int, size_bytes: int, where: int | str | None, sequences: int = 1) -> Counted:
-    """Return what is counted of a row with the columns of :data:`COUNTED`."""
+    """Return the contribution to the counts of a row with the columns of :data:`COUNTED`."""
     if isinstance(where, str):
         return Counted(epoch, None, 1, size_bytes, where)
     return Counted(epoch, where, sequences, size_bytes)
@@ -92,7 +92,7 @@ _COLUMNS: Final = (
 
 
 class Changes:
-    """Collect what one transaction changes in one run, then write it once."""
+    """Collects the changes of one transaction in one run, to write them once."""
 
     def __init__(self, run_id: int, kind: ItemKind) -> None:
         self._run_id = run_id
@@ -102,13 +102,13 @@ class Changes:
         self._bytes: Counter[_Key] = Counter()
 
     def accept(self, items: Iterable[Counted], fate: Fate, *, reason: str = "") -> None:
-        """Count items that came in, now in `fate`."""
+        """Count accepted items, which are now in state `fate`."""
         for item in items:
             self._add(item, ACCEPTED, "", 1)
             self._add(item, fate, reason, 1)
 
     def move(self, items: Iterable[Counted], source: Fate, to: Fate, *, reason: str = "") -> None:
-        """Count items that went from one fate to another."""
+        """Count items that moved from one state to another."""
         for item in items:
             self._add(item, source, "", -1)
             self._add(item, to, reason, 1)
@@ -136,7 +136,7 @@ class Changes:
         }
 
     def sequences(self, fate: str, *, epoch: int) -> int:
-        """Return by how many sequences (or fragments) of an epoch a fate changes."""
+        """Return the change of a state's sequences or fragments in an epoch."""
         return sum(
             summed
             for (changed, _, of_epoch, *_), summed in self._sequences.items()
@@ -144,7 +144,7 @@ class Changes:
         )
 
     def write(self) -> None:
-        """Add everything to the counts."""
+        """Add the changes to the counts."""
         if not self._items:
             return
         with database.cursor() as cursor:

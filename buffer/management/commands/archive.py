@@ -1,4 +1,4 @@
-"""Write a run's settled items into a Parquet file."""
+"""Export a run's served and dropped items to a Parquet file."""
 
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,17 @@ from runs import selectors
 
 
 class Command(BaseCommand):
-    """Export; memory does not grow with the run."""
+    """Export a run in bounded memory."""
 
-    help = "Write the served and dropped items of a run into a Parquet file."
+    help = "Export the served and dropped items of a run to a Parquet file."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Name the run, the file and the window."""
+        """Add the run, the file and the window."""
         parser.add_argument("run")
-        parser.add_argument("--out", type=Path, required=True, help="the file to write")
-        parser.add_argument("--steps", default="", help="served steps, first:last, both inside")
+        parser.add_argument("--out", type=Path, required=True, help="output file")
+        parser.add_argument("--steps", default="", help="served steps, first:last, inclusive")
         parser.add_argument("--state", default="", help="served, dropped or served,dropped")
-        parser.add_argument("--env", type=int, action="append", help="an env_id; may come again")
+        parser.add_argument("--env", type=int, action="append", help="an env_id; repeatable")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Write the file."""
@@ -43,13 +43,13 @@ class Command(BaseCommand):
         except (selectors.RunNotFound, InvalidWindow, ArchiveUnavailable, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{report.items} items, {report.payload_bytes} bytes of payload, in {options['out']}"
+            f"Wrote {report.items} items ({report.payload_bytes} payload bytes) to {options['out']}"
         )
         left_out = {
-            "dropped when they came in, without bytes": report.without_bytes,
-            "whose bytes retention let go": report.expired,
-            "whose bytes are lost": report.lost,
-            "whose bytes are damaged": report.corrupt,
+            "dropped on arrival, never stored": report.without_bytes,
+            "with bytes removed by retention": report.expired,
+            "with missing bytes": report.lost,
+            "with corrupt bytes": report.corrupt,
         }
         for what, count in left_out.items():
             if count:

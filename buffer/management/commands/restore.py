@@ -1,4 +1,4 @@
-"""Read an archive back into a run."""
+"""Restore an archive into a run."""
 
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,20 @@ from runs.services.lifecycle import InvalidRunName
 
 
 class Command(BaseCommand):
-    """Queue what the file holds; what the run has of it already is not stored again."""
+    """Queue the items of an archive; items that the run already has are skipped."""
 
-    help = "Queue the items of an archive in a run, which is created if there is none."
+    help = "Queue the items of an archive in a run; the run is created if it does not exist."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Name the file, the run and the window."""
+        """Add the file, the run and the window."""
         parser.add_argument("file", type=Path)
-        parser.add_argument("--run", required=True, help="a run, or the name of a new one")
-        parser.add_argument("--steps", default="", help="served steps, first:last, both inside")
+        parser.add_argument("--run", required=True, help="name of an existing or new run")
+        parser.add_argument("--steps", default="", help="served steps, first:last, inclusive")
         parser.add_argument("--state", default="", help="served, dropped or served,dropped")
-        parser.add_argument("--env", type=int, action="append", help="an env_id; may come again")
+        parser.add_argument("--env", type=int, action="append", help="an env_id; repeatable")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Check the file whole, then store it."""
+        """Validate the whole file, then store its items."""
         try:
             report = restore_archive(
                 path=options["file"],
@@ -52,7 +52,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{report.stored} items stored in {options['run']},"
-            f" {report.known} were there already, {report.left_out} left out"
+            f" {report.known} already present, {report.left_out} left out"
         )
 
     def _show(self, report: RestoreReport) -> None:

@@ -1,4 +1,4 @@
-"""Let old payloads go now, or show what would go."""
+"""Drop expired payload segments, or list them."""
 
 from typing import Any
 
@@ -10,16 +10,18 @@ from buffer.payloads.services.segments import turn_segment
 
 
 class Command(BaseCommand):
-    """Seal the open segment if it is full and drop those that are due, as the job does."""
+    """Seal the open segment if it is full and drop expired ones, as the periodic job does."""
 
-    help = "Drop the segments of payloads that the retention settings no longer keep."
+    help = "Drop payload segments that exceed the retention settings."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Offer a look without a change."""
-        parser.add_argument("--dry-run", action="store_true", help="only say what is due")
+        """Add ``--dry-run``."""
+        parser.add_argument(
+            "--dry-run", action="store_true", help="list the segments without dropping them"
+        )
 
     def handle(self, *_args: Any, dry_run: bool, **_options: Any) -> None:
-        """Do it."""
+        """Apply retention, or print the numbers of the segments due."""
         now = timezone.now()
         if dry_run:
             numbers = segments_due(now=now, limits=retention_limits())

@@ -1,4 +1,4 @@
-"""Settle what is open when a run ends or its trainer begins anew."""
+"""Cleanup of open items when a run ends or its trainer restarts."""
 
 from datetime import datetime
 from typing import Final
@@ -22,7 +22,7 @@ RUNS_AT_ONCE: Final = 50
 
 @transaction.atomic
 def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
-    """Drop everything of a run that is waiting, queued or leased; return how many items."""
+    """Drop all open items of a run; return the number dropped."""
     lock_run(run_id)
     why = DropReason(reason)
     dropped = drop_groups(run_id, reason=why) + drop_fragments(run_id, reason=why)
@@ -44,7 +44,7 @@ def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
 
 
 def settle_ended_runs(*, now: datetime) -> int:
-    """Drop what is open in runs that have ended or were reset; return how many items."""
+    """Drop open items of runs that have ended or were reset; return the number dropped."""
     open_runs = (
         Tally.objects.filter(fate__in=OPEN)
         .filter(Q(run__status__in=TERMINAL) | Q(run__archived_at__isnull=False))
@@ -66,7 +66,7 @@ def _why(run: Run) -> DropReason:
 
 
 def drop_other_epochs() -> int:
-    """Drop open fragments of epochs that their runs have left; return how many."""
+    """Drop open fragments of past epochs; return the number dropped."""
     behind = (
         Tally.objects.filter(
             fate__in=OPEN, kind="fragments", run__kind=RunKind.FLEET, epoch__lt=F("run__epoch")

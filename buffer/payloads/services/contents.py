@@ -28,7 +28,7 @@ _OF_BATCH: Final = {
         SELECT {_PLACE} FROM buffer_trajectorygroup i
         WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
         ORDER BY i.position""",  # noqa: S608
-    # A fragment that may be sampled into several batches is listed by each of them.
+    # A fragment may be sampled into several batches; BatchUse rows list it for each.
     ItemKind.FRAGMENTS: f"""
         SELECT {_PLACE}, i.position AS place FROM buffer_fragmentchunk i
         WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
@@ -58,32 +58,32 @@ _WHOLE: Final = (1 << 31) - 1
 
 
 class PayloadMissing(Exception):
-    """The bytes of an item are not where its row says."""
+    """The bytes of an item are not at the location in its row."""
 
     def __init__(self, kind: ItemKind, item_id: int, *, why: str) -> None:
-        super().__init__(f"the bytes of item {item_id} of the {kind} are gone: {why}")
+        super().__init__(f"the bytes of item {item_id} ({kind}) are missing: {why}")
         self.kind = kind
         self.item_id = item_id
 
 
 class PayloadExpired(PayloadMissing):
-    """Retention let the bytes of an item go; its metadata is all there is."""
+    """Retention removed the bytes of an item; only its metadata is left."""
 
 
 class Place(NamedTuple):
-    """Where the bytes of one item are: inline in the payload table when `object` is empty."""
+    """Location of an item's bytes; in the payload table if `object` is empty."""
 
     codec: str
     crc32: int
     segment: int | None
-    """None: the item was dropped when it came in, and no bytes were kept."""
+    """None: the item was dropped on arrival, and its bytes were not stored."""
     object: str
     offset: int
     size_bytes: int
 
 
 NOT_KEPT: Final = Place("", 0, None, "", 0, 0)
-"""Of an item that was dropped when it came in."""
+"""Location of items that were dropped on arrival."""
 
 
 class _Item(NamedTuple):
@@ -93,23 +93,23 @@ class _Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """The bytes of an item as they came, and what they are."""
+    """The stored bytes of an item, with codec and checksum."""
 
     codec: str
     content: bytes
     crc32: int
 
     def is_intact(self) -> bool:
-        """Return whether the bytes are those that came in."""
+        """Return whether the bytes match their checksum."""
         return bool(crc32(self.content) == self.crc32)
 
 
 def write_contents(contents: Sequence[bytes], *, codec: str) -> list[Place]:
-    """Find places for the bytes of one push, in the segment that is open.
+    """Write the bytes of a large push and return the locations of all its items.
 
-    A large push is written at once, into one object, and is on the disk when this returns; the
-    bytes of a small one go into the database with :func:`insert_contents`. The caller stores
-    the places in the rows of the items.
+    Locations are in the open segment. A large push is written into one object, which is durable
+    when this returns. The bytes of a small push are stored in the database with
+    :func:`insert_contents`. The caller stores the locations in the rows of the items.
     """
     places = _places(contents, codec=codec)
     if name := _object(places):
@@ -133,22 +133,22 @@ def _places(contents: Sequence[bytes], *, codec: str) -> list[Place]:
 
 
 class Writing:
-    """The bytes of one push on their way to the disk, while its caller asks the database.
+    """A write of a push's bytes in the background, while the caller uses the database.
 
-    Rows that name the places may be written meanwhile, but commit only after :meth:`wait`.
+    Rows with the locations may be written in the meantime, but must commit after :meth:`wait`.
 
     Attributes:
-        places: As :func:`write_contents` returns them.
+        places: The locations, as returned by :func:`write_contents`.
     """
 
     def __init__(self, contents: Sequence[bytes], *, codec: str) -> None:
-        """Begin."""
+        """Start the write."""
         self.places = _places(contents, codec=codec)
         name = _object(self.places)
         self._done = objects.write_meanwhile(name, contents) if name else None
 
     def wait(self) -> None:
-        """Return when the bytes are on the disk.
+        """Wait until the bytes are durable.
 
         Raises:
             PayloadStorageDown: If they cannot be written.
@@ -157,7 +157,7 @@ class Writing:
             self._done.result()
 
     def take_back(self) -> None:
-        """Remove what was written for a push that was refused, and that no row can name."""
+        """Remove the written bytes of a refused push, which no row refers to."""
         with suppress(objects.PayloadStorageDown):
             self.wait()
         if name := _object(self.places):
@@ -165,7 +165,7 @@ class Writing:
 
 
 def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, Place, bytes]]) -> None:
-    """Store the bytes of those (item id, place, bytes) whose place is in the database."""
+    """Store the bytes of each (item id, location, bytes) whose location is in the database."""
     inline = [
         (place.segment, item_id, content)
         for item_id, place, content in contents
@@ -180,7 +180,7 @@ def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, Place, bytes]]
 def batch_contents(
     kind: ItemKind, batch_id: UUID, *, positions: range | None = None
 ) -> list[StoredContent]:
-    """Return the stored bytes of a batch's items, or of those at some positions, in their order.
+    """Return the stored bytes of a batch's items, or of those at `positions`, in order.
 
     Raises:
         PayloadMissing: Naming the first item whose bytes are not there.
@@ -190,21 +190,21 @@ def batch_contents(
 
 
 def latest_group(run_id: int) -> StoredContent | None:
-    """Return the run's newest group that is not waiting for others.
+    """Return the newest group of a run that is not waiting.
 
     Raises:
-        PayloadMissing: If its bytes are not there.
+        PayloadMissing: If its bytes are missing.
     """
     found = _found_again(ItemKind.GROUPS, _OF_LATEST, key=run_id)
     return found[0] if found else None
 
 
 def content_head(kind: ItemKind, item_id: int, size_bytes: int) -> bytes:
-    """Return the first bytes of an item; empty when none were kept.
+    """Return the first bytes of an item; empty if its bytes were not stored.
 
     Raises:
-        PayloadMissing: If they should be there and are not.
-        PayloadExpired: If retention let them go.
+        PayloadMissing: If stored bytes are missing.
+        PayloadExpired: If retention removed them.
     """
     items = [
         item for item in _items(_OF_ITEMS[kind], key=[item_id]) if item.place.segment is not None
@@ -213,7 +213,7 @@ def content_head(kind: ItemKind, item_id: int, size_bytes: int) -> bytes:
 
 
 def readable_contents(kind: ItemKind, ids: list[int]) -> dict[int, StoredContent]:
-    """Return the contents of those items that have any, by id."""
+    """Return the contents of items with readable bytes, by id."""
     items = _items(_OF_ITEMS[kind], key=ids)
     try:
         found = read_contents(kind, items)
@@ -230,7 +230,7 @@ def _readable_content(kind: ItemKind, item: _Item) -> list[StoredContent]:
 
 
 def _found_again(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
-    """Read what a query names; once more when retention moved bytes between the two looks."""
+    """Read the items of a query; retry if retention moved their bytes in between."""
     items = _items(query, **key)
     try:
         return read_contents(kind, items)
@@ -250,7 +250,7 @@ def _items(query: str, **key: Any) -> list[_Item]:
 def read_contents(
     kind: ItemKind, items: Sequence[tuple[int, Place]], *, up_to: int = _WHOLE
 ) -> list[StoredContent]:
-    """Return the bytes of (item id, place), in their order, each cut to `up_to` bytes.
+    """Return the bytes of each (item id, location), in order, truncated to `up_to` bytes.
 
     Raises:
         PayloadMissing: Naming the first item whose bytes are not there.
@@ -267,15 +267,15 @@ def read_contents(
 
 def _missing(kind: ItemKind, item_id: int, place: Place, content: bytes | None) -> PayloadMissing:
     if place.segment is None:
-        return PayloadMissing(kind, item_id, why="they were never kept")
+        return PayloadMissing(kind, item_id, why="they were not stored")
     with cursor() as sql:
         if sql.execute(_IS_DROPPED, [place.segment]).fetchone() is not None:
-            return PayloadExpired(kind, item_id, why="retention let them go")
+            return PayloadExpired(kind, item_id, why="retention removed them")
     where = place.object or f"segment {place.segment}"
     if content is None:
-        return PayloadMissing(kind, item_id, why=f"{where} does not hold them")
+        return PayloadMissing(kind, item_id, why=f"not in {where}")
     return PayloadMissing(
-        kind, item_id, why=f"{where} holds {len(content)} of {place.size_bytes} bytes"
+        kind, item_id, why=f"{where} has {len(content)} of {place.size_bytes} bytes"
     )
 
 
@@ -288,7 +288,7 @@ def _read_inline(
     ids = [item_id for item_id, _ in inline]
     segments = sorted({segment for _, segment in inline if segment is not None})
     with cursor() as sql:
-        # Planned with its values: a plan for any would lock every partition.
+        # Not prepared: a generic plan would lock every partition.
         rows = sql.execute(_INLINE, [up_to, str(kind), segments, ids], binary=True, prepare=False)
         return dict(rows.fetchall())
 

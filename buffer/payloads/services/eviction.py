@@ -1,7 +1,7 @@
-"""Take fragments out of sampling, whole chunks at a time.
+"""Eviction of fragments from sampling, in whole chunks.
 
-A fragment that leaves while a batch still holds it is leased until that batch is settled: its
-bytes stay. Afterwards, or at once, it is served if a trainer has trained on it and dropped if not.
+A fragment that is evicted while a batch holds it is leased until that batch is settled, and its
+bytes are kept. Then, or at once, it is served if a trainer has trained on it, and dropped if not.
 """
 
 from collections.abc import Collection, Iterable
@@ -41,10 +41,10 @@ _BEYOND: Final = f"{_HEADS} AND environment = %(environment)s ORDER BY id DESC O
 def retire(
     ids: Iterable[int], *, reason: DropReason, states: Collection[Fate], changes: Changes
 ) -> int:
-    """Take fragments in one of `states`, and the rest of their chunks, out; return how many.
+    """Evict fragments in `states`, with the rest of their chunks; return the number evicted.
 
-    Batches that hold them go on, unless `states` include those that are leased: then the caller
-    drops the batches too.
+    Batches that hold them continue, unless `states` include leased ones; then the caller drops
+    the batches too.
     """
     wanted = list(ids)
     if not wanted:
@@ -80,15 +80,15 @@ def keep_within_capacity(
     queued: int | None = None,
     arriving: int = 0,
 ) -> int:
-    """Retire the oldest chunks beyond the run's capacities; return how many fragments went.
+    """Evict the oldest chunks beyond the run's capacities; return the number of fragments.
 
-    What other transactions have not committed yet is not seen: the next call mends that.
+    Uncommitted changes of other transactions are not visible; the next call corrects this.
 
     Args:
         run: The run.
-        changes: Where the moves are counted; the caller writes them.
-        environments: Those whose own capacity may be exceeded now.
-        queued: Fragments of the run's epoch that were queued a moment ago, if the caller knows.
+        changes: Collects the moves; the caller writes them.
+        environments: Environments whose own capacity may be exceeded.
+        queued: Number of queued fragments of the run's epoch, if the caller knows it.
         arriving: Fragments queued by this transaction and counted in `changes`.
     """
     replay = replay_of(run.config)
@@ -105,7 +105,7 @@ def keep_within_capacity(
 def _beyond_capacity(
     run: Run, replay: ReplayConfig, *, environments: Iterable[str], queued: int
 ) -> set[int]:
-    """Return the ids of the chunks that are too many."""
+    """Return the ids of the chunks beyond the capacities."""
     heads: set[int] = set()
     which: dict[str, Any] = {"run": run.pk, "epoch": run.epoch}
     if replay.max_chunks_per_environment is not None:

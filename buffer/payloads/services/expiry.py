@@ -1,7 +1,7 @@
-"""Drop what would train the policy on the past, each with its reason.
+"""Drop stale items, each with its reason.
 
-Pacing keeps data fresh; this is for what became too old in spite of it. It runs where data is
-handed out, before a batch is formed, and in the background for what nobody asks for.
+Pacing keeps data fresh; this module drops items that became stale nevertheless. It runs before a
+batch is formed, and in the background for runs without requests.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ from runs import live
 from runs.core.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
 from runs.models import Run
 
-# Rows at the head of a queue that are looked at for their age, at a time.
+# Rows at the head of a queue whose age is checked per page.
 _PAGE: Final = 512
-# Pages of one call: who asks for a batch must not wait for a whole old queue to be dropped.
+# Maximum number of pages per call, so that a lease does not wait for the drop of a long queue.
 _PAGES: Final = 8
 RUNS_AT_ONCE: Final = 50
 
@@ -55,10 +55,10 @@ _STALE_GROUPS: Final = """
 
 
 def drop_useless(run: Run) -> int:
-    """Drop what is queued and too old for the run as it is now; return how many items.
+    """Drop queued items that are stale for the run; return the number dropped.
 
-    The caller holds the run's lock. What is too old by version is dropped to the last item;
-    what is too old by the clock from the head of the queue, some thousands in one call.
+    The caller holds the run's lock. All items that are stale by version are dropped; items that
+    are stale by age are dropped from the head of the queue, some thousands per call.
     """
     if not run.takes_groups:
         return _drop_stale_fragments(run) + _drop_old(run, ItemKind.FRAGMENTS)
@@ -66,7 +66,7 @@ def drop_useless(run: Run) -> int:
 
 
 def drop_expired() -> int:
-    """Drop what is too old in runs from which nobody takes batches; return how many items."""
+    """Drop stale items in all active runs with limits; return the number dropped."""
     limited = Q(max_age_seconds__isnull=False) | Q(max_staleness__isnull=False)
     holding = Tally.objects.filter(fate__in=[Fate.QUEUED, Fate.WAITING], items__gt=0)
     runs = Run.objects.current().active().filter(limited, pk__in=holding.values("run_id"))
@@ -86,7 +86,7 @@ def _drop_expired(run_id: int) -> int:
 
 
 def drop_epochs_but(run: Run) -> int:
-    """Drop open fragments and batches of other epochs than the run's; return how many items."""
+    """Drop open fragments and batches of other epochs; return the number of items dropped."""
     batches = Batch.objects.filter(run=run, state__in=UNSETTLED_BATCHES, kind=ItemKind.FRAGMENTS)
     ids = list(batches.exclude(epoch=run.epoch).values_list("id", flat=True))
     dropped = drop_fragments(run.pk, reason=DropReason.STALE_EPOCH, epoch__lt=run.epoch)
@@ -135,7 +135,7 @@ def _drop_stale_groups(run: Run, states: list[Fate]) -> int:
 
 
 def _oldest(current: PolicyVersion, max_staleness: int | None) -> int:
-    """Return the oldest step that may still be trained on; below all there are, for no limit."""
+    """Return the oldest step that may still be trained on; without a limit, below all steps."""
     return NO_POLICY_STEP if max_staleness is None else current.step - max_staleness
 
 
@@ -146,10 +146,10 @@ def _any(query: str, **values: int) -> bool:
 
 
 def _drop_old(run: Run, kind: ItemKind) -> int:
-    """Drop what has been queued for too long, page by page from the heads of the queue.
+    """Drop items that exceed the maximum age, page by page from the heads of the queue.
 
-    Ids follow the order of arrival, so what is old is at the head of its environment's queue: no
-    index on the time of arrival has to be kept for that with every push.
+    Ids follow the order of arrival, so old items are at the head of their environment's queue.
+    This needs no index on the arrival time, which every push would have to update.
     """
     if run.max_age_seconds is None:
         return 0
@@ -158,7 +158,7 @@ def _drop_old(run: Run, kind: ItemKind) -> int:
         return _drop_old_heads(run, fragments, drop_fragments)
     queued = counts(run.pk, ItemKind.GROUPS, fate=Fate.QUEUED)
     groups = TrajectoryGroup.objects.filter(run=run, state=Fate.QUEUED).annotate(
-        # Named as it is, or Django takes -1 for a value that no row can have.
+        # Explicit output field: otherwise Django treats -1 as out of range and returns no rows.
         place=Coalesce("env_id", NO_ENVIRONMENT, output_field=IntegerField())
     )
     return sum(
@@ -186,7 +186,7 @@ def _drop_old_heads(run: Run, queue: Any, drop: Callable[..., int]) -> int:
 
 
 def _drop_waiting(run: Run) -> int:
-    """Drop groups that wait for others and became too old meanwhile."""
+    """Drop waiting groups that have become stale."""
     dropped = _drop_stale_groups(run, [Fate.WAITING])
     if run.max_age_seconds is None:
         return dropped

@@ -1,4 +1,4 @@
-"""Keep objects as files that survive a crash of the machine."""
+"""File storage for objects that survives crashes of the machine."""
 
 import os
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class DurableFiles(FileSystemStorage):
-    """Files in folders, one for each segment."""
+    """Files in one folder per segment."""
 
     def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
-        """Write a new file; when this returns, it and its name are on the disk."""
+        """Write a new file; it and its directory entry are durable on return."""
         path = self.path(name)
         file = _create(path)
         try:
@@ -29,10 +29,10 @@ class DurableFiles(FileSystemStorage):
         _sync_folder(os.path.dirname(path))  # noqa: PTH120 pathlib takes 40 µs for it
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes at each (offset, size); what lies behind the end is left out.
+        """Return the bytes at each (offset, size), cut at the end of the file.
 
         Raises:
-            FileNotFoundError: If there is no such file.
+            FileNotFoundError: If the file does not exist.
         """
         file = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -41,7 +41,7 @@ class DurableFiles(FileSystemStorage):
             os.close(file)
 
     def remove_folder(self, name: str) -> None:
-        """Remove a folder and the files in it; there may be none."""
+        """Remove a folder and its files, if it exists."""
         folder = Path(self.path(name))
         try:
             with os.scandir(folder) as files:

@@ -1,4 +1,4 @@
-"""Reach the storage of objects that the settings name."""
+"""Access to the object storage of the settings."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,41 +11,41 @@ from django.db import connection
 
 WRITERS: Final = 8
 Ranges = Sequence[tuple[int, int]]
-"""(offset, size) of parts of one object, in bytes."""
+"""Parts of one object as (offset, size) in bytes."""
 
 
 class PayloadStorageDown(Exception):
-    """The storage of payloads does not take or give bytes now; nothing was stored."""
+    """The payload storage is unavailable; nothing was stored."""
 
     retry_after_seconds = 5
 
 
 class PayloadStorage(Protocol):
-    """What a Django storage must also offer to hold payloads.
+    """Interface that a Django storage for payloads must implement.
 
-    One that has `reads_at_once` is asked for so many objects at the same time.
+    An attribute `reads_at_once` sets the number of objects read concurrently.
     """
 
     def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
-        """Write a new object from its parts; it is safe from a crash when this returns.
+        """Write a new object from its parts; it is durable on return.
 
         Raises:
             OSError: If it cannot be written.
         """
 
     def read_ranges(self, name: str, ranges: Ranges) -> list[bytes]:
-        """Return the bytes at each (offset, size); what lies behind the end is left out.
+        """Return the bytes at each (offset, size), cut at the end of the object.
 
         Raises:
-            FileNotFoundError: If there is no such object.
-            OSError: If it cannot be read now.
+            FileNotFoundError: If the object does not exist.
+            OSError: If it cannot be read at the moment.
         """
 
     def delete(self, name: str) -> None:
-        """Remove an object; it may not be there."""
+        """Remove an object, if it exists."""
 
     def remove_folder(self, name: str) -> None:
-        """Remove all objects whose names begin with ``name/``; there may be none."""
+        """Remove all objects whose names begin with ``name/``, if any."""
 
 
 def _storage() -> PayloadStorage:
@@ -53,7 +53,7 @@ def _storage() -> PayloadStorage:
 
 
 def write(name: str, parts: Sequence[bytes]) -> None:
-    """Write a new object from its parts; it is safe from a crash when this returns.
+    """Write a new object from its parts; it is durable on return.
 
     Raises:
         PayloadStorageDown: If it cannot be written.
@@ -61,13 +61,13 @@ def write(name: str, parts: Sequence[bytes]) -> None:
     try:
         _storage().write_parts(name, parts)
     except OSError as error:
-        raise PayloadStorageDown(f"payloads cannot be written now: {error}") from error
+        raise PayloadStorageDown(f"cannot write to the payload storage: {error}") from error
 
 
 def write_meanwhile(name: str, parts: Sequence[bytes]) -> "Future[None]":
-    """Write a new object in a thread of its own: disks and kernels need no Python for it.
+    """Write a new object in a separate thread; I/O does not hold Python's global lock.
 
-    The future is done, or raises :class:`PayloadStorageDown`, when :func:`write` would return.
+    The future completes when :func:`write` would return, or raises :class:`PayloadStorageDown`.
     """
     return _writers().submit(_write_and_let_go, name, parts)
 
@@ -76,21 +76,21 @@ def _write_and_let_go(name: str, parts: Sequence[bytes]) -> None:
     try:
         write(name, parts)
     finally:
-        # Of a storage that asks the database; nobody else ends a connection of this thread.
+        # A storage may use the database; close the connection of this thread.
         connection.close()
 
 
 def remove(name: str) -> None:
-    """Remove an object that no row names; should it stay, it goes with its segment."""
+    """Remove an object that no row refers to; if this fails, it is removed with its segment."""
     with suppress(Exception):
         _storage().delete(name)
 
 
 def read(wanted: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
-    """Return the bytes at each (offset, size) of objects; one that is not there is left out.
+    """Return the bytes at each (offset, size) of objects; missing objects are omitted.
 
     Raises:
-        PayloadStorageDown: If the storage does not answer.
+        PayloadStorageDown: If the storage is unavailable.
     """
     storage = _storage()
     at_once = getattr(storage, "reads_at_once", 1)
@@ -108,7 +108,7 @@ def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | N
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise PayloadStorageDown(f"payloads cannot be read now: {error}") from error
+        raise PayloadStorageDown(f"cannot read from the payload storage: {error}") from error
 
 
 @cache

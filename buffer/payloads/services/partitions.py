@@ -1,7 +1,7 @@
-"""Know which segment is written to, and make the next one's partition.
+"""The open segment, and the partitions of segments.
 
-A segment is a stretch of time: a partition of the payload table and a folder of objects, which
-are dropped together and whole.
+A segment is a period: a partition of the payload table and a folder of objects, which are dropped
+together.
 """
 
 import threading
@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from buffer.payloads.services import objects
 
-# A process may write to a sealed segment for this long, and for the length of its transaction.
+# A process may write to a sealed segment for this long, plus the duration of its transaction.
 CACHED_SECONDS: Final = 1.0
 
 _FIND: Final = "SELECT number FROM buffer_segment WHERE sealed_at IS NULL"
@@ -20,12 +20,12 @@ _OPEN: Final = """
     INSERT INTO buffer_segment (number, opened_at, items, size_bytes)
     VALUES (%s, now(), 0, 0) ON CONFLICT DO NOTHING"""
 
-# What is left of a partition: nothing, a table beside the parent, or half a detachment.
+# State of a partition: no row if gone; else whether it is attached, and a detach is pending.
 _PARTITION: Final = """
     SELECT i.inhparent IS NOT NULL, COALESCE(i.inhdetachpending, false)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
     WHERE c.oid = to_regclass(%s)"""
-# A detachment waits for every transaction that uses the table; the next pass goes on with it.
+# A detach waits for every transaction that uses the table; the next pass of the job continues it.
 _PATIENCE: Final = "30s"
 
 _lock = threading.Lock()
@@ -33,14 +33,14 @@ _cached: tuple[int, float] | None = None
 
 
 def current_segment() -> int:
-    """Return the number of the segment that is written to now."""
+    """Return the number of the open segment."""
     global _cached
     cached, asked_at = _cached, time.monotonic()
     if cached is not None and asked_at < cached[1]:
         return cached[0]
     number = _open_number()
     if number is None:
-        # Not remembered: this transaction may be rolled back.
+        # Not cached: this transaction may be rolled back.
         return open_segment()
     with _lock:
         _cached = (number, asked_at + CACHED_SECONDS)
@@ -48,7 +48,7 @@ def current_segment() -> int:
 
 
 def forget_current_segment() -> None:
-    """Ask the database the next time."""
+    """Clear the cache, so that the next call reads the database."""
     global _cached
     with _lock:
         _cached = None
@@ -63,7 +63,7 @@ def _open_number() -> int | None:
 
 @transaction.atomic
 def open_segment() -> int:
-    """Open the segment after the newest one, unless one is open; return the open one's number."""
+    """Open a new segment unless one is open; return the number of the open segment."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.segment'))")
         number = _open_number()
@@ -78,9 +78,9 @@ def open_segment() -> int:
 
 @transaction.atomic
 def make_partition(number: int) -> None:
-    """Make the partition of a segment if it is not there.
+    """Create the partition of a segment if it does not exist.
 
-    The table is made first and attached then: so readers and writers of others never wait.
+    The table is created first and then attached, so that users of other partitions never wait.
     """
     table = _table(number)
     with connection.cursor() as cursor:
@@ -95,15 +95,17 @@ def make_partition(number: int) -> None:
 
 
 def remove_segment(number: int) -> None:
-    """Remove the partition and the objects of a segment; what is gone already is fine.
+    """Remove the partition and the objects of a segment, as far as they exist.
 
-    The partition is detached first, without a lock that others would wait for.
+    The partition is first detached concurrently, which blocks no other statements.
 
     Raises:
-        TransactionManagementError: If called inside a transaction, which such a detachment forbids.
+        TransactionManagementError: If called in a transaction, where this detach is not allowed.
     """
     if connection.in_atomic_block:
-        raise transaction.TransactionManagementError("partitions go outside of transactions")
+        raise transaction.TransactionManagementError(
+            "partitions must be removed outside of transactions"
+        )
     table = _table(number)
     with connection.cursor() as cursor:
         cursor.execute(f"SET statement_timeout = '{_PATIENCE}'")

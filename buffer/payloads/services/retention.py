@@ -1,8 +1,8 @@
-"""Let the payloads of old segments go: whole partitions and folders, never row by row.
+"""Retention: drop the payloads of old segments, as whole partitions and folders.
 
-A segment is dropped in two steps. First its row says so, in a transaction that sees no open item
-of it; then the partition and the objects go, which the next pass repeats if this one dies.
-Metadata stays: an item of a dropped segment is known, and its bytes are
+A segment is dropped in two steps. First its row is marked, in a transaction that sees no open item
+in it; then the partition and the objects are removed, which the next pass repeats if this one
+fails. Metadata is kept: reading an item of a dropped segment raises
 :class:`~buffer.storage.PayloadExpired`.
 """
 
@@ -47,17 +47,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RetentionReport:
-    """What one pass did; sizes in bytes as the items count them."""
+    """Result of one pass; sizes in bytes, summed over items."""
 
     dropped: list[int] = field(default_factory=list)
     kept_open: list[int] = field(default_factory=list)
-    """Due, but more than half of it is still waiting to be trained on."""
+    """Segments that are due, but kept because more than half of their bytes are open items."""
     moved_items: int = 0
     freed_bytes: int = 0
 
 
 def retention_limits() -> RetentionLimits:
-    """Return the limits of the settings; 0 means none."""
+    """Return the limits of the settings; a setting of 0 means no limit."""
     return RetentionLimits(
         seconds=settings.ROLLDECK_RETENTION_SECONDS or None,
         size_bytes=settings.ROLLDECK_RETENTION_BYTES or None,
@@ -72,9 +72,9 @@ def segments_due(*, now: datetime, limits: RetentionLimits) -> list[int]:
 
 
 def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> RetentionReport:
-    """Drop the segments that are due, after their open items were copied to the open one.
+    """Drop the segments that are due, after copying their open items to the open segment.
 
-    Must not run inside a transaction: partitions are detached without locking others out.
+    Must not run in a transaction, because partitions are detached concurrently.
     """
     report = RetentionReport()
     with _alone() as is_alone:
@@ -85,7 +85,7 @@ def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> 
 
 @contextmanager
 def _alone() -> Iterator[bool]:
-    """Let one pass at a time work; a second one has nothing to do."""
+    """Allow one pass at a time; yields whether this is the only one."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.retention'))")
         is_alone = bool(cursor.fetchone()[0])
@@ -122,7 +122,7 @@ def _open_bytes(number: int) -> int:
 
 
 def _move_open(kind: ItemKind, number: int, report: RetentionReport) -> list[int]:
-    """Copy the open items of a segment to the open one; return those whose bytes are lost."""
+    """Copy the open items of a segment to the open segment; return ids without bytes."""
     lost: list[int] = []
     last = 0
     while ids := _next_open(kind, number, after=last):
@@ -147,7 +147,7 @@ def _next_open(kind: ItemKind, number: int, *, after: int) -> list[int]:
 
 @transaction.atomic
 def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
-    """Copy items; return those that had bytes."""
+    """Copy items; return the ids of items with bytes."""
     found = readable_contents(kind, ids)
     moved: list[tuple[int, Place, bytes]] = []
     for codec in {stored.codec for stored in found.values()}:
@@ -162,7 +162,7 @@ def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
     insert_contents(kind, moved)
     columns = zip(*[(key, at.segment, at.object, at.offset) for key, at, _ in moved], strict=True)
     with connection.cursor() as cursor:
-        # The checksum stays the one that came in, so damage done on the way would show.
+        # The original checksum is kept, so damage by copying would be detected.
         cursor.execute(
             _MOVE.format(table=_MODELS[kind]._meta.db_table),  # noqa: SLF001
             [*(list(column) for column in columns), number],
@@ -172,9 +172,9 @@ def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
 
 @transaction.atomic
 def drop_segment(number: int, *, lost: Mapping[ItemKind, list[int]], now: datetime) -> bool:
-    """Say that the bytes of a sealed segment are gone, unless an open item needs them.
+    """Mark a sealed segment as dropped, unless an open item needs its bytes.
 
-    The bytes themselves go with the end of the pass.
+    The bytes are removed at the end of the pass.
     """
     if any(_open_items(kind, number).exclude(id__in=lost[kind]).exists() for kind in ItemKind):
         return False
@@ -195,7 +195,7 @@ def _note(number: int, *, now: datetime) -> None:
         runs_services.record_event(
             run_id=run_id,
             kind="payloads_expired",
-            message=f"retention let the payloads of {count} items go (segment {number})",
+            message=f"retention removed the payloads of {count} items (segment {number})",
             actor="retention",
             details={"segment": number, "items": count},
             now=now,

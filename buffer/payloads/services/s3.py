@@ -1,4 +1,4 @@
-"""Keep objects in S3 or what speaks its protocol; needs the extra `s3`."""
+"""Object storage in S3 or compatible services; needs the extra `s3`."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,14 +12,14 @@ _BEHIND_THE_END: Final = frozenset({"InvalidRange", "416"})
 
 
 class S3Payloads(S3Storage):  # type: ignore[misc] # no types
-    """Objects below a prefix of a bucket. A put is whole and durable when it is answered."""
+    """Objects below a prefix of a bucket. A put is atomic, and durable once acknowledged."""
 
-    # A request takes milliseconds and no CPU: objects of a batch are asked for at once.
+    # Requests take milliseconds and no CPU: read the objects of a batch concurrently.
     reads_at_once = 16
 
     @cached_property
     def _client(self) -> Any:
-        """The client that all threads share; a resource is for one thread."""
+        """The client, shared by all threads; boto3 resources are not thread-safe."""
         return self.connection.meta.client
 
     def _key(self, name: str) -> str:
@@ -29,7 +29,7 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
         """Put a new object.
 
         Raises:
-            OSError: If the bucket does not take it.
+            OSError: If the put fails.
         """
         body = b"".join(parts)
         try:
@@ -38,13 +38,13 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
             raise OSError(str(error)) from error
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes at each (offset, size); what lies behind the end is left out.
+        """Return the bytes at each (offset, size), cut at the end of the object.
 
-        Ranges that fill at least half of their span are one request.
+        Ranges that cover at least half of their span are read with one request.
 
         Raises:
-            FileNotFoundError: If there is no such object.
-            OSError: If the bucket does not answer.
+            FileNotFoundError: If the object does not exist.
+            OSError: If the read fails.
         """
         begin = min(offset for offset, _ in ranges)
         end = max(offset + size for offset, size in ranges)
@@ -73,5 +73,5 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
             raise OSError(str(error)) from error
 
     def remove_folder(self, name: str) -> None:
-        """Remove all objects below ``name/``, a thousand with each request."""
+        """Remove all objects below ``name/``, 1,000 per request."""
         self.bucket.objects.filter(Prefix=f"{self._key(name)}/").delete()

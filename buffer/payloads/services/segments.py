@@ -1,4 +1,4 @@
-"""Seal the open segment when it is full and open the next, whose partition is ready."""
+"""Sealing of the open segment, and opening of the next one."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from buffer.payloads.services.partitions import forget_current_segment, make_par
 
 
 def stretch(row: Segment) -> Stretch:
-    """Return what the rules know of a segment."""
+    """Return a segment in the form that the retention rules read."""
     return Stretch(
         number=row.number,
         opened_at=row.opened_at,
@@ -24,7 +24,7 @@ def stretch(row: Segment) -> Stretch:
 
 
 def turn_segment(*, now: datetime) -> int:
-    """Note what segments hold, and go on to the next when the open one is full.
+    """Update the sizes of segments, and seal the open one if it is full.
 
     Returns:
         The number of the open segment.
@@ -47,7 +47,7 @@ def turn_segment(*, now: datetime) -> int:
 
 @transaction.atomic
 def seal(number: int, *, now: datetime) -> int:
-    """Close a segment to new payloads; return the number of the one that is open then."""
+    """Seal a segment, and return the number of the new open segment."""
     Segment.objects.filter(number=number, sealed_at=None).update(sealed_at=now)
     opened = open_segment()
     transaction.on_commit(forget_current_segment)

@@ -1,4 +1,4 @@
-"""Move items from fate to fate, counting every move."""
+"""Move items between states, and update the counts."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -33,7 +33,7 @@ _MOVE_OF: Final = {
 
 
 def serve_fragments(batch: Batch, *, source: Fate) -> None:
-    """Count the fragments of a batch as trained on; they are in fate `source`."""
+    """Mark the fragments of a batch as trained on; they are in state `source`."""
     if batch.sampler:
         settle_uses(batch, confirmed=True)
     else:
@@ -41,7 +41,7 @@ def serve_fragments(batch: Batch, *, source: Fate) -> None:
 
 
 def quarantine_items(batch: Batch) -> None:
-    """Put the items of a batch aside; those of a sample go on in other batches."""
+    """Quarantine the items of a batch; items of sampled batches stay in other batches."""
     if not batch.sampler:
         _move(batch, Fate.LEASED, Fate.QUARANTINED)
 
@@ -53,13 +53,13 @@ def take_apart(
     doomed: Collection[int] | None = (),
     reason: DropReason | None = None,
 ) -> tuple[int, int]:
-    """Drop some items of a batch and put the others back one by one; return how many of each.
+    """Drop some items of a batch and requeue the others; return the numbers of each.
 
     Args:
-        batch: Nobody will train on it.
-        source: The fate that its items are in.
+        batch: The batch, which will not be trained on.
+        source: State of its items.
         doomed: Positions of the items to drop for `reason`; None for all.
-        reason: Why they are dropped, if any are.
+        reason: Drop reason, if items are dropped.
     """
     if batch.sampler:
         return _take_sample_apart(batch, doomed=doomed, reason=reason)
@@ -95,7 +95,7 @@ def _move(
     reason: str = "",
     only: Collection[int] | None = None,
 ) -> int:
-    """Move the items of a batch, or those at some positions; return how many."""
+    """Move the items of a batch, or those at positions `only`; return the number moved."""
     kind = ItemKind(batch.kind)
     values: dict[str, Any] = {
         "batch": batch.pk,
@@ -114,9 +114,9 @@ def _move(
 
 
 def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
-    """Move queued items into a batch, in this order; return False when one was not queued.
+    """Move queued items into a batch, in order; return False if an item was not queued.
 
-    What is counted is read from the rows, whatever the caller knows of them.
+    The counts are updated from the rows, not from the values in `items`.
     """
     kind = ItemKind(batch.kind)
     table = _TABLES[kind]
@@ -141,9 +141,9 @@ def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
 def drop_fragments(
     run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
 ) -> int:
-    """Take the open fragments of a run that match out; return how many.
+    """Drop the matching open fragments of a run; return the number removed.
 
-    They are dropped, but for those that were trained on or that a batch holds, see :func:`retire`.
+    Fragments that were trained on or are in a batch are not dropped; see :func:`retire`.
     """
     rows = FragmentChunk.objects.filter(run_id=run_id, state__in=states, **which)
     changes = Changes(run_id, ItemKind.FRAGMENTS)
@@ -155,7 +155,7 @@ def drop_fragments(
 def drop_groups(
     run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
 ) -> int:
-    """Drop the open groups of a run that match; return how many."""
+    """Drop the matching open groups of a run; return the number dropped."""
     rows = list(
         TrajectoryGroup.objects.select_for_update()
         .filter(run_id=run_id, state__in=states, **which)

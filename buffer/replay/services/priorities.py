@@ -1,4 +1,4 @@
-"""Take the priorities that a trainer gives to fragments it has seen."""
+"""Sampling priorities of fragments, set by trainers."""
 
 from typing import Final
 from uuid import UUID
@@ -9,7 +9,7 @@ from buffer.batches.services.leases import BatchNotFound
 from buffer.items.models.items import Batch
 from buffer.items.services.locks import lock_run
 
-# A chunk is sampled by the priority of the fragment that completed it; the greatest one counts.
+# A chunk is sampled by the priority of its head, which gets the highest priority of its fragments.
 _UPDATE: Final = """
     UPDATE buffer_fragmentchunk f SET priority = wanted.priority
     FROM (
@@ -28,22 +28,22 @@ _UPDATE: Final = """
 def update_priorities(
     *, run_id: int, priorities: dict[int, float], batch_id: UUID | None = None
 ) -> int:
-    """Set priorities by fragment id; return how many chunks have a new one.
+    """Set priorities by fragment id; return the number of updated chunks.
 
-    Fragments of other runs, or of other batches than `batch_id`, and those that cannot be sampled
-    any more are passed over.
+    Fragments of other runs, of batches other than `batch_id`, and fragments that can no longer be
+    sampled are skipped.
 
     Args:
         run_id: The run.
-        priorities: Greater than 0. Of several for one chunk the greatest counts.
-        batch_id: Of the batch that the fragments came in, or None for any.
+        priorities: Priorities greater than 0; a chunk gets the highest of its fragments.
+        batch_id: Batch that delivered the fragments, or None for any.
 
     Raises:
         BatchNotFound: If the run has no such batch.
     """
     if batch_id and not Batch.objects.filter(run_id=run_id, pk=batch_id).exists():
-        raise BatchNotFound(f"there is no batch {batch_id}")
-    # Rows are written in any order, and so is a batch: they must not meet.
+        raise BatchNotFound(f"batch {batch_id} does not exist")
+    # Rows are written in any order here and when forming batches: the lock prevents deadlocks.
     lock_run(run_id)
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Form the batches of runs that sample: chunks in any order, perhaps more than once."""
+"""Form batches by sampling chunks, possibly more than once."""
 
 import uuid
 from typing import Any, Final
@@ -18,8 +18,8 @@ from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule
 from runs.core.replay_config import ReplayConfig, replay_of
 from runs.models import Run, Trainer
 
-# One row holds the metadata of all chunks: a hundred thousand rows take longer to fetch than to
-# sample.
+# One row holds the metadata of all chunks, because fetching 100,000 rows takes longer than
+# sampling them.
 _LOAD: Final = """
     SELECT array_agg(c.id), {values} FROM (
         SELECT id, {value} AS value FROM buffer_fragmentchunk
@@ -32,21 +32,21 @@ _VALUES: Final = {
     "priorities": "COALESCE(priority, 'NaN')",
 }
 # PostgreSQL sends an array as five integers (dimensions, flags, type, length, first index), then
-# each element with its length before it.
+# each element preceded by its length.
 _ARRAY_HEADER_BYTES: Final = 20
 
 
 class ChunksMoved(RuntimeError):
-    """Somebody took chunks of a run out of sampling without holding its lock."""
+    """Chunks of a run were evicted without its lock."""
 
 
 def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
-    """Return a batch of `count` sampled fragments, leased, or None when there are too few.
+    """Form and lease a batch of `count` sampled fragments; return None if there are too few.
 
-    The caller holds the run's lock. The same state of a run always gives the same batch.
+    The caller holds the run's lock. The same state of a run gives the same batch.
 
     Raises:
-        ChunksMoved: If somebody did not take that lock.
+        ChunksMoved: If chunks were evicted without the lock.
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
@@ -71,7 +71,7 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
 
 
 def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
-    """Return what may be sampled, by one query."""
+    """Return the chunks to sample from, with one query."""
     needs = NEEDS.get(replay.sampler)
     query = _LOAD.format(
         value=_VALUES[needs] if needs else "NULL",
@@ -89,7 +89,7 @@ def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
 
 
 def _read(raw: bytes | None, dtype: type[Any]) -> NDArray[Any]:
-    """Return a PostgreSQL array of eight-byte numbers, none of them null, ``[N]``."""
+    """Decode a binary PostgreSQL array of non-null eight-byte numbers, ``[N]``."""
     big_endian = np.dtype(dtype).newbyteorder(">")
     elements = np.dtype([("length", ">i4"), ("value", big_endian)])
     return np.frombuffer((raw or b"")[_ARRAY_HEADER_BYTES:], elements)["value"].astype(dtype)

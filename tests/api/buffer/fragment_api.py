@@ -1,4 +1,4 @@
-"""Use the API of a run of fragments, as its fleet and its trainer do."""
+"""API client for a run of fragments, in the roles of its fleet and its trainer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a stock client sees, below one base URL."""
+"""Server for a stock client, below one base URL."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body
 
 
 class Server:
-    """What a stock client sees, below one base URL."""
+    """Server for a stock client, below one base URL."""
 
     def __init__(self, base: str = "") -> None:
         self.client = Client()

@@ -1,4 +1,4 @@
-"""A run may have advantages added to what comes in, and groups without signal dropped."""
+"""A run may add advantages to incoming groups, and drop groups without signal."""
 
 import json
 from typing import Any

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Api:
-    """What an operator does with the archives of a run that has served four groups."""
+    """Archives of a run that has served four groups, as an operator uses them."""
 
     def __init__(self) -> None:
         self.client = Client()
@@ -131,7 +131,7 @@ def test_a_job_that_fails_says_why_and_holds_up_no_other(api: Api) -> None:
 
     failed = api.get(f"carts/archives/{asked['id']}").json()
     assert (failed["state"], second["state"]) == ("failed", "done")
-    assert "carts takes no groups" in failed["error"]
+    assert "carts does not accept the groups" in failed["error"]
 
 
 def test_a_job_whose_process_died_is_done_again(api: Api) -> None:

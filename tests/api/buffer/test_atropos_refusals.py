@@ -1,4 +1,4 @@
-"""What Atropos' routes refuse, and what only a lenient run takes."""
+"""Refusals of the Atropos routes, and groups that only lenient runs accept."""
 
 from typing import Any
 

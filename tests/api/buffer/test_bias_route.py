@@ -1,4 +1,4 @@
-"""A run says which way its training leans."""
+"""The API reports the selection bias of a run."""
 
 from datetime import UTC, datetime
 
@@ -54,7 +54,7 @@ def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
 
     answer = Client(headers=bearer("read")).get("/api/runs/poles/bias").json()
 
-    assert answer["verdict"] == "too few fragments to tell: 0 dropped, 0 served"
+    assert answer["verdict"] == "too few fragments to compare: 0 dropped, 0 served"
     assert answer["dropped"]["length"]["mean"] is None
 
 

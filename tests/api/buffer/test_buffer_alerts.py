@@ -1,4 +1,4 @@
-"""What goes wrong between producers and trainers is told, and let go when it is mended."""
+"""Buffer alerts fire between producers and trainers, and resolve when the cause is gone."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,7 +32,9 @@ def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(deck: Deck) -> No
     deck.push(mark=2)
     deck.next()
     deck.lapse()
-    assert watched() == {"lease_lapsed": "a batch of words came back: a trainer's lease has lapsed"}
+    assert watched() == {
+        "lease_lapsed": "1 batch of words returned to the queue: the lease expired"
+    }
 
     deck.next()
     assert watched() == {}
@@ -47,7 +49,7 @@ def test_a_quarantined_batch_is_told_until_a_person_decides(deck: Deck) -> None:
     found = watched()
 
     assert found == {
-        "batch_quarantined": "batch 1 of words is quarantined: its lease lapsed 3 times"
+        "batch_quarantined": "batch 1 of words is quarantined: its lease expired 3 times"
     }
     assert Alert.objects.get().subject == batch["batch"]["id"]
     assert deck.decide("release", batch["batch"]["id"]).status_code == 200
@@ -83,7 +85,7 @@ def test_corrupt_bytes_are_told_once_each_time_they_are_met(deck: Deck) -> None:
 
 
 def stopped_clock(deck: Deck, **fields: Any) -> datetime:
-    """Let the run have been running for an hour, and return when that hour is over."""
+    """Set the start of the run one hour back, and return the end of that hour."""
     now = datetime.now(UTC)
     Run.objects.filter(pk=deck.run.pk).update(status_changed_at=now, **fields)
     return now + timedelta(hours=1)
@@ -91,7 +93,7 @@ def stopped_clock(deck: Deck, **fields: Any) -> datetime:
 
 def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(deck: Deck) -> None:
     at = stopped_clock(deck)
-    assert watched(at=at) == {"run_stalled": "nothing came into words for more than 10 min"}
+    assert watched(at=at) == {"run_stalled": "words has received no items for more than 10 min"}
 
     deck.push(mark=1)
     deck.push(mark=2)
@@ -112,7 +114,7 @@ def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
 
 
 def count(run: Run, fate: str, items: int, *, reason: str = "", epoch: int = 1) -> None:
-    """Let so many groups have met a fate."""
+    """Set the counts of groups by state."""
     Tally.objects.create(
         run=run,
         kind="groups",
@@ -138,7 +140,7 @@ def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(deck: D
 
     count(deck.run, "accepted", 6)
     count(deck.run, "dropped", 1, reason="stale_age")
-    said = "more than a fifth of what came into words was dropped as too old"
+    said = "words has dropped more than 20 % of its items as stale"
     assert watched()["stale_drops"] == said
 
     count(deck.run, "accepted", 5)
@@ -149,7 +151,7 @@ def test_a_queue_that_takes_no_more_is_told(deck: Deck, settings: Settings) -> N
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
     deck.push(mark=1)
 
-    assert watched()["queue_full"].startswith("words holds 1 groups")
+    assert watched()["queue_full"].startswith("words is at its limit of 1 groups")
 
 
 def test_a_disk_that_fills_is_a_warning_and_then_an_error(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Runs beside each other: what they were asked alike, and what they cost."""
+"""Comparison of runs: shared prompts and costs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Groups that a person takes out of the queue, environments that are muted, groups that wait."""
+"""Discarded groups, muted environments and waiting groups."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_a_group_that_a_trainer_holds_is_left_to_it_and_the_others_go(deck: Deck
     answer = discard(deck, [held, free])
 
     assert answer.json()["results"] == [
-        {"id": held, "problem": "a trainer holds the batch that it is in"},
+        {"id": held, "problem": "its batch is leased to a trainer"},
         {"id": free, "problem": ""},
     ]
     assert TrajectoryGroup.objects.get(pk=held).state == "leased"

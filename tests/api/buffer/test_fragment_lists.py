@@ -1,4 +1,4 @@
-"""People look for fragments and into them: lists, steps, and bytes that are not what they were."""
+"""Fragment lists, steps, and fragments with damaged or missing bytes."""
 
 import json
 from typing import Any
@@ -154,7 +154,7 @@ def test_bytes_that_are_no_fragment_any_more_leave_a_row_and_a_reason(run: Run) 
     found = get(run, f"/{ids[0]}")
 
     assert found["content"] is None
-    assert found["problem"].startswith("these bytes are no fragment")
+    assert found["problem"].startswith("not a valid fragment")
     assert get(run, f"/{ids[0]}/steps", status=422)["code"] == "invalid_data"
     assert [row["reward_sum"] for row in get(run)["results"]] == [4.0, None]
 
@@ -163,7 +163,7 @@ def test_bytes_that_are_lost_leave_a_row_and_a_reason(run: Run) -> None:
     ids = send(run, made("w0-0@a"))
     Payload.objects.filter(item_id=ids[0], kind="fragments").delete()
 
-    assert "are gone" in get(run, f"/{ids[0]}")["problem"]
+    assert "are missing" in get(run, f"/{ids[0]}")["problem"]
     assert get(run, f"/{ids[0]}/steps", status=410)["code"] == "payload_missing"
     assert listed(run) == ids
 

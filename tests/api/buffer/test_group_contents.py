@@ -1,4 +1,4 @@
-"""Looking into groups: sequences, windows of tokens, messages, the whole."""
+"""Content of groups: sequences, windows of tokens, messages, the whole."""
 
 from typing import Any
 

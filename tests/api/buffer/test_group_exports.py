@@ -1,4 +1,4 @@
-"""Taking selections of groups along: JSON lines and Parquet, a few groups at a time."""
+"""Exports of selected groups as JSON lines and Parquet, streamed in parts."""
 
 import io
 import json
@@ -49,7 +49,7 @@ def test_each_group_is_a_line_with_all_it_holds(run: Run) -> None:
     lines = [json.loads(line) for line in exported(run).splitlines()]
 
     assert [line["state"] for line in lines] == ["dropped", "queued"]
-    assert (lines[0]["group"], lines[0]["missing"][-19:]) == (None, "they were never kept"[-19:])
+    assert (lines[0]["group"], lines[0]["missing"][-19:]) == (None, "they were not stored"[-19:])
     assert lines[1]["group"] | sent == lines[1]["group"]
     assert lines[1]["score_mean"] == 0.5
     assert len(exported(run, state="queued").splitlines()) == 1

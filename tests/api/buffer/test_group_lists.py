@@ -1,4 +1,4 @@
-"""Looking for groups: lists, facets, search, and what a group says of itself."""
+"""Lists, facets, search and details of groups."""
 
 import json
 from typing import Any

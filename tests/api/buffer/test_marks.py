@@ -1,4 +1,4 @@
-"""What people say of groups: labels, pins, notes and sets; looked for, exported, and kept."""
+"""Labels, pins, notes and sets of groups: filters, exports and archives."""
 
 import json
 from collections.abc import Iterator
@@ -153,8 +153,8 @@ def test_every_change_is_in_the_audit_once_with_what_was_before(
     assert told == [
         ("groups_marked", f"label 3: group {groups[0]}"),
         ("groups_marked", "label 4: 2 groups"),
-        ("set_changed", "kept: 1 in, 0 out, a new set"),
-        ("label_named", "label 4 is called 'good'"),
+        ("set_changed", "kept: 1 added, 0 removed, new"),
+        ("label_named", "label 4 named 'good'"),
         ("set_dropped", "kept with 1 groups"),
     ]
     first, second, *_, last = RunEvent.objects.filter(actor="user:alice").order_by("id")

@@ -1,4 +1,4 @@
-"""What a person sees of the next batch, and how environments share batches."""
+"""Preview of the next batch, and the environment mix."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Poison and corrupt batches, and what a person decides about them."""
+"""Quarantined and corrupt batches, and their release or discard."""
 
 from datetime import timedelta
 from typing import Any
@@ -40,7 +40,7 @@ def corrupt(group_id: int) -> None:
 
 
 def quarantined(deck: Deck) -> Any:
-    """Return a batch whose lease has lapsed three times."""
+    """Return a batch whose lease has expired three times."""
     deck.push(mark=1)
     deck.push(mark=2)
     for _ in range(3):

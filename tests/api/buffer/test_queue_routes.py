@@ -1,4 +1,4 @@
-"""Why producers pause, what a batch is made of, and what a person may do with one left alone."""
+"""Gates that pause producers, batch items, and release or discard of expired batches."""
 
 from datetime import timedelta
 from typing import Any
@@ -176,7 +176,7 @@ def test_a_batch_that_a_trainer_holds_is_left_to_it(deck: Deck, verb: str) -> No
 
 
 def left_alone(deck: Deck, *, swept: bool) -> str:
-    """Return the id of a batch whose lease has lapsed, and whether the sweep has seen it."""
+    """Return the id of a batch with an expired lease; `swept`: already returned to the queue."""
     fill(deck, groups=2)
     batch: str = deck.next()["batch"]["id"]
     if swept:

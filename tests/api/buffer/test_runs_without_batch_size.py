@@ -1,4 +1,4 @@
-"""An outside run gets its batch size from any registration, or by a change of its settings."""
+"""An external run gets its batch size from any registration, or by a change of its settings."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The bodies that fuzzers start from are taken as they are."""
+"""The bodies that fuzzers start from are accepted unchanged."""
 
 import pytest
 from django.test import Client

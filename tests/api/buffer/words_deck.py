@@ -1,4 +1,4 @@
-"""One outside run called `words`, as its environments, two trainers and an operator use it."""
+"""An external run named `words`, used by its environments, two trainers and an operator."""
 
 from datetime import timedelta
 from typing import Any

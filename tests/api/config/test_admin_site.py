@@ -136,7 +136,7 @@ def act(ada: Client, model: str, action: str, *rows: object, reason: str = "") -
 def test_an_expired_lease_is_requeued_and_one_that_holds_is_not(ada: Client) -> None:
     batch = leased(ada)
 
-    assert "not given up" in act(ada, "buffer/batch", "release", batch.pk)
+    assert "not quarantined or expired" in act(ada, "buffer/batch", "release", batch.pk)
     Batch.objects.filter(pk=batch.pk).update(lease_expires_at=batch.leased_at - timedelta(hours=1))
     act(ada, "buffer/batch", "release", batch.pk, reason="the trainer is gone")
 

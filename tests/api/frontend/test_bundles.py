@@ -190,7 +190,7 @@ def test_a_group_whose_bytes_were_not_kept_says_so(run: Run) -> None:
     (one,) = bundled(run).parts("group")
 
     assert (one["state"], one["sequences"]) == ("dropped", [])
-    assert one["missing"].endswith("they were never kept")
+    assert one["missing"].endswith("they were not stored")
 
 
 def test_more_metrics_than_are_drawn_at_once_all_come(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of archives do with runs and files."""
+"""Helpers for the tests of archives."""
 
 from pathlib import Path
 from typing import Any

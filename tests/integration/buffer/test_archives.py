@@ -1,4 +1,4 @@
-"""An archive holds what a run settled and brings it back byte for byte."""
+"""Archives hold a run's served and dropped items, and restore them byte for byte."""
 
 import hashlib
 import os
@@ -255,13 +255,13 @@ def test_the_commands_write_and_read(run: Run, tmp_path: Path) -> None:
     call_command("archive", "words", "--out", str(file), "--steps", "1:2", stdout=said)
     call_command("restore", str(file), "--run", "again", stdout=said)
 
-    assert said.getvalue().startswith("2 items, ")
-    assert "2 items stored in again, 0 were there already" in said.getvalue()
+    assert said.getvalue().startswith("Wrote 2 items (")
+    assert "2 items stored in again, 0 already present" in said.getvalue()
     with pytest.raises(CommandError, match="'lost' is neither"):
         call_command("archive", "words", "--out", str(file), "--state", "lost")
     with pytest.raises(CommandError, match="no run 'nobody'"):
         call_command("archive", "nobody", "--out", str(file))
-    with pytest.raises(CommandError, match="there is no file"):
+    with pytest.raises(CommandError, match="does not exist"):
         call_command("restore", str(tmp_path / "none"), "--run", "again")
 
 
@@ -322,7 +322,7 @@ def test_memory_stays_flat_while_hundreds_of_megabytes_pass(run: Run, tmp_path: 
 
 
 def warm_up(run: Run, folder: Path, last: int) -> None:
-    """Let both ways load what they need once, on a window of the same row groups."""
+    """Warm up both paths on a window of the same row groups."""
     TrajectoryGroup.objects.filter(id__gt=last).update(state="queued", drop_reason="")
     export(run, folder / "small.parquet")
     restore(folder / "small.parquet", "small")

@@ -81,16 +81,16 @@ CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("cut", "no Parquet file"),
-        ("text", "no Parquet file"),
+        ("cut", "not a valid Parquet file"),
+        ("text", "not a valid Parquet file"),
         ("a page", "damaged"),
-        ("no metadata", "not one that rolldeck wrote"),
+        ("no metadata", "but not a Rolldeck archive"),
         ("another version", "format version 9"),
         ("no column", "no column 'payload'"),
         ("another type", "'item_id' is string, not int64"),
         ("another checksum", r"row 0 of row group 0 \(item \d+\).*checksum"),
-        ("no group", r"row 0 of row group 0 .* would be refused: .*masks"),
-        ("no JSON", "would be refused"),
+        ("no group", r"row 0 of row group 0 .* is invalid: .*masks"),
+        ("no JSON", "is invalid"),
     ],
 )
 def test_a_bad_file_is_named_and_stores_nothing(
@@ -113,7 +113,7 @@ def test_an_archive_fits_only_runs_that_take_its_kind(run: Run, tmp_path: Path) 
     make_run(name="carts")
     export(run, tmp_path / "words.parquet")
 
-    with pytest.raises(WrongRunForArchive, match="carts takes no groups"):
+    with pytest.raises(WrongRunForArchive, match="carts does not accept the groups"):
         restore(tmp_path / "words.parquet", "carts")
 
 

@@ -1,4 +1,4 @@
-"""What a push of one group needs is read with its run, before its body."""
+"""The context of a push of one group is read with its run, before its body."""
 
 from datetime import UTC, datetime
 

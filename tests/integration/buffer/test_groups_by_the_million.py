@@ -1,4 +1,4 @@
-"""How long lists and facets take in a run of many groups; not part of the usual run.
+"""Durations of lists and facets in a run of many groups; not part of the usual run.
 
     make test-slow
 

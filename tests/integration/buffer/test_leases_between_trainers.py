@@ -1,4 +1,4 @@
-"""One batch in many hands: who may have it, who may confirm it, and that its bytes stay."""
+"""One batch and many trainers: leases, acknowledgements, and unchanged bytes."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The ledger is told apart by environment, and compared with the rows in the background."""
+"""Ledgers by environment, and background audits against the rows."""
 
 from datetime import timedelta
 from functools import partial
@@ -113,8 +113,8 @@ def test_a_row_that_nobody_counted_raises_one_alarm_until_it_is_mended(run: Run)
 
     assert alarms(run) == [("ledger_unbalanced", "error")]
     run.refresh_from_db()
-    assert "queued is counted as 2, and 1 rows say so" in run.ledger_problem
-    assert "dropped (killed) is counted as 0, and 1 rows say so" in run.ledger_problem
+    assert "queued: 2 counted, 1 rows found" in run.ledger_problem
+    assert "dropped (killed): 0 counted, 1 rows found" in run.ledger_problem
     client = Client(headers=bearer("read"))
     assert client.get("/api/runs/words").json()["ledger_problem"] == run.ledger_problem
     assert ledger_part(run.pk).problem == run.ledger_problem
@@ -133,7 +133,7 @@ def test_counts_that_do_not_add_up_raise_an_alarm(run: Run) -> None:
     assert audit_ledgers(now=NOON) == 1
 
     run.refresh_from_db()
-    assert "the counts do not add up" in run.ledger_problem
+    assert "the counts by state do not sum" in run.ledger_problem
 
 
 def test_ledgers_that_agree_have_no_discrepancies() -> None:

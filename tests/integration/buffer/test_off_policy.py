@@ -1,4 +1,4 @@
-"""What is too old is dropped with its reason, and what does not fit is refused."""
+"""Stale items are dropped with their reasons, and pushes beyond the limits are refused."""
 
 from datetime import UTC, datetime
 from typing import Any

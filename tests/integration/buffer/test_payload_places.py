@@ -1,4 +1,4 @@
-"""Small pushes lie in the database, large ones in objects; both come back as they came."""
+"""Small pushes are stored in the database, large ones in objects; both are served unchanged."""
 
 import os
 import threading
@@ -132,7 +132,7 @@ def test_bytes_that_are_gone_are_named(run: Run, tokens: int) -> None:
     else:
         Payload.objects.filter(item_id=item.pk).delete()
 
-    with pytest.raises(PayloadMissing, match=f"item {item.pk} of the groups") as caught:
+    with pytest.raises(PayloadMissing, match=rf"item {item.pk} \(groups\)") as caught:
         served(run)
 
     assert caught.value.item_id == item.pk

@@ -1,4 +1,4 @@
-"""Payloads go by whole segments; what is still needed is moved, and metadata stays."""
+"""Payloads are dropped by whole segments; open items are moved, and metadata is kept."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Batches of sampled fragments that no trainer survives, or whose bytes went bad."""
+"""Batches of sampled fragments with expired leases or corrupt bytes."""
 
 from collections import Counter
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What PostgreSQL is asked, and by which ways it answers."""
+"""SQL statements of the buffer, and their query plans."""
 
 import json
 from typing import Any

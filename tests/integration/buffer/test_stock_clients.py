@@ -35,7 +35,7 @@ def url() -> Iterator[str]:
 
 
 async def roll_out(url: str, groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """Do what the stock environment does: register, push (gzipped when large), ask, leave."""
+    """Act as the stock environment: register, push (gzipped when large), poll, disconnect."""
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{url}/wandb_info") as response:
             assert (await response.json())["group"] == "a group"

@@ -1,4 +1,4 @@
-"""Distances and words for what training leans towards."""
+"""Distances and sentences that describe selection bias."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_the_distance_of_shares_is_symmetric_and_within_0_and_1(
 def test_long_episodes_that_are_dropped_bias_training_towards_short_ones() -> None:
     said = verdict(items([230.0] * 40), items([100.0] * 40), unit="groups")
     assert said == (
-        "dropped groups are 2.3× longer than served ones: training is biased towards short ones"
+        "dropped groups are 2.3× longer than served ones: training is biased towards short groups"
     )
 
 
@@ -77,15 +77,15 @@ def test_scores_and_environments_are_named() -> None:
     )
     assert said == (
         "dropped groups score lower (0.1 against 0.5); "
-        "code makes up 100 % of dropped groups and 0 % of served ones"
+        "code makes up 100 % of dropped groups and 0 % of served groups"
     )
 
 
 def test_few_items_and_chance_say_nothing() -> None:
     assert verdict(items([9.0] * 5), items([1.0] * 500), unit="groups") == (
-        "too few groups to tell: 5 dropped, 500 served"
+        "too few groups to compare: 5 dropped, 500 served"
     )
     chance = np.random.default_rng(1)
     alike = [items(list(chance.normal(size=60))) for _ in range(2)]
-    assert verdict(*alike, unit="groups") == "dropped and served groups look alike"
+    assert verdict(*alike, unit="groups") == "no difference found between dropped and served groups"
     assert by_chance(60, 60) == pytest.approx(0.2976, abs=1e-3)

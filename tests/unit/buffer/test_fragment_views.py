@@ -1,4 +1,4 @@
-"""What is in a fragment is shown a bounded part at a time, and what is none is said so."""
+"""Fragment views are bounded, and invalid bytes are reported as such."""
 
 from typing import Any
 
@@ -153,7 +153,7 @@ def test_windows_side_by_side_are_the_fragment(steps: int, width: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_fragment_are_said_to_be_none(content: bytes) -> None:
-    with pytest.raises(FragmentUnreadable, match="these bytes are no fragment"):
+    with pytest.raises(FragmentUnreadable, match="not a valid fragment"):
         Opened(content)
     assert reward_sum(content) is None
 

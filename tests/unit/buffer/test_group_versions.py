@@ -1,4 +1,4 @@
-"""A group's version is what its producer says, else what was in force when it came."""
+"""A group gets the version claimed by its producer, else the current one on arrival."""
 
 import pytest
 

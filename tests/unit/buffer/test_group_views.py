@@ -1,4 +1,4 @@
-"""What is shown of a group's content: windows, turns, surprises, messages, digests."""
+"""Views of a group's content: windows, turns, surprises, messages, digests."""
 
 import base64
 import itertools

@@ -1,4 +1,4 @@
-"""What stock environments are told keeps the queue bounded and throws less work away."""
+"""Paced queue sizes keep the queue bounded, and stock environments cancel less work."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The inequalities that hold producers are written out as they are judged."""
+"""The gates that pause producers report the inequalities that they evaluate."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ def test_a_queue_over_its_tolerance_is_told_with_its_numbers() -> None:
 def test_between_the_marks_it_is_told_where_producers_go_on() -> None:
     gate = tolerance_gate(RULE, queued=500, over=True)
 
-    assert gate.words.endswith("500 < tolerance × batch = 3 × 256 = 768; goes on at 384")
+    assert gate.words.endswith("500 < tolerance × batch = 3 × 256 = 768; resumes at 384")
     assert (gate.closed, gate.reopens_after) == (True, 116)
 
 

@@ -1,4 +1,4 @@
-"""When parts of a sequence were made: what is taken, what is refused, what is left out."""
+"""Timing spans of sequences: accepted, refused and ignored values."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The part of its time in which a trainer had nothing to train on."""
+"""The fraction of the time in which a trainer held no batch."""
 
 from itertools import pairwise
 
