@@ -37,7 +37,7 @@ class ArchiveJob(models.Model):
     source = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE)
     state = models.CharField(max_length=7, choices=[(str(s), str(s)) for s in ArchiveState])
     window = models.JSONField(help_text="State, steps and environments that were asked for.")
-    report = models.JSONField(default=dict, blank=True, help_text="Counts, as far as it is.")
+    report = models.JSONField(default=dict, blank=True, help_text="Counts so far.")
     error = models.TextField(blank=True)
     asked_by = models.CharField(max_length=200)
     created_at = models.DateTimeField()

@@ -12,7 +12,7 @@ class CaptureState(models.TextChoices):
 
     OPEN = "open", "open: calls may come, and a score"
     SCORED = "scored", "scored: its sequences are in a group"
-    EXPIRED = "expired", "expired: nobody scored it in time"
+    EXPIRED = "expired", "expired: not scored in time"
 
 
 STATES: Final = CaptureState.values
@@ -22,7 +22,9 @@ class CaptureSession(models.Model):
     """A conversation of an agent program with the policy."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="captures", db_index=False)
-    name = models.CharField(max_length=120, help_text="Chosen by whoever starts the agent.")
+    name = models.CharField(
+        max_length=120, help_text="Chosen by the process that starts the agent."
+    )
     state = models.CharField(max_length=16, choices=CaptureState.choices, default=CaptureState.OPEN)
     calls = models.PositiveIntegerField(default=0)
     size_bytes = models.BigIntegerField(default=0)

@@ -61,13 +61,13 @@ class Lesson(models.Model):
     # Several lessons are locked in this order; lessons follow their requirements.
     position = models.PositiveIntegerField()
     status = models.CharField(max_length=12, choices=_STATUSES)
-    reason = models.TextField(blank=True, help_text="Why it is where it is.")
+    reason = models.TextField(blank=True, help_text="Reason of the current status.")
     changed_at = models.DateTimeField(null=True, blank=True)
     # Performance as serialized by `rollouts.curriculum.rules.packing`.
     training = models.BinaryField(default=bytes)
     evaluation = models.BinaryField(default=bytes)
     success = models.FloatField(help_text="As the strategy sees it.")
-    weight = models.FloatField(help_text="In the draw; 0 unless it is active.")
+    weight = models.FloatField(help_text="Sampling weight; 0 unless the lesson is active.")
     # Training counters.
     examples = models.PositiveBigIntegerField(default=0, help_text="Handed out so far.")
     outcomes = models.PositiveBigIntegerField(default=0, help_text="Told so far, in any mode.")
@@ -103,10 +103,10 @@ class Lesson(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="Where it was when a person took it, and goes back to.",
+        help_text="Status before the hold, restored after it.",
     )
     weight_factor = models.FloatField(
-        default=1.0, db_default=1.0, help_text="How many times as often a person wants it drawn."
+        default=1.0, db_default=1.0, help_text="Factor on the sampling weight, set by a person."
     )
     steered_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     steered_reason = models.TextField(blank=True, default="", db_default="")
@@ -230,7 +230,7 @@ class Evaluation(models.Model):
     policy_step = models.IntegerField(default=-2, help_text="Version that was evaluated.")
     figures = models.JSONField(default=dict, blank=True)
     samples = models.JSONField(default=list, blank=True)
-    reason = models.TextField(blank=True, help_text="Why it was lost.")
+    reason = models.TextField(blank=True, help_text="Reason of the loss.")
 
     class Meta:
         constraints = [

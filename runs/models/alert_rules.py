@@ -17,20 +17,24 @@ class AlertRule(models.Model):
     the subject.
     """
 
-    name = models.CharField(max_length=80, help_text="The title of its alerts.")
+    name = models.CharField(max_length=80, help_text="Title of its alerts.")
     metric = models.CharField(max_length=120)
     comparator = models.CharField(
         max_length=12, choices=[(str(each), str(each)) for each in Comparator]
     )
-    threshold = models.FloatField(null=True, blank=True, help_text="Null: nothing is compared.")
-    for_seconds = models.PositiveIntegerField(default=0, help_text="How long it may be so.")
+    threshold = models.FloatField(
+        null=True, blank=True, help_text="Null for not_finite and no_data."
+    )
+    for_seconds = models.PositiveIntegerField(
+        default=0, help_text="Minimum duration of the breach, in seconds."
+    )
     severity = models.CharField(max_length=8, choices=[(str(each), str(each)) for each in Severity])
-    runbook = models.TextField(blank=True, help_text="What to do about it.")
+    runbook = models.TextField(blank=True, help_text="Instructions shown with its alerts.")
     run = models.ForeignKey(
         Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_rules"
     )
     run_filter = models.CharField(
-        max_length=500, blank=True, help_text="Which runs, where it is not one; empty: all."
+        max_length=500, blank=True, help_text="Filter of runs; empty for all, or if one run is set."
     )
     is_enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField()
@@ -80,7 +84,7 @@ class AlertSilence(models.Model):
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200)
     ended_at = models.DateTimeField(
-        null=True, blank=True, help_text="By a person, before its time."
+        null=True, blank=True, help_text="Set when a person ended it early."
     )
     ended_by = models.CharField(max_length=200, blank=True)
 

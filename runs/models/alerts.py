@@ -14,14 +14,14 @@ class Alert(models.Model):
     resolved before that fires again only after its condition ended and returned.
     """
 
-    key = models.CharField(max_length=260, help_text="What all sights of it share.")
+    key = models.CharField(max_length=260, help_text="Key of the condition.")
     kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
     # Null for alerts of the deployment.
     run = models.ForeignKey(
         Run, null=True, blank=True, db_index=False, on_delete=models.CASCADE, related_name="alerts"
     )
     subject = models.CharField(
-        max_length=SUBJECT_LENGTH, blank=True, help_text="Which part of the run it is about."
+        max_length=SUBJECT_LENGTH, blank=True, help_text="Affected part of the run."
     )
     severity = models.CharField(max_length=8, choices=[(str(each), str(each)) for each in Severity])
     state = models.CharField(
@@ -30,12 +30,12 @@ class Alert(models.Model):
     message = models.TextField()
     details = models.JSONField(default=dict, blank=True)
     first_seen_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField(help_text="To half a minute.")
+    last_seen_at = models.DateTimeField(help_text="Accurate to 30 s.")
     times_seen = models.PositiveIntegerField(
-        default=1, help_text="Of a fact: how often it happened. A condition counts once."
+        default=1, help_text="Occurrences of a fact; 1 for a condition."
     )
     cleared_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it did not hold any more."
+        null=True, blank=True, help_text="Time at which the condition ended."
     )
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     acknowledged_by = models.CharField(max_length=200, blank=True)
@@ -44,7 +44,9 @@ class Alert(models.Model):
     resolved_by = models.CharField(max_length=200, blank=True)
     resolved_reason = models.TextField(blank=True)
     is_held_back = models.BooleanField(
-        default=False, db_default=False, help_text="Silenced when it was raised; nobody was told."
+        default=False,
+        db_default=False,
+        help_text="Raised during a silence; notifications are withheld.",
     )
 
     class Meta:
@@ -98,12 +100,14 @@ class AlertDelivery(models.Model):
     created_at = models.DateTimeField()
     attempts = models.PositiveSmallIntegerField(default=0)
     next_attempt_at = models.DateTimeField()
-    last_status = models.PositiveSmallIntegerField(null=True, blank=True, help_text="Of HTTP.")
+    last_status = models.PositiveSmallIntegerField(null=True, blank=True, help_text="HTTP status.")
     last_error = models.TextField(blank=True)
     last_took_ms = models.PositiveIntegerField(
-        null=True, blank=True, help_text="From the begin of the last attempt to its end."
+        null=True, blank=True, help_text="Duration of the last attempt."
     )
-    settled_at = models.DateTimeField(null=True, blank=True, help_text="Delivered or given up.")
+    settled_at = models.DateTimeField(
+        null=True, blank=True, help_text="Time of delivery, or of giving up."
+    )
 
     class Meta:
         verbose_name_plural = "alert deliveries"

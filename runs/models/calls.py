@@ -15,14 +15,16 @@ class ApiCall(models.Model):
     at = models.DateTimeField()
     method = models.CharField(max_length=8)
     path = models.TextField()
-    route = models.CharField(max_length=200, help_text="The path without its values.")
+    route = models.CharField(max_length=200, help_text="The path without parameter values.")
     status = models.PositiveSmallIntegerField()
     duration_ms = models.FloatField()
-    stands_for = models.PositiveIntegerField(default=1, help_text="Calls that this row is of.")
-    replayed = models.BooleanField(
-        default=False, help_text="A repeated push: answered as before, not stored twice."
+    stands_for = models.PositiveIntegerField(
+        default=1, help_text="Number of calls that this row represents."
     )
-    problem = models.JSONField(default=dict, blank=True, help_text="What the refusal said.")
+    replayed = models.BooleanField(
+        default=False, help_text="A repeated push: answered like the first, not stored again."
+    )
+    problem = models.JSONField(default=dict, blank=True, help_text="Body of the refusal.")
 
     class Meta:
         indexes = [models.Index(F("client"), F("id").desc(), name="api_call_of_client")]

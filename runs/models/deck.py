@@ -10,10 +10,10 @@ class DeckSample(models.Model):
     at = models.DateTimeField(unique=True)
     database_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     wal_bytes = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Written to the write-ahead log since the beginning."
+        null=True, blank=True, help_text="Bytes written to the write-ahead log in total."
     )
     disk_free_bytes = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Where payloads are kept; null for a bucket."
+        null=True, blank=True, help_text="Free bytes of the payload disk; null for a bucket."
     )
     disk_total_bytes = models.PositiveBigIntegerField(null=True, blank=True)
 
@@ -27,7 +27,7 @@ class DeckNotice(models.Model):
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     text = models.CharField(max_length=300)
     reason = models.TextField(blank=True)
-    until = models.DateTimeField(null=True, blank=True, help_text="Null: until it is taken down.")
+    until = models.DateTimeField(null=True, blank=True, help_text="Null for no end.")
     set_by = models.CharField(max_length=200)
     set_at = models.DateTimeField()
 

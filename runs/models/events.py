@@ -23,12 +23,12 @@ class RunEvent(models.Model):
         choices=[("info", "info"), ("warning", "warning"), ("error", "error")],
         default="info",
     )
-    actor = models.CharField(max_length=200, help_text="A user, a token or a part of the platform.")
+    actor = models.CharField(max_length=200, help_text="A user, a token or a platform component.")
     message = models.TextField()
     reason = models.TextField(blank=True)
     details = models.JSONField(default=dict, blank=True)
     request_id = models.CharField(
-        max_length=64, blank=True, db_default="", help_text="Of the request that caused it."
+        max_length=64, blank=True, db_default="", help_text="Id of the causing request."
     )
 
     class Meta:

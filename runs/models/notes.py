@@ -9,8 +9,8 @@ class RunNote(models.Model):
     """One revision of a run's notes. Rows are immutable: each edit adds one."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="notes")
-    revision = models.PositiveIntegerField(help_text="Counts the edits of a run's notes from 1.")
-    text = models.TextField(blank=True, help_text="Markdown; empty where they were taken away.")
+    revision = models.PositiveIntegerField(help_text="Number of the edit, from 1.")
+    text = models.TextField(blank=True, help_text="Markdown; empty after the notes were cleared.")
     author = models.CharField(max_length=200, help_text="A user or a token.")
     at = models.DateTimeField()
 

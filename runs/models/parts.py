@@ -15,14 +15,14 @@ class DeckPart(models.Model):
     """
 
     kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in PART_KINDS])
-    name = models.CharField(max_length=255, help_text="One of its kind: host and process id.")
+    name = models.CharField(max_length=255, help_text="Host and process id; unique per kind.")
     host = models.CharField(max_length=255, blank=True)
     pid = models.PositiveBigIntegerField(null=True, blank=True)
     started_at = models.DateTimeField()
-    proven_at = models.DateTimeField(help_text="When it last said, or showed, that it lives.")
+    proven_at = models.DateTimeField(help_text="Time of the last heartbeat.")
     version = models.CharField(max_length=40, blank=True)
     details = models.JSONField(default=dict, blank=True)
-    problem = models.TextField(blank=True, help_text="What the last look at it found wrong.")
+    problem = models.TextField(blank=True, help_text="Problem found by the last check.")
 
     class Meta:
         constraints = [

@@ -59,7 +59,7 @@ class Run(models.Model):
     )
     status_reason = models.TextField(blank=True)
     status_changed_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True, blank=True, help_text="The last time.")
+    started_at = models.DateTimeField(null=True, blank=True, help_text="Time of the last start.")
     # Final status of a draining run, and its deadline.
     drain_target = models.CharField(max_length=16, blank=True)
     drain_deadline_at = models.DateTimeField(null=True, blank=True)
@@ -79,7 +79,7 @@ class Run(models.Model):
     wandb_group = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 null is an answer of the wire
     wandb_project = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
     batch_size = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Fragments (fleet run) or sequences (any other)."
+        null=True, blank=True, help_text="Fragments (fleet run) or sequences (others)."
     )
     max_token_len = models.PositiveIntegerField(null=True, blank=True)
     checkpoint_dir = models.TextField(blank=True)
@@ -87,17 +87,19 @@ class Run(models.Model):
     starting_step = models.PositiveIntegerField(default=0)
     num_steps = models.IntegerField(default=0)
     num_workers = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Rollout workers wanted now; empty for as configured."
+        null=True, blank=True, help_text="Requested rollout workers; empty for as configured."
     )
     max_staleness = models.PositiveIntegerField(
-        null=True, blank=True, help_text="In policy versions; empty for no limit."
+        null=True, blank=True, help_text="Policy versions; empty for no limit."
     )
     max_age_seconds = models.FloatField(
-        null=True, blank=True, help_text="Of a queued item; empty for no limit."
+        null=True, blank=True, help_text="Maximum age of queued items; empty for no limit."
     )
-    off_policy_tolerance = models.FloatField(default=3.0, help_text="In batches queued.")
+    off_policy_tolerance = models.FloatField(
+        default=3.0, help_text="Queued batches before producers pause."
+    )
     exact_queue_size = models.BooleanField(
-        default=False, help_text="Tell environments the exact queue, over the tolerance as well."
+        default=False, help_text="Report the exact queue size, even above the tolerance."
     )
     lease_seconds = models.FloatField(default=600.0)
     lenient = models.BooleanField(default=False)
@@ -105,7 +107,7 @@ class Run(models.Model):
         max_length=8,
         blank=True,
         choices=AdvantageRule,
-        help_text="Rule by which groups get the advantages that they do not bring; empty for none.",
+        help_text="Rule that computes missing advantages of groups; empty for none.",
     )
     drop_zero_variance = models.BooleanField(
         default=False, help_text="Drop groups whose scores are all equal."
@@ -114,19 +116,21 @@ class Run(models.Model):
         null=True,
         blank=True,
         default=30.0,
-        help_text="How long a batch waits for an environment's minimum; empty for ever.",
+        help_text="Time that a batch waits for an environment's minimum; empty for no limit.",
     )
 
     # Training progress.
     trainer_started_at = models.DateTimeField(
-        null=True, blank=True, help_text="When a trainer first asked for a batch."
+        null=True, blank=True, help_text="Time of the first batch request."
     )
-    served_steps = models.PositiveIntegerField(default=0, help_text="Batches handed out so far.")
+    served_steps = models.PositiveIntegerField(default=0, help_text="Batches served so far.")
     epoch = models.PositiveIntegerField(default=0, help_text="Trainer sessions opened so far.")
     policy_step = models.IntegerField(default=-2, help_text="Current version; -2 for none.")
     # Set when the queue exceeds the tolerance, until it falls below the lower mark.
     over_tolerance = models.BooleanField(default=False)
-    over_tolerance_at = models.DateTimeField(null=True, blank=True, help_text="Since when.")
+    over_tolerance_at = models.DateTimeField(
+        null=True, blank=True, help_text="Time at which the queue exceeded the tolerance."
+    )
     # Problem found by the last audit of the ledger.
     ledger_problem = models.TextField(blank=True)
 
@@ -214,7 +218,7 @@ class Environment(models.Model):
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="environments", db_index=False
     )
-    env_id = models.PositiveIntegerField(help_text="Counts from 0 in each run.")
+    env_id = models.PositiveIntegerField(help_text="Number within the run, from 0.")
     desired_name = models.CharField(max_length=200)
     wandb_name = models.CharField(max_length=220)
     spec = models.CharField(max_length=200, blank=True)
@@ -224,10 +228,12 @@ class Environment(models.Model):
     min_batch_allocation = models.FloatField(null=True, blank=True)
     connected = models.BooleanField(default=True)
     muted = models.BooleanField(
-        default=False, db_default=False, help_text="What it pushes is counted and not trained on."
+        default=False,
+        db_default=False,
+        help_text="Its pushes are counted as dropped and not trained on.",
     )
     refused = models.JSONField(
-        null=True, blank=True, help_text="Its pushes that were refused, counted by reason."
+        null=True, blank=True, help_text="Refused pushes, counted by reason."
     )
     registered_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
@@ -275,8 +281,8 @@ class PolicyVersion(models.Model):
 class TokenIssuer(models.TextChoices):
     """Source of a token's rights."""
 
-    PERSON = "person", "a person, whose role limits it"
-    PLATFORM = "platform", "the server: the bootstrap token, and what was created with it"
+    PERSON = "person", "a person, whose role limits the token"
+    PLATFORM = "platform", "the server: the bootstrap token, and tokens created with it"
     MANAGER = "manager", "the server, for a fleet manager"
 
 
@@ -294,7 +300,7 @@ class ApiToken(models.Model):
         default=list, help_text="trainer, env, worker, read, user, metrics, admin."
     )
     networks = models.JSONField(
-        default=list, blank=True, help_text="Addresses that it is good from; empty: all."
+        default=list, blank=True, help_text="Networks that may use it; empty for all."
     )
     # Null if the token is valid for all runs.
     run = models.ForeignKey(

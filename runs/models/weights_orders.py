@@ -19,13 +19,13 @@ class WeightsOrder(models.Model):
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, db_index=False, related_name="weights_orders"
     )
-    number = models.PositiveIntegerField(help_text="Counts from 1 in each run.")
+    number = models.PositiveIntegerField(help_text="Number within the run, from 1.")
     kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in WEIGHTS_ORDERS])
-    epoch = models.PositiveIntegerField(help_text="Of the run at that time; a pin ends with it.")
+    epoch = models.PositiveIntegerField(help_text="Epoch of the run; a pin ends with it.")
     pinned_step = models.IntegerField(
-        null=True, blank=True, help_text="Version that workers keep; null: the newest."
+        null=True, blank=True, help_text="Version that workers keep; null for the newest."
     )
-    newest_step = models.IntegerField(help_text="Version that was the newest at that time.")
+    newest_step = models.IntegerField(help_text="Newest version at that time.")
     actor = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
     at = models.DateTimeField()

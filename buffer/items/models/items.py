@@ -30,7 +30,9 @@ class Batch(models.Model):
     ordinal = models.PositiveIntegerField(help_text="Counts the run's batches from 1.")
     state = models.CharField(max_length=11, choices=choices(BatchState))
     epoch = models.PositiveIntegerField()
-    policy_step = models.IntegerField(help_text="The run's version when it was handed out.")
+    policy_step = models.IntegerField(
+        help_text="Policy version of the run at the time of the lease."
+    )
     # The lease. Only the database clock sets and evaluates its expiry.
     trainer = models.ForeignKey(
         Trainer, null=True, blank=True, on_delete=models.RESTRICT, related_name="batches"
@@ -43,7 +45,7 @@ class Batch(models.Model):
     sending_since = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True, help_text="Confirmed or dropped.")
-    lapses = models.PositiveSmallIntegerField(default=0, help_text="Leases that ran out.")
+    lapses = models.PositiveSmallIntegerField(default=0, help_text="Expired leases.")
     # Composition.
     items = models.PositiveIntegerField()
     sequences = models.PositiveIntegerField()
@@ -247,9 +249,9 @@ class FragmentChunk(Item):
     chunk = models.BigIntegerField(null=True, blank=True)
     uses = models.PositiveIntegerField(default=0, db_default=0, help_text="Sampled batches.")
     confirmed = models.PositiveIntegerField(
-        default=0, db_default=0, help_text="Those of them that were trained on."
+        default=0, db_default=0, help_text="Trained items among them."
     )
-    priority = models.FloatField(null=True, blank=True, help_text="Null: nobody gave it one.")
+    priority = models.FloatField(null=True, blank=True, help_text="Null: no priority was set.")
 
     class Meta:
         constraints = [
@@ -376,10 +378,12 @@ class MixingShare(models.Model):
     # -1: groups without an environment.
     env_id = models.IntegerField()
     sequences = models.BigIntegerField(default=0, help_text="In batches so far.")
-    debt = models.FloatField(default=0.0, help_text="In sequences; negative when it got ahead.")
+    debt = models.FloatField(
+        default=0.0, help_text="In sequences; negative for more than its share."
+    )
     target = models.FloatField(default=0.0, help_text="Its share of the newest batch by weight.")
     blocks_since = models.DateTimeField(
-        null=True, blank=True, help_text="When a batch began to wait for its minimum."
+        null=True, blank=True, help_text="Since when a batch waits for the environment's minimum."
     )
 
     class Meta:

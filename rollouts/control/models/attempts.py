@@ -13,19 +13,19 @@ class WorkerAttempt(models.Model):
     )
     worker = models.PositiveIntegerField(help_text="Index of the worker.")
     incarnation = models.CharField(max_length=120)
-    started_at = models.DateTimeField(help_text="When it was first reported.")
+    started_at = models.DateTimeField(help_text="Time of the first report.")
     ended_at = models.DateTimeField(null=True, blank=True)
-    reason = models.TextField(blank=True, help_text="Why it ended.")
+    reason = models.TextField(blank=True, help_text="Reason of the end.")
     # As last reported; while the worker is running, its own row is newer.
     node = models.CharField(max_length=200, blank=True)
     pid = models.BigIntegerField(null=True, blank=True)
     env_steps = models.PositiveBigIntegerField(default=0)
     fragments_sent = models.PositiveBigIntegerField(default=0)
     lost_steps = models.PositiveBigIntegerField(
-        default=0, help_text="Env steps in fragments that were not full, when last heard."
+        default=0, help_text="Env steps in incomplete fragments at the last report."
     )
     unsent_fragments = models.PositiveBigIntegerField(
-        default=0, help_text="Fragments in its spool, when last heard; another worker sends them."
+        default=0, help_text="Fragments in its spool at the last report; another worker sends them."
     )
 
     class Meta:

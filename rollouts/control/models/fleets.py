@@ -73,7 +73,9 @@ class Fleet(models.Model):
     sequence = models.BigIntegerField(
         default=-1, help_text="Last report of this incarnation that was counted."
     )
-    reason = models.TextField(blank=True, help_text="Why the fleet is not doing what is wanted.")
+    reason = models.TextField(
+        blank=True, help_text="Why the observed state differs from the desired one."
+    )
     for_good = models.BooleanField(
         default=False, help_text="It failed, and another fleet of the run would fail alike."
     )
@@ -130,7 +132,7 @@ class FleetWorker(models.Model):
     fragments_sent = models.PositiveBigIntegerField(default=0)
     to_send = models.PositiveIntegerField(default=0)
     outstanding = models.PositiveIntegerField(
-        default=0, help_text="Fragments it may start, is filling or has not delivered."
+        default=0, help_text="Fragments that the worker may start, fills or has not delivered."
     )
     dropped_steps = models.JSONField(default=dict, blank=True, help_text="Env steps by reason.")
     stages = models.JSONField(default=dict, blank=True, help_text="Windowed stage timings, ms.")
@@ -140,17 +142,19 @@ class FleetWorker(models.Model):
         blank=True, default="", db_default="", help_text="Newest line of its log, cut."
     )
     is_cordoned = models.BooleanField(
-        default=False, db_default=False, help_text="Its manager keeps it out."
+        default=False, db_default=False, help_text="Cordoned by its manager."
     )
     # Includes its env processes. Null: not measured.
     cpu_percent = models.FloatField(null=True, blank=True, help_text="Of one core.")
     memory_bytes = models.PositiveBigIntegerField(null=True, blank=True, help_text="Resident.")
-    gpu_percent = models.FloatField(null=True, blank=True, help_text="Of its device, by whomever.")
+    gpu_percent = models.FloatField(
+        null=True, blank=True, help_text="Utilization of its device by all processes."
+    )
     gpu_memory_bytes = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Taken on its device, by whomever."
+        null=True, blank=True, help_text="Memory in use on its device by all processes."
     )
     transfers = models.JSONField(
-        default=dict, blank=True, help_text="What became of the weights that it was offered."
+        default=dict, blank=True, help_text="Outcome of the offered weights."
     )
     # Set by operators; reports change neither.
     restart_of = models.CharField(
@@ -158,11 +162,11 @@ class FleetWorker(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="Incarnation that somebody wants replaced.",
+        help_text="Incarnation with a requested replacement.",
     )
     restart_reason = models.TextField(blank=True, default="", db_default="")
     cordoned_at = models.DateTimeField(
-        null=True, blank=True, help_text="Since when somebody wants it kept out."
+        null=True, blank=True, help_text="Time of the cordon request."
     )
     cordoned_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     cordon_reason = models.TextField(blank=True, default="", db_default="")
@@ -322,7 +326,7 @@ class Recording(models.Model):
     state = models.CharField(
         max_length=10, choices=[(s, s) for s in RECORDING_STATES], default="requested"
     )
-    reason = models.TextField(blank=True, help_text="Why it failed.")
+    reason = models.TextField(blank=True, help_text="Reason of the failure.")
     requested_by = models.CharField(max_length=200, blank=True)
     requested_at = models.DateTimeField()
     wanted_worker = models.PositiveIntegerField(null=True, blank=True)
@@ -343,7 +347,7 @@ class Recording(models.Model):
     frames_per_second = models.FloatField(null=True, blank=True)
     width = models.PositiveIntegerField(default=0)
     height = models.PositiveIntegerField(default=0)
-    note = models.TextField(blank=True, help_text="Why it is no video, where it is none.")
+    note = models.TextField(blank=True, help_text="Why the recording is not a video.")
     size_bytes = models.PositiveIntegerField(default=0)
     file = models.CharField(max_length=200, blank=True)
 

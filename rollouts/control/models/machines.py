@@ -17,7 +17,7 @@ class MachineCordon(models.Model):
         models.CharField(max_length=64),
         default=list,
         blank=True,
-        help_text="Other nodes of its host when it was cordoned.",
+        help_text="Other nodes of the host at the time of the cordon.",
     )
     reason = models.TextField()
     cordoned_at = models.DateTimeField()

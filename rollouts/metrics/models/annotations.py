@@ -15,7 +15,7 @@ class Annotation(models.Model):
         Run, on_delete=models.CASCADE, db_index=False, related_name="annotations"
     )
     text = models.CharField(max_length=TEXT_LENGTH)
-    at = models.DateTimeField(help_text="The moment that it is about.")
+    at = models.DateTimeField(help_text="Annotated time.")
     # Null: the position on this axis is unknown, and charts over it do not show the annotation.
     step = models.BigIntegerField(null=True, blank=True, help_text="Train step of that moment.")
     amount = models.BigIntegerField(

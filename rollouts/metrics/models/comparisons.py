@@ -14,7 +14,7 @@ class Comparison(models.Model):
     """
 
     name = models.CharField(max_length=120)
-    remarks = models.TextField(blank=True, help_text="What it shows, in its author's words.")
+    remarks = models.TextField(blank=True, help_text="Remarks of the author.")
     look = models.JSONField(help_text="A ComparisonLook.")
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200)

@@ -127,7 +127,7 @@ class MeasureCursor(models.Model):
         null=True, blank=True, help_text="Groups or fragments; null before the second measurement."
     )
     staleness_p50 = models.FloatField(
-        null=True, blank=True, help_text="Of what was served last, in versions behind."
+        null=True, blank=True, help_text="Staleness of the last served batch, in versions."
     )
     # Last processed batch and groups.
     batch = models.BigIntegerField(default=0, help_text="Its ordinal.")
