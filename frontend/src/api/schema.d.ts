@@ -432,7 +432,7 @@ export interface paths {
         };
         /**
          * List retention periods
-         * @description What is stored, for how long, its size and the setting that controls it.
+         * @description For each kind of data: the limits with their settings, the size and the count.
          */
         get: operations["kept_list"];
         put?: never;
@@ -3780,21 +3780,21 @@ export interface components {
     schemas: {
         /**
          * AckBatch
-         * @description Confirmation of a batch under the fence of its lease.
+         * @description Acknowledgement of a batch under the fence of its lease.
          */
         AckBatchRequest: {
             fence: number;
         };
         /**
          * AckFollowed
-         * @description The cursor that came with the items.
+         * @description Acknowledgement: the cursor delivered with the items.
          */
         AckFollowedRequest: {
             cursor: string;
         };
         /**
          * AckFragments
-         * @description Confirmation of fetched fragments.
+         * @description Acknowledgement of fetched fragments.
          */
         AckFragmentsRequest: {
             batch: string;
@@ -3802,16 +3802,16 @@ export interface components {
         };
         /**
          * Acked
-         * @description Answer to a confirmation: batches handed out so far.
+         * @description Answer to an acknowledgement: batches served so far.
          */
         Acked: {
             served_steps: number;
         };
         /**
          * ActOnRuns
-         * @description One action on many runs: on those in `ids`, or on all that the filter `q` asks for.
+         * @description One action on many runs: on those in `ids`, or on all that match the filter `q`.
          *
-         *         At most 100 are acted on at a time; what is left is behind `after_id` of the next request.
+         *         At most 100 runs are processed per request; continue with `after_id`.
          */
         ActOnRunsRequest: {
             /** @enum {unknown} */
@@ -3829,7 +3829,7 @@ export interface components {
         };
         /**
          * ActedOn
-         * @description What became of one run; `problem` is empty where it was done.
+         * @description Result for one run; `problem` is empty on success.
          */
         ActedOn: {
             id: number;
@@ -3839,7 +3839,7 @@ export interface components {
         };
         /**
          * ActedOnRuns
-         * @description What became of each run, and where to go on.
+         * @description Results per run, and where to continue.
          */
         ActedOnRuns: {
             results: components["schemas"]["ActedOn"][];
@@ -3856,7 +3856,7 @@ export interface components {
         };
         /**
          * AlertDeliveryRow
-         * @description A change of an alert on its way to one channel.
+         * @description Delivery of an alert's change to one channel.
          */
         AlertDeliveryRow: {
             id: number;
@@ -3875,7 +3875,7 @@ export interface components {
         };
         /**
          * AlertDetail
-         * @description An alert with what is known of it, and whom it told.
+         * @description An alert with its details and deliveries.
          */
         AlertDetail: {
             id: number;
@@ -3916,7 +3916,7 @@ export interface components {
         };
         /**
          * AlertRow
-         * @description Something that a person should know of.
+         * @description An alert.
          */
         AlertRow: {
             id: number;
@@ -3946,7 +3946,7 @@ export interface components {
         };
         /**
          * AlertRuleList
-         * @description All rules, by name.
+         * @description All alert rules, by name.
          */
         AlertRuleList: {
             results: components["schemas"]["AlertRuleRow"][];
@@ -3954,7 +3954,7 @@ export interface components {
         };
         /**
          * AlertRuleRow
-         * @description A rule that somebody made.
+         * @description A stored alert rule.
          */
         AlertRuleRow: {
             id: number;
@@ -3979,7 +3979,7 @@ export interface components {
         };
         /**
          * AlertSummary
-         * @description How much needs attention, and the newest of it: errors first.
+         * @description Counts of alerts that need attention, and the newest of them, errors first.
          */
         AlertSummary: {
             errors: number;
@@ -3990,7 +3990,7 @@ export interface components {
         };
         /**
          * AlertsTopic
-         * @description What frames of the topic `alerts` hold.
+         * @description Contents of frames of the topic `alerts`.
          */
         AlertsTopic: {
             parts: components["schemas"]["AlertsTopicParts"];
@@ -4010,7 +4010,7 @@ export interface components {
         AlertsTopicSeries: Record<string, unknown>;
         /**
          * AnnotationRow
-         * @description What somebody wrote upon the charts of a run.
+         * @description A chart annotation of a run.
          */
         AnnotationRow: {
             id: number;
@@ -4024,7 +4024,7 @@ export interface components {
         };
         /**
          * Annotations
-         * @description What stands upon the charts of a run beside its numbers, by the moment.
+         * @description Annotations and changes of a run's charts, ordered by time.
          */
         Annotations: {
             results: components["schemas"]["AnnotationRow"][];
@@ -4055,7 +4055,7 @@ export interface components {
         };
         /**
          * ArchiveRow
-         * @description An archive that was asked for, or its restoration into a run.
+         * @description An archive job: an export, or a restoration into a run.
          */
         ArchiveRow: {
             id: number;
@@ -4074,7 +4074,7 @@ export interface components {
         };
         /**
          * ArrayForm
-         * @description What kind of array a fragment holds.
+         * @description Name, dtype and shape of an array in a fragment.
          */
         ArrayForm: {
             name: string;
@@ -4084,14 +4084,14 @@ export interface components {
         };
         /**
          * ArrivalList
-         * @description Environments that pushed anything within the last minute.
+         * @description Environments with pushes within the last minute.
          */
         ArrivalList: {
             results: components["schemas"]["EnvironmentArrivals"][];
         };
         /**
          * AskArchive
-         * @description Which settled items an archive holds; what is left out means all.
+         * @description Served and dropped items to archive; an omitted field selects all.
          */
         AskArchiveRequest: {
             /** @default [] */
@@ -4103,7 +4103,7 @@ export interface components {
         };
         /**
          * AskClock
-         * @description A page wants to know the server's time, to tell its own clock's difference.
+         * @description Request the server's time, to measure the offset of the page's clock.
          */
         AskClock: {
             /** @enum {unknown} */
@@ -4111,7 +4111,7 @@ export interface components {
         };
         /**
          * Ask
-         * @description Why a run is asked to move.
+         * @description Reason of a status change.
          */
         AskRequest: {
             /** @default  */
@@ -4119,7 +4119,7 @@ export interface components {
         };
         /**
          * AskRestoration
-         * @description Which archive is restored, and which of its items.
+         * @description An archive to restore, and a selection of its items.
          */
         AskRestorationRequest: {
             /** @default [] */
@@ -4132,7 +4132,7 @@ export interface components {
         };
         /**
          * AttemptRow
-         * @description One incarnation of a worker; figures are those of its last report.
+         * @description One incarnation of a worker, with the values of its last report.
          */
         AttemptRow: {
             id: number;
@@ -4165,7 +4165,7 @@ export interface components {
         };
         /**
          * AuditNews
-         * @description That something was written into the audit, and what people and tokens changed last.
+         * @description Newest audit id, and the last changes by people and tokens.
          */
         AuditNews: {
             newest: number;
@@ -4173,7 +4173,7 @@ export interface components {
         };
         /**
          * AuditRow
-         * @description Something that was changed: who, what, when, why.
+         * @description One recorded change: actor, action, time and reason.
          */
         AuditRow: {
             id: number;
@@ -4191,7 +4191,7 @@ export interface components {
         };
         /**
          * AuditTopic
-         * @description What frames of the topic `audit` hold.
+         * @description Contents of frames of the topic `audit`.
          */
         AuditTopic: {
             parts: components["schemas"]["AuditTopicParts"];
@@ -4211,7 +4211,7 @@ export interface components {
         AuditTopicSeries: Record<string, unknown>;
         /**
          * BatchHead
-         * @description What a trainer must know of a leased batch.
+         * @description Description of a leased batch for its trainer.
          */
         BatchHead: {
             id: string;
@@ -4255,7 +4255,7 @@ export interface components {
         };
         /**
          * BatchItems
-         * @description A batch, and what it is made of by position; at most a thousand items.
+         * @description A batch and its items by position; at most 1,000 items.
          */
         BatchItems: {
             batch: components["schemas"]["BatchRow"];
@@ -4290,9 +4290,9 @@ export interface components {
          * BatchRow
          * @description A batch without its bytes; `composition` counts sequences or fragments by environment.
          *
-         *         `shares` are the environments' target shares when it was formed; `padding` is the part of its
-         *         positions that padding to its longest sequence wastes, null for fragments; `staleness` counts
-         *         items by policy versions behind; `lapses` counts leases that ran out.
+         *         `shares` are the environments' target shares when it was formed. `padding` is the fraction of
+         *         its positions wasted by padding to the longest sequence; null for fragments. `staleness`
+         *         counts items by policy versions behind. `lapses` counts expired leases.
          */
         BatchRow: {
             id: string;
@@ -4329,7 +4329,7 @@ export interface components {
         };
         /**
          * BatchTimes
-         * @description How long the last minute's batches took on their way; null where none came so far.
+         * @description Timings of the batches of the last minute; null if none reached the stage.
          */
         BatchTimes: {
             under_way: components["schemas"]["StageTiming"] | null;
@@ -4337,7 +4337,7 @@ export interface components {
         };
         /**
          * BeatFrame
-         * @description The connection lives.
+         * @description Heartbeat of the connection.
          */
         BeatFrame: {
             /** @enum {unknown} */
@@ -4349,7 +4349,7 @@ export interface components {
         };
         /**
          * BiasAnswer
-         * @description How what was dropped differs from what was served.
+         * @description Differences between admitted, dropped and served items.
          */
         BiasAnswer: {
             admitted: components["schemas"]["BiasSide"];
@@ -4361,7 +4361,7 @@ export interface components {
         };
         /**
          * BiasDistances
-         * @description How far two sets of items are apart, 0 … 1; null where one of them is empty.
+         * @description Distances between two sets of items, from 0 to 1; null if either is empty.
          */
         BiasDistances: {
             length: number | null;
@@ -4370,7 +4370,7 @@ export interface components {
         };
         /**
          * BiasSide
-         * @description Items of one fate; length in tokens of the longest sequence, or in env steps.
+         * @description Items in one state; length in tokens of the longest sequence, or in environment steps.
          */
         BiasSide: {
             items: number;
@@ -4382,7 +4382,7 @@ export interface components {
         };
         /**
          * BrokerPart
-         * @description Valkey, or Redis; figures are those of its last answer.
+         * @description Valkey or Redis, with the figures of its last answer.
          */
         BrokerPart: {
             /** @enum {unknown} */
@@ -4409,7 +4409,7 @@ export interface components {
         };
         /**
          * BrowserRow
-         * @description A browser on which a person is signed in, as it called itself then.
+         * @description A signed-in browser, as identified at sign-in.
          */
         BrowserRow: {
             id: string;
@@ -4447,7 +4447,7 @@ export interface components {
         };
         /**
          * CallReceipt
-         * @description What became of a call.
+         * @description Result of a pushed call.
          */
         CallReceipt: {
             number: number;
@@ -4455,7 +4455,7 @@ export interface components {
         };
         /**
          * CallRow
-         * @description One call of the API, or one that stands for many.
+         * @description One API call, or the representative of several.
          */
         CallRow: {
             id: number;
@@ -4471,7 +4471,7 @@ export interface components {
         };
         /**
          * CaptureDetail
-         * @description A captured session with what its calls make, as long as they are kept.
+         * @description A captured session with its sequences, as long as its calls are kept.
          */
         CaptureDetail: {
             name: string;
@@ -4499,7 +4499,7 @@ export interface components {
         };
         /**
          * CapturedRow
-         * @description A sequence that a session's calls make; lists are ``[T]``.
+         * @description A sequence assembled from a session's calls; lists have length T.
          */
         CapturedRow: {
             tokens: number[];
@@ -4512,14 +4512,14 @@ export interface components {
         };
         /**
          * Captures
-         * @description Captured sessions, the last changed first.
+         * @description Captured sessions, most recently changed first.
          */
         Captures: {
             results: components["schemas"]["CaptureRow"][];
         };
         /**
          * ChangeSet
-         * @description Groups that come into a set, and those that leave it.
+         * @description Groups to add to and remove from a set.
          */
         ChangeSetRequest: {
             /** @default [] */
@@ -4531,7 +4531,7 @@ export interface components {
         };
         /**
          * ChartEvent
-         * @description A change of a run that its charts show: of its state, its settings, its epoch.
+         * @description A change of a run shown in charts: of its state, settings or epoch.
          */
         ChartEvent: {
             id: number;
@@ -4543,9 +4543,9 @@ export interface components {
         };
         /**
          * CheckRun
-         * @description Body of ``POST /api/run-checks``: what would be launched; `config` is laid over the preset.
+         * @description Body of ``POST /api/run-checks``: the run to check; `config` is merged over the preset.
          *
-         *         Without a name the name is not looked at.
+         *         The name is checked only if given.
          */
         CheckRunRequest: {
             /** @default  */
@@ -4564,7 +4564,7 @@ export interface components {
         };
         /**
          * ClientRow
-         * @description One client of the API, from its calls that are kept.
+         * @description One client of the API, summarized from its stored calls.
          */
         ClientRow: {
             client: string;
@@ -4576,7 +4576,7 @@ export interface components {
         };
         /**
          * ClockFrame
-         * @description The server's time, as soon as it was asked for.
+         * @description The server's time, sent immediately on request.
          */
         ClockFrame: {
             /** @enum {unknown} */
@@ -4585,7 +4585,7 @@ export interface components {
         };
         /**
          * Cluster
-         * @description Everything that the deck is made of.
+         * @description All parts of the deployment.
          */
         Cluster: {
             at: string;
@@ -4607,7 +4607,7 @@ export interface components {
         };
         /**
          * ClusterAdminTopic
-         * @description What frames of the topic `cluster_admin` hold.
+         * @description Contents of frames of the topic `cluster_admin`.
          */
         ClusterAdminTopic: {
             parts: components["schemas"]["ClusterAdminTopicParts"];
@@ -4627,7 +4627,7 @@ export interface components {
         ClusterAdminTopicSeries: Record<string, unknown>;
         /**
          * ClusterTopic
-         * @description What frames of the topic `cluster` hold.
+         * @description Contents of frames of the topic `cluster`.
          */
         ClusterTopic: {
             parts: components["schemas"]["ClusterTopicParts"];
@@ -4647,7 +4647,7 @@ export interface components {
         ClusterTopicSeries: Record<string, unknown>;
         /**
          * ComparisonLook
-         * @description What of which runs stands beside each other.
+         * @description Settings of a comparison: runs, metrics and range.
          */
         ComparisonLook: {
             runs: string[];
@@ -4678,7 +4678,7 @@ export interface components {
         };
         /**
          * ComparisonRow
-         * @description A kept comparison.
+         * @description A saved comparison.
          */
         ComparisonRow: {
             id: number;
@@ -4690,14 +4690,14 @@ export interface components {
         };
         /**
          * Comparisons
-         * @description Kept comparisons, newest first.
+         * @description Saved comparisons, newest first.
          */
         Comparisons: {
             results: components["schemas"]["ComparisonRow"][];
         };
         /**
          * ControlFrame
-         * @description What a run wants of its rollout handlers, whole, at once and at each change.
+         * @description Control state of a run for its rollout handlers; sent whole, at once and on each change.
          */
         ControlFrame: {
             /** @enum {unknown} */
@@ -4721,7 +4721,7 @@ export interface components {
         };
         /**
          * CordonOrder
-         * @description Somebody wants one worker kept out: it drains, ends, and nobody takes its place.
+         * @description A request to cordon a worker: it drains, ends, and is not replaced.
          */
         CordonOrder: {
             worker: number;
@@ -4730,7 +4730,7 @@ export interface components {
         };
         /**
          * CreateRun
-         * @description A run to create; `config` is laid over the preset, and `language` in it makes its kind.
+         * @description A run to create; `config` overrides the preset, and `language` makes a language run.
          */
         CreateRunRequest: {
             name: string;
@@ -4752,7 +4752,7 @@ export interface components {
         };
         /**
          * CurriculumSummary
-         * @description What a run's lessons have in common.
+         * @description State common to all lessons of a run.
          */
         CurriculumSummary: {
             revision: number;
@@ -4772,7 +4772,7 @@ export interface components {
         };
         /**
          * DatabasePart
-         * @description PostgreSQL; figures are those of its last answer.
+         * @description PostgreSQL, with the figures of its last answer.
          */
         DatabasePart: {
             /** @enum {unknown} */
@@ -4807,7 +4807,7 @@ export interface components {
         };
         /**
          * Deck
-         * @description Which deck this is.
+         * @description Identity and sign-in options of the deployment.
          */
         Deck: {
             version: string;
@@ -4821,7 +4821,7 @@ export interface components {
         };
         /**
          * DeckRun
-         * @description A run as the live list shows it: with its outlook while it is active.
+         * @description A run in the live list, with its summary while it is active.
          */
         DeckRun: {
             id: number;
@@ -4877,14 +4877,14 @@ export interface components {
         };
         /**
          * Deliveries
-         * @description How versions reached workers, newest version first, then by worker.
+         * @description Weight syncs by worker, newest version first.
          */
         Deliveries: {
             results: components["schemas"]["DeliveryRow"][];
         };
         /**
          * DeliveryRow
-         * @description When a worker knew of a version, had it, and acted with it; null: it never said so.
+         * @description Times at which a worker was notified of, held, and used a version; null: not reported.
          */
         DeliveryRow: {
             epoch: number;
@@ -4896,7 +4896,7 @@ export interface components {
         };
         /**
          * DeltaFrame
-         * @description What is new in a topic since frame `previous`: whole parts, and further rows.
+         * @description Changes of a topic since frame `previous`: whole parts, and further rows.
          */
         DeltaFrame: {
             /** @enum {unknown} */
@@ -4915,14 +4915,14 @@ export interface components {
         };
         /**
          * Detail
-         * @description FastAPI's other errors.
+         * @description FastAPI's answer for all other errors.
          */
         Detail: {
             detail: string;
         };
         /**
          * DiscardGroups
-         * @description Groups that nobody is to train on.
+         * @description Groups to discard.
          */
         DiscardGroupsRequest: {
             groups: number[];
@@ -4930,7 +4930,7 @@ export interface components {
         };
         /**
          * DiscardOutcome
-         * @description What became of one of them.
+         * @description Result for one group.
          */
         DiscardOutcome: {
             id: number;
@@ -4938,14 +4938,14 @@ export interface components {
         };
         /**
          * DiscardedGroups
-         * @description What became of groups that were to be discarded, by id.
+         * @description Results of a discard, ordered by group id.
          */
         DiscardedGroups: {
             results: components["schemas"]["DiscardOutcome"][];
         };
         /**
          * DiskForecast
-         * @description When pushes will be refused for want of room, at the rate of the last hours.
+         * @description Time until pushes are refused for lack of disk space, at the recent rate.
          */
         DiskForecast: {
             /** @enum {unknown} */
@@ -4959,7 +4959,7 @@ export interface components {
         };
         /**
          * Drawn
-         * @description Tokens in a row that one policy version drew.
+         * @description Consecutive tokens sampled by one policy version.
          */
         Drawn: {
             epoch: number;
@@ -4975,7 +4975,7 @@ export interface components {
         };
         /**
          * EnvironmentArrivals
-         * @description What one environment pushed within the last minute.
+         * @description Push rate of one environment within the last minute.
          */
         EnvironmentArrivals: {
             env_id: number | null;
@@ -4985,7 +4985,7 @@ export interface components {
         };
         /**
          * EnvironmentDenial
-         * @description That an administrator keeps new runs from an environment.
+         * @description An administrator's denial of an environment to new runs.
          */
         EnvironmentDenial: {
             reason: string;
@@ -4994,7 +4994,7 @@ export interface components {
         };
         /**
          * EnvironmentLedger
-         * @description Where the items of one environment are.
+         * @description Ledger of one environment.
          */
         EnvironmentLedger: {
             accepted: number;
@@ -5014,18 +5014,18 @@ export interface components {
         };
         /**
          * EnvironmentList
-         * @description Environments in the order in which they registered.
+         * @description Environments in order of registration.
          */
         EnvironmentList: {
             results: components["schemas"]["EnvironmentRow"][];
         };
         /**
          * EnvironmentMixing
-         * @description What one environment may claim of batches, and what it got; sizes count sequences.
+         * @description Target share, served share and debt of one environment; sizes count sequences.
          *
-         *         `env_id` is null for groups that were pushed without an environment. `target` is its share by
-         *         weight, `realised` its share of all batches so far, `debt` what it is owed (negative: it got
-         *         ahead). `blocks_since`: since when a batch waits for its minimum.
+         *         `env_id` is null for groups without an environment. `target` is its share by weight,
+         *         `realised` its share of all batches so far. `debt` is what it is still owed; negative if it
+         *         received more. `blocks_since` is the time since which a batch waits for its minimum.
          */
         EnvironmentMixing: {
             env_id: number | null;
@@ -5042,7 +5042,7 @@ export interface components {
         };
         /**
          * EnvironmentQueueRow
-         * @description What waits of one environment.
+         * @description Queued and waiting items of one environment.
          */
         EnvironmentQueueRow: {
             env_id: number | null;
@@ -5095,8 +5095,8 @@ export interface components {
          * EnvironmentState
          * @description Answer to ``/status-env``; sizes count groups of the environment's size.
          *
-         *         `paced` is there, and true, while the queue is over its tolerance: then `queue_size` leaves
-         *         as much room as this environment has of its share.
+         *         `paced` is present, and true, while the queue is over its tolerance: `queue_size` then
+         *         leaves room for this environment's share only.
          */
         EnvironmentState: {
             current_step: number;
@@ -5120,7 +5120,7 @@ export interface components {
         };
         /**
          * EpisodeFind
-         * @description A report that has an episode which somebody looks for.
+         * @description A report with a matching episode.
          */
         EpisodeFind: {
             /** @enum {unknown} */
@@ -5136,9 +5136,9 @@ export interface components {
         };
         /**
          * EpisodeFragments
-         * @description The stored fragments that hold one reported episode, in the order of their steps.
+         * @description The stored fragments of one reported episode, in the order of their steps.
          *
-         *         Empty where none does: evaluations are not stored, and retention removes old fragments.
+         *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
          */
         EpisodeFragments: {
             parts: components["schemas"]["EpisodePlace"][];
@@ -5146,14 +5146,14 @@ export interface components {
         };
         /**
          * EpisodeMatches
-         * @description The newest reports that have an episode in a range, at most 20.
+         * @description The newest reports with an episode in a range, at most 20.
          */
         EpisodeMatches: {
             results: components["schemas"]["EpisodeFind"][];
         };
         /**
          * EpisodeMeans
-         * @description Means of episodes that came to an end of their own.
+         * @description Means of episodes that were not aborted.
          */
         EpisodeMeans: {
             total_return: number;
@@ -5162,7 +5162,7 @@ export interface components {
         };
         /**
          * EpisodeOutliers
-         * @description What stands out among the episodes of the last seconds, of the newest 20,000 reports.
+         * @description Recent episodes by worker and extreme episodes, from the newest 20,000 reports.
          */
         EpisodeOutliers: {
             seconds: number;
@@ -5171,7 +5171,7 @@ export interface components {
         };
         /**
          * EpisodePart
-         * @description What of an episode lies in a fragment.
+         * @description The part of an episode that a fragment holds.
          */
         EpisodePart: {
             id: string;
@@ -5183,7 +5183,7 @@ export interface components {
         };
         /**
          * EpisodePlace
-         * @description The part of an episode that one stored fragment holds.
+         * @description The part of an episode in one stored fragment.
          */
         EpisodePlace: {
             fragment: number;
@@ -5195,8 +5195,8 @@ export interface components {
          * EpisodeRow
          * @description Statistics of the episodes that ended at one worker within one report.
          *
-         *         Returns are undiscounted sums of rewards; lengths are in env steps; the counters at the end
-         *         say where the run stood when the window was stored.
+         *         Returns are undiscounted sums of rewards; lengths are in env steps. The counters at the end are
+         *         those of the run when the window was stored.
          */
         EpisodeRow: {
             id: number;
@@ -5226,7 +5226,7 @@ export interface components {
         };
         /**
          * EpisodeSpread
-         * @description How a number is spread over the life of a run, in bins of equal width.
+         * @description Distribution of a value over the life of a run, in bins of equal width.
          */
         EpisodeSpread: {
             /** @enum {unknown} */
@@ -5298,7 +5298,7 @@ export interface components {
         };
         /**
          * EpisodesOfWorker
-         * @description What the training episodes of one worker came to.
+         * @description Statistics of one worker's training episodes.
          */
         EpisodesOfWorker: {
             worker: number;
@@ -5310,7 +5310,7 @@ export interface components {
         };
         /**
          * ErrorFrame
-         * @description Why a message of the page was not followed.
+         * @description Rejection of a page's message.
          */
         ErrorFrame: {
             /** @enum {unknown} */
@@ -5322,7 +5322,7 @@ export interface components {
         };
         /**
          * EvaluationFigures
-         * @description What one evaluation of a lesson measured.
+         * @description Results of one evaluation of a lesson.
          */
         EvaluationFigures: {
             problems: number;
@@ -5342,7 +5342,7 @@ export interface components {
         };
         /**
          * EvaluationRequest
-         * @description Body of ``POST /api/runs/{run}/evaluations``: a person wants lessons evaluated now.
+         * @description Body of ``POST /api/runs/{run}/evaluations``: a request to evaluate lessons now.
          */
         EvaluationRequestRequest: {
             /** @default [] */
@@ -5383,7 +5383,7 @@ export interface components {
         };
         /**
          * Event
-         * @description Something that happened to a run.
+         * @description An event of a run.
          */
         Event: {
             id: number;
@@ -5406,7 +5406,7 @@ export interface components {
         };
         /**
          * FacetValue
-         * @description How many groups have a value.
+         * @description A facet value and the number of groups that have it.
          */
         FacetValue: {
             value: string;
@@ -5415,7 +5415,7 @@ export interface components {
         };
         /**
          * FetchFollowed
-         * @description How many items to return at most, and how long to wait for the first.
+         * @description Maximum number of items to return, and how long to wait for the first.
          */
         FetchFollowedRequest: {
             /** @default 64 */
@@ -5425,7 +5425,7 @@ export interface components {
         };
         /**
          * FetchFragments
-         * @description How many fragments to lease, and how long to wait for them.
+         * @description Request for fragments: how many to lease, and how long to wait.
          */
         FetchFragmentsRequest: {
             count: number;
@@ -5434,7 +5434,7 @@ export interface components {
         };
         /**
          * FieldProblem
-         * @description One field of a request that cannot be what it is; where in its text, if that is known.
+         * @description An invalid field of a request, with its position in the text if known.
          */
         FieldProblem: {
             field: string;
@@ -5446,7 +5446,7 @@ export interface components {
         };
         /**
          * FindingRow
-         * @description One thing that was looked at; `field` is its dotted path, empty for the run as a whole.
+         * @description One result of a check; `field` is its dotted path, empty for the run as a whole.
          */
         FindingRow: {
             /** @enum {unknown} */
@@ -5458,7 +5458,7 @@ export interface components {
         };
         /**
          * FiredSpell
-         * @description One alert that there would have been.
+         * @description One alert that the rule would have fired.
          */
         FiredSpell: {
             began_at: string;
@@ -5467,7 +5467,7 @@ export interface components {
         };
         /**
          * FleetControl
-         * @description What the platform wants of a fleet: answer of control long-polls and of reports.
+         * @description Pending commands of a fleet: response to control long-polls and to reports.
          */
         FleetControl: {
             fingerprint: string;
@@ -5495,7 +5495,7 @@ export interface components {
         };
         /**
          * FleetEvent
-         * @description Something that happened inside a fleet; becomes a run event.
+         * @description An event inside a fleet; becomes a run event.
          */
         FleetEvent: {
             kind: string;
@@ -5512,7 +5512,7 @@ export interface components {
         };
         /**
          * FleetLog
-         * @description The end of one log of a fleet: plain text, no escape sequences, no control characters.
+         * @description The end of one log of a fleet: plain text without escape sequences and control characters.
          */
         FleetLog: {
             /** @enum {unknown} */
@@ -5548,7 +5548,7 @@ export interface components {
         };
         /**
          * FleetState
-         * @description What is wanted of a fleet and what was last seen of it.
+         * @description Desired and last reported state of a fleet.
          */
         FleetState: {
             /** @enum {unknown} */
@@ -5574,7 +5574,7 @@ export interface components {
         };
         /**
          * FollowHead
-         * @description What a follower must know of the items that come with it.
+         * @description Description of the items that a follower receives.
          */
         FollowHead: {
             name: string;
@@ -5586,14 +5586,14 @@ export interface components {
         };
         /**
          * FollowerList
-         * @description Followers by name.
+         * @description Followers, ordered by name.
          */
         FollowerList: {
             results: components["schemas"]["FollowerRow"][];
         };
         /**
          * FollowerRow
-         * @description A follower and its place; `lag` counts the items behind it, up to 100,000.
+         * @description A follower and its cursor; `lag` counts unread items, up to 100,000.
          */
         FollowerRow: {
             name: string;
@@ -5607,7 +5607,7 @@ export interface components {
         };
         /**
          * FragmentContent
-         * @description What is in a fragment, but for its steps.
+         * @description The content of a fragment, without its steps.
          */
         FragmentContent: {
             steps: number;
@@ -5620,7 +5620,7 @@ export interface components {
         };
         /**
          * FragmentDetail
-         * @description A fragment, what is in it but for its steps, and what stands around it.
+         * @description A fragment with its content, except its steps, and its neighbours.
          */
         FragmentDetail: {
             fragment: components["schemas"]["FragmentSummary"];
@@ -5632,7 +5632,7 @@ export interface components {
         };
         /**
          * FragmentList
-         * @description Fragments that kept their bytes, newest first.
+         * @description Fragments with stored bytes, newest first.
          */
         FragmentList: {
             results: components["schemas"]["FragmentSummary"][];
@@ -5641,7 +5641,7 @@ export interface components {
         };
         /**
          * FragmentReceipt
-         * @description Answer to a push. Dropped ones are counted by reason and must not be sent again.
+         * @description Response to a push. Dropped fragments are counted by reason and must not be sent again.
          */
         FragmentReceipt: {
             accepted: number;
@@ -5678,7 +5678,7 @@ export interface components {
         };
         /**
          * GroupDetail
-         * @description A group and where it came from and went.
+         * @description A group with its origin and its batch.
          */
         GroupDetail: {
             group: components["schemas"]["GroupSummary"];
@@ -5691,7 +5691,7 @@ export interface components {
         };
         /**
          * GroupFacets
-         * @description What the newest groups of a list have in common.
+         * @description Facet counts and histograms of the newest groups.
          */
         GroupFacets: {
             looked_at: number;
@@ -5708,7 +5708,7 @@ export interface components {
         };
         /**
          * GroupField
-         * @description A further field of a group, as JSON.
+         * @description An additional field of a group, as JSON.
          */
         GroupField: {
             name: string;
@@ -5726,7 +5726,7 @@ export interface components {
         };
         /**
          * GroupSummary
-         * @description A trajectory group as lists show it; sizes count sequences and tokens.
+         * @description A trajectory group without its content.
          */
         GroupSummary: {
             id: number;
@@ -5764,7 +5764,7 @@ export interface components {
         };
         /**
          * GroupsReceipt
-         * @description Answer to a push. Dropped groups are counted by reason and must not be sent again.
+         * @description Response to a push. Dropped groups are counted by reason and must not be sent again.
          */
         GroupsReceipt: {
             received: number;
@@ -5776,7 +5776,7 @@ export interface components {
         };
         /**
          * Growth
-         * @description How the deck grew over the last hours, from a sample a minute.
+         * @description Growth of the deployment over the last hours, from one sample per minute.
          */
         Growth: {
             since: string | null;
@@ -5789,14 +5789,14 @@ export interface components {
         };
         /**
          * HTTPValidationError
-         * @description FastAPI's 422: what is wrong and where.
+         * @description FastAPI's 422 answer: validation errors and their locations.
          */
         HTTPValidationError: {
             detail: Record<string, unknown>[];
         };
         /**
          * Interval
-         * @description An estimate and its bounds, each exceeded with 5 % chance.
+         * @description An estimate and its bounds, each exceeded with 5 % probability.
          */
         Interval: {
             estimate: number;
@@ -5821,7 +5821,7 @@ export interface components {
         };
         /**
          * KeepComparison
-         * @description A comparison as it is to be kept.
+         * @description A comparison to save.
          */
         KeepComparisonRequest: {
             name: string;
@@ -5833,7 +5833,7 @@ export interface components {
         };
         /**
          * Kept
-         * @description One kind of data.
+         * @description One kind of data with its limits and size.
          */
         Kept: {
             /** @enum {unknown} */
@@ -5846,7 +5846,7 @@ export interface components {
         };
         /**
          * KeptLimit
-         * @description One bound of what is kept.
+         * @description One limit on the retained data.
          */
         KeptLimit: {
             setting: string;
@@ -5856,7 +5856,7 @@ export interface components {
         };
         /**
          * KeptList
-         * @description Everything that goes by itself or grows for ever, and when the deck was last backed up.
+         * @description All data with a retention limit or unlimited growth, and the time of the last backup.
          */
         KeptList: {
             results: components["schemas"]["Kept"][];
@@ -5864,7 +5864,7 @@ export interface components {
         };
         /**
          * KindLedger
-         * @description Where the items of one kind are; `dropped` counts by reason.
+         * @description Items of one kind by state; `dropped` counts by reason.
          */
         KindLedger: {
             accepted: number;
@@ -5880,10 +5880,10 @@ export interface components {
         };
         /**
          * KnownEnvironment
-         * @description An environment that runs name or may name.
+         * @description An environment that runs use or may use.
          *
-         *         Rates, rewards and shares are of the newest runs that use it, and of the newest data of each:
-         *         see :class:`KnownEnvironments`.
+         *         Rates, rewards and shares cover the newest data of the newest runs that use it: see
+         *         :class:`KnownEnvironments`.
          */
         KnownEnvironment: {
             name: string;
@@ -5908,7 +5908,7 @@ export interface components {
         };
         /**
          * KnownEnvironmentDetail
-         * @description An environment, the newest runs that use it, and what to launch it with.
+         * @description An environment, the newest runs that use it, and its launch configuration.
          */
         KnownEnvironmentDetail: {
             environment: components["schemas"]["KnownEnvironment"];
@@ -5970,21 +5970,21 @@ export interface components {
         };
         /**
          * LeaseRenewal
-         * @description Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: it is still worked on.
+         * @description Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: extends the lease.
          */
         LeaseRenewalRequest: {
             fence: number;
         };
         /**
          * LeaseRenewed
-         * @description The evaluation is the worker's for a while longer.
+         * @description An extended lease of an evaluation.
          */
         LeaseRenewed: {
             seconds: number;
         };
         /**
          * LedgerAnswer
-         * @description Where everything is that a run has accepted.
+         * @description Ledger of a run: its accepted items by state.
          */
         LedgerAnswer: {
             groups: components["schemas"]["KindLedger"];
@@ -5995,7 +5995,7 @@ export interface components {
         };
         /**
          * LedgerPart
-         * @description The ledger of a run as its live page shows it.
+         * @description The ledger of a run on its live page.
          */
         LedgerPart: {
             groups: components["schemas"]["KindLedger"];
@@ -6004,7 +6004,7 @@ export interface components {
         };
         /**
          * LessonChangeRow
-         * @description A lesson that moved or was steered; then source and target may be alike.
+         * @description A status change or steering of a lesson; a steering may leave the status unchanged.
          */
         LessonChangeRow: {
             id: number;
@@ -6024,14 +6024,14 @@ export interface components {
         };
         /**
          * LessonHistory
-         * @description Moves of lessons, newest first.
+         * @description Status changes of lessons, newest first.
          */
         LessonHistory: {
             results: components["schemas"]["LessonChangeRow"][];
         };
         /**
          * LessonLine
-         * @description What was sampled of a lesson in training, version by version: columns of equal length.
+         * @description Training samples of a lesson by version, as columns of equal length.
          */
         LessonLine: {
             lesson: string;
@@ -6041,9 +6041,9 @@ export interface components {
         };
         /**
          * LessonOutcome
-         * @description Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: how a task's rollouts ended.
+         * @description Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
          *
-         *         Problems stand in order and their answers beside each other: N = examples × generations.
+         *         The answers are ordered by problem: N = examples × generations.
          */
         LessonOutcomeRequest: {
             key: string;
@@ -6076,7 +6076,7 @@ export interface components {
         };
         /**
          * LessonProgress
-         * @description How the training of lessons went in the present epoch, in buckets of versions.
+         * @description Training progress of lessons in the present epoch, in buckets of versions.
          */
         LessonProgress: {
             epoch: number;
@@ -6087,7 +6087,7 @@ export interface components {
         };
         /**
          * LessonRequirement
-         * @description A lesson that comes first.
+         * @description A required lesson.
          */
         LessonRequirement: {
             lesson: string;
@@ -6095,7 +6095,7 @@ export interface components {
         };
         /**
          * LessonRow
-         * @description One lesson of a run. Shares are parts of the whole; null where nothing was counted.
+         * @description One lesson of a run. Shares are fractions, 0 to 1; null without data.
          */
         LessonRow: {
             name: string;
@@ -6128,9 +6128,9 @@ export interface components {
         };
         /**
          * LessonSteering
-         * @description Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: what a person wants of a lesson.
+         * @description Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
          *
-         *         The defaults give it back to the curriculum.
+         *         The defaults return it to the curriculum.
          */
         LessonSteeringRequest: {
             /**
@@ -6145,7 +6145,7 @@ export interface components {
         };
         /**
          * Lessons
-         * @description The lessons of a run, none before what it requires.
+         * @description The lessons of a run, in topological order of their requirements.
          */
         Lessons: {
             summary: components["schemas"]["CurriculumSummary"];
@@ -6153,7 +6153,7 @@ export interface components {
         };
         /**
          * Licences
-         * @description The deck's own licence, and those of what is installed with it.
+         * @description The license of Rolldeck, and those of the packages installed with it.
          */
         Licences: {
             own: string;
@@ -6172,7 +6172,7 @@ export interface components {
         };
         /**
          * LimitSetter
-         * @description Who made the limits what they are.
+         * @description Author of the current limits.
          */
         LimitSetter: {
             actor: string;
@@ -6182,7 +6182,7 @@ export interface components {
         };
         /**
          * LimitsAnswer
-         * @description The largest of everything that passes; units are in the names.
+         * @description Limits of the server; names contain the units.
          */
         LimitsAnswer: {
             max_body_bytes: number;
@@ -6234,7 +6234,7 @@ export interface components {
         };
         /**
          * LogRequest
-         * @description Somebody wants to read the end of a log; answered by its id.
+         * @description A request for the end of a log; the answer uses its id.
          */
         LogRequest: {
             id: string;
@@ -6252,7 +6252,7 @@ export interface components {
         };
         /**
          * MachineCordonRow
-         * @description A machine that shall be empty, and how far that is.
+         * @description A cordoned machine, and the progress of its draining.
          */
         MachineCordonRow: {
             node: string;
@@ -6272,7 +6272,7 @@ export interface components {
         };
         /**
          * MachineOrder
-         * @description Somebody wants a machine of the cluster empty: whoever is there drains, nobody comes.
+         * @description A request to empty a machine: its workers drain, and no new ones are placed there.
          */
         MachineOrder: {
             node: string;
@@ -6283,7 +6283,7 @@ export interface components {
         };
         /**
          * MarkGroups
-         * @description What to write on groups; what is left out stays as it is.
+         * @description Changes to the marks of groups; omitted fields keep their values.
          */
         MarkGroupsRequest: {
             groups: number[];
@@ -6295,7 +6295,7 @@ export interface components {
         };
         /**
          * MarkOfGroup
-         * @description What people say of a group.
+         * @description Marks of a group: label, pin, note and sets.
          */
         MarkOfGroup: {
             label: number | null;
@@ -6307,7 +6307,7 @@ export interface components {
         };
         /**
          * MarkWords
-         * @description What people of a run mark with; groups are counted among the newest 10,000 marked ones.
+         * @description Labels and sets of a run; counts cover the newest 10,000 marked groups.
          */
         MarkWords: {
             labels: components["schemas"]["LabelRow"][];
@@ -6317,7 +6317,7 @@ export interface components {
         };
         /**
          * MeTopic
-         * @description What frames of the topic `me` hold.
+         * @description Contents of frames of the topic `me`.
          */
         MeTopic: {
             parts: components["schemas"]["MeTopicParts"];
@@ -6357,7 +6357,7 @@ export interface components {
         };
         /**
          * Metric
-         * @description One number at one of the trainer's steps.
+         * @description One value at one train step.
          */
         Metric: {
             name: string;
@@ -6366,7 +6366,7 @@ export interface components {
         };
         /**
          * MetricKey
-         * @description One name that a run has samples of, and the last one to arrive.
+         * @description One metric name of a run, with its last sample to arrive.
          */
         MetricKey: {
             name: string;
@@ -6376,7 +6376,7 @@ export interface components {
         };
         /**
          * MetricKeys
-         * @description Names of a run's metrics, in their order.
+         * @description Metric names of a run, in order.
          */
         MetricKeys: {
             results: components["schemas"]["MetricKey"][];
@@ -6385,7 +6385,7 @@ export interface components {
         };
         /**
          * MetricLayoutRow
-         * @description A kept layout.
+         * @description A saved layout.
          */
         MetricLayoutRow: {
             id: number;
@@ -6400,16 +6400,16 @@ export interface components {
         };
         /**
          * MetricLayouts
-         * @description The layouts for a run: one's own, those of the run, those of its tags.
+         * @description The layouts of a run: private ones, those of the run, and those of its tags.
          */
         MetricLayouts: {
             results: components["schemas"]["MetricLayoutRow"][];
         };
         /**
          * MetricLine
-         * @description One series condensed into buckets: columns of equal length, one place a bucket, x rising.
+         * @description One series downsampled into buckets, as columns of equal length with increasing x.
          *
-         *         A value that is not finite is null here and counted in `nans` or `infinities`.
+         *         Values that are not finite are null here and counted in `nans` or `infinities`.
          */
         MetricLine: {
             run: string;
@@ -6430,7 +6430,7 @@ export interface components {
         };
         /**
          * MetricLines
-         * @description Lines of a chart, in the order of the runs and names asked for.
+         * @description Lines of a chart, in the order of the requested runs and names.
          */
         MetricLines: {
             /** @enum {unknown} */
@@ -6439,7 +6439,7 @@ export interface components {
         };
         /**
          * MetricLook
-         * @description What the metrics of a run are looked at with.
+         * @description Filters and axes of a run's metrics page.
          */
         MetricLook: {
             /** @default  */
@@ -6462,14 +6462,14 @@ export interface components {
         };
         /**
          * MetricNames
-         * @description All names of a run's metrics, in their order: 20,000 at most.
+         * @description All metric names of a run, in order: at most 20,000.
          */
         MetricNames: {
             names: string[];
         };
         /**
          * MetricNews
-         * @description How many names a run has samples of, and the id of the newest: enough to know of news.
+         * @description Number of metric names of a run and the id of the newest sample, to detect changes.
          */
         MetricNews: {
             keys: number;
@@ -6477,7 +6477,7 @@ export interface components {
         };
         /**
          * MetricRow
-         * @description One stored number.
+         * @description One stored value.
          */
         MetricRow: {
             id: number;
@@ -6488,7 +6488,7 @@ export interface components {
         };
         /**
          * MetricSamples
-         * @description Every sample of one name in the order of arrival, as columns of equal length.
+         * @description All samples of one name in order of arrival, as columns of equal length.
          */
         MetricSamples: {
             name: string;
@@ -6500,7 +6500,7 @@ export interface components {
         };
         /**
          * Metrics
-         * @description The newest stored numbers, oldest first.
+         * @description The newest stored values, oldest first.
          */
         Metrics: {
             results: components["schemas"]["MetricRow"][];
@@ -6521,7 +6521,7 @@ export interface components {
         };
         /**
          * MicroEvaluationRow
-         * @description A small look at a lesson beside its training; it moves nothing.
+         * @description A small evaluation of a lesson during training; it does not affect the curriculum.
          */
         MicroEvaluationRow: {
             at: string;
@@ -6534,14 +6534,14 @@ export interface components {
         };
         /**
          * MicroEvaluations
-         * @description Micro-evaluations of a lesson, newest first, as far back as outcomes are kept.
+         * @description Micro-evaluations of a lesson, newest first, within the retention of outcomes.
          */
         MicroEvaluations: {
             results: components["schemas"]["MicroEvaluationRow"][];
         };
         /**
          * MintToken
-         * @description A token to create; valid for every run without `run`, for ever without expiry.
+         * @description A token to create; valid for all runs without `run`, and without end without an expiry.
          */
         MintTokenRequest: {
             name: string;
@@ -6555,7 +6555,7 @@ export interface components {
         };
         /**
          * MixingAnswer
-         * @description How a run shares its batches among environments.
+         * @description Environment mix of a run's batches.
          */
         MixingAnswer: {
             batch_size: number | null;
@@ -6564,7 +6564,7 @@ export interface components {
         };
         /**
          * Moment
-         * @description What was going on in a run while the samples of a point came in.
+         * @description Context of a run while the samples of a chart point arrived.
          */
         Moment: {
             began_at: string;
@@ -6577,7 +6577,7 @@ export interface components {
         };
         /**
          * MomentBatch
-         * @description A batch that was handed out around then.
+         * @description A batch leased around that time.
          */
         MomentBatch: {
             id: string;
@@ -6597,7 +6597,7 @@ export interface components {
         };
         /**
          * MomentVersion
-         * @description The newest weights of then.
+         * @description The newest weights at that time.
          */
         MomentVersion: {
             id: number;
@@ -6607,7 +6607,7 @@ export interface components {
         };
         /**
          * NameLabel
-         * @description What a label of the run is called; empty for its digit only.
+         * @description Name of a label in a run; empty removes the name.
          */
         NameLabelRequest: {
             name: string;
@@ -6616,7 +6616,7 @@ export interface components {
         };
         /**
          * NewAnnotation
-         * @description A short text at a place of a run's charts.
+         * @description A short text at a position of a run's charts.
          */
         NewAnnotationRequest: {
             text: string;
@@ -6631,7 +6631,7 @@ export interface components {
         };
         /**
          * NewSilence
-         * @description Which alerts are to tell nobody, until when, and why.
+         * @description Alerts to silence, the end of the silence and its reason.
          */
         NewSilenceRequest: {
             /** @enum {unknown} */
@@ -6645,7 +6645,7 @@ export interface components {
         };
         /**
          * NewestTrajectories
-         * @description The last few things that came in, newest first; a run has groups or fragments.
+         * @description The newest items of a run, newest first; a run has either groups or fragments.
          */
         NewestTrajectories: {
             groups: components["schemas"]["GroupSummary"][];
@@ -6653,10 +6653,10 @@ export interface components {
         };
         /**
          * NextBatch
-         * @description How long to wait for a batch, and which shard of it is wanted.
+         * @description Request for the next batch: how long to wait, and for which shard.
          *
-         *         Rank 0 leases batches. The others get their shard of the batch that it holds, once its
-         *         ordinal is above `after`: that of the batch they had before.
+         *         Rank 0 leases batches. The other ranks get their shard of the batch that rank 0 holds, once
+         *         its ordinal exceeds `after`, the ordinal of their previous batch.
          */
         NextBatchRequest: {
             /** @default 0 */
@@ -6670,7 +6670,7 @@ export interface components {
         };
         /**
          * NodeWorkers
-         * @description Workers of one run on one node, as they last said.
+         * @description Workers of one run on one node, as last reported.
          */
         NodeWorkers: {
             node: string;
@@ -6680,7 +6680,7 @@ export interface components {
         };
         /**
          * Note
-         * @description The notes as one edit left them, in Markdown.
+         * @description The notes after one edit, in Markdown.
          */
         Note: {
             revision: number;
@@ -6701,7 +6701,7 @@ export interface components {
         };
         /**
          * Notes
-         * @description The notes of a run as they are, and who edited them before.
+         * @description Current notes of a run, and their earlier edits.
          */
         Notes: {
             text: string;
@@ -6712,7 +6712,7 @@ export interface components {
         };
         /**
          * Notice
-         * @description What an operator tells everybody.
+         * @description Notice of an operator to all users.
          */
         Notice: {
             text: string;
@@ -6723,7 +6723,7 @@ export interface components {
         };
         /**
          * NoticeAnswer
-         * @description What everybody is told at present.
+         * @description The current notice.
          */
         NoticeAnswer: {
             notice: components["schemas"]["Notice"] | null;
@@ -6751,7 +6751,7 @@ export interface components {
         };
         /**
          * OutcomeReceipt
-         * @description What the platform did with an outcome.
+         * @description Result of an outcome.
          */
         OutcomeReceipt: {
             is_new: boolean;
@@ -6760,7 +6760,7 @@ export interface components {
         };
         /**
          * Outlook
-         * @description What is beside a run in a list.
+         * @description Recent activity of a run, shown in lists.
          */
         Outlook: {
             /** @default null */
@@ -6784,7 +6784,7 @@ export interface components {
         };
         /**
          * OutlookList
-         * @description Outlooks by the id of their run.
+         * @description Run summaries by run id.
          */
         OutlookList: {
             results: {
@@ -6795,7 +6795,7 @@ export interface components {
         PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"] | components["schemas"]["AskClock"];
         /**
          * Part
-         * @description How a part was found when it was last looked at.
+         * @description The status of a part at its last probe.
          */
         Part: {
             /** @enum {unknown} */
@@ -6818,7 +6818,7 @@ export interface components {
         };
         /**
          * ChangePreset
-         * @description What to change of a saved preset; what is left out stays.
+         * @description Changes of a saved preset; omitted fields stay.
          */
         PatchedChangePresetRequest: {
             revision: number;
@@ -6851,7 +6851,7 @@ export interface components {
         };
         /**
          * PauseGate
-         * @description A reason for which producers may have to wait; amounts count sequences or fragments.
+         * @description A rule that pauses producers; amounts count sequences or fragments.
          */
         PauseGate: {
             /** @enum {unknown} */
@@ -6864,7 +6864,7 @@ export interface components {
         };
         /**
          * Picture
-         * @description An image of a message; never a link, so looking at one asks nobody.
+         * @description An image of a message, always embedded: viewing it contacts no other server.
          */
         Picture: {
             media_type: string;
@@ -6873,7 +6873,7 @@ export interface components {
         };
         /**
          * Pipeline
-         * @description How data flowed through a run within the last minute.
+         * @description Data flow through a run in the last minute.
          */
         Pipeline: {
             /** @enum {unknown} */
@@ -6895,7 +6895,7 @@ export interface components {
         };
         /**
          * PipelineStage
-         * @description One stage within the last minute; null where nobody measured it or nothing happened.
+         * @description One stage in the last minute; null if not measured or nothing happened.
          */
         PipelineStage: {
             /** @enum {unknown} */
@@ -6911,7 +6911,7 @@ export interface components {
         };
         /**
          * PipelineVerdict
-         * @description What holds the run up.
+         * @description The bottleneck of a run.
          */
         PipelineVerdict: {
             sentence: string;
@@ -6929,7 +6929,7 @@ export interface components {
         };
         /**
          * PolicyVersionRow
-         * @description Weights that were published.
+         * @description A published version of the weights.
          */
         PolicyVersionRow: {
             id: number;
@@ -6952,11 +6952,11 @@ export interface components {
         };
         /**
          * PreviewAnswer
-         * @description What the next batch would be made of, or why there is none.
+         * @description Composition of the next batch, or the reason why none is ready.
          *
-         *         `reason` is null when there is one. `comes_again` names a batch whose lease ran out: it goes
-         *         out first, as it is. `sizes` counts groups by sequences; `padding` is the part of its
-         *         positions that padding to the longest sequence would waste.
+         *         `reason` is null if a batch is ready. `comes_again` is the id of a batch whose lease expired:
+         *         it is served first, unchanged. `sizes` counts groups by sequences. `padding` is the fraction
+         *         of positions that padding to the longest sequence would waste.
          */
         PreviewAnswer: {
             reason: ("no_exact_fill" | "too_few" | "unregistered" | "waiting_for_minimum") | null;
@@ -6984,7 +6984,7 @@ export interface components {
         };
         /**
          * PreviewedRun
-         * @description What a rule would have told of one run.
+         * @description Backtest of a rule on one run.
          */
         PreviewedRun: {
             run: string;
@@ -6997,14 +6997,14 @@ export interface components {
         };
         /**
          * PrioritiesUpdated
-         * @description Chunks that have a new priority; others cannot be sampled any more, or are not there.
+         * @description Number of updated chunks; missing and no longer sampled chunks are skipped.
          */
         PrioritiesUpdated: {
             updated: number;
         };
         /**
          * PriorityUpdate
-         * @description How urgent a fragment is; of several in one chunk the most urgent counts.
+         * @description Priority of a fragment; a chunk takes the highest priority of its fragments.
          */
         PriorityUpdate: {
             id: number;
@@ -7012,7 +7012,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description An error answer: problem details (RFC 9457) with a code from one table.
+         * @description An error response: problem details (RFC 9457) with a code from one table.
          */
         Problem: {
             type: string;
@@ -7025,7 +7025,7 @@ export interface components {
         };
         /**
          * ProcessRow
-         * @description A process of the deck, by its own last word.
+         * @description A process of the deployment as of its last heartbeat.
          */
         ProcessRow: {
             name: string;
@@ -7038,7 +7038,7 @@ export interface components {
         };
         /**
          * PromptInRun
-         * @description How a run did on a prompt, by its newest 16 groups of it.
+         * @description Scores of a run on a prompt, over its newest 16 groups.
          */
         PromptInRun: {
             run: string;
@@ -7051,14 +7051,14 @@ export interface components {
         };
         /**
          * PromptList
-         * @description Prompts among the newest 1,000 groups of each run, those that most were asked first.
+         * @description Prompts among the newest 1,000 groups of each run; most widely shared first.
          */
         PromptList: {
             results: components["schemas"]["PromptRow"][];
         };
         /**
          * PromptRow
-         * @description A prompt; runs that were never asked it are not in `runs`.
+         * @description A prompt; `runs` omits runs without groups for it.
          */
         PromptRow: {
             prompt: string;
@@ -7069,7 +7069,7 @@ export interface components {
         };
         /**
          * PushAnswer
-         * @description Answer to a push; buffer sizes count sequences that wait for others.
+         * @description Answer to a push; buffer sizes count sequences that wait to complete a group.
          */
         PushAnswer: {
             /** @enum {unknown} */
@@ -7089,7 +7089,7 @@ export interface components {
         };
         /**
          * PutFollower
-         * @description What a follower reads: of groups `env_id` and `min_score` count, of fragments the other.
+         * @description Filter of a follower: `env_id` and `min_score` for groups, `environment` for fragments.
          */
         PutFollowerRequest: {
             /**
@@ -7106,14 +7106,14 @@ export interface components {
         };
         /**
          * QualifierList
-         * @description Everything that a filter may ask.
+         * @description All qualifiers of the filter language.
          */
         QualifierList: {
             results: components["schemas"]["QualifierRow"][];
         };
         /**
          * QualifierRow
-         * @description One thing that a filter may ask of a run.
+         * @description A qualifier of the filter language.
          */
         QualifierRow: {
             name: string;
@@ -7126,7 +7126,7 @@ export interface components {
         };
         /**
          * QuantitySummary
-         * @description Mean and quantiles; null where there is nothing to sum up.
+         * @description Mean and quantiles; null without data.
          */
         QuantitySummary: {
             mean: number | null;
@@ -7136,7 +7136,7 @@ export interface components {
         };
         /**
          * QueueAnswer
-         * @description The queue of a run, and why its producers wait if they do.
+         * @description The queue of a run, and the gates that pause its producers.
          */
         QueueAnswer: {
             /** @enum {unknown} */
@@ -7159,7 +7159,7 @@ export interface components {
         };
         /**
          * QueueDepth
-         * @description How much waits in a run; sizes count items, sequences and batches as named.
+         * @description Queue sizes and pause state of a run.
          */
         QueueDepth: {
             queued: number;
@@ -7179,7 +7179,7 @@ export interface components {
         };
         /**
          * RayNode
-         * @description One node of the Ray cluster; what is used is what actors have reserved.
+         * @description One node of the Ray cluster; used resources are those reserved by actors.
          */
         RayNode: {
             node: string;
@@ -7199,7 +7199,7 @@ export interface components {
         };
         /**
          * RayPart
-         * @description The Ray cluster, as a job of the deck last saw it.
+         * @description The Ray cluster as of the last probe by a background job.
          */
         RayPart: {
             /** @enum {unknown} */
@@ -7214,7 +7214,7 @@ export interface components {
         };
         /**
          * RecordingOrder
-         * @description Somebody wants to see one episode.
+         * @description A request to record one episode.
          */
         RecordingOrder: {
             id: string;
@@ -7225,7 +7225,7 @@ export interface components {
         };
         /**
          * RecordingRequest
-         * @description Body of ``POST /api/runs/{run}/recordings``: whose next episodes to film.
+         * @description Body of ``POST /api/runs/{run}/recordings``: a request to record the next episodes.
          */
         RecordingRequestRequest: {
             /** @default 1 */
@@ -7241,7 +7241,7 @@ export interface components {
         };
         /**
          * RecordingRow
-         * @description An episode that somebody asked to see.
+         * @description A requested recording of an episode.
          */
         RecordingRow: {
             id: string;
@@ -7277,7 +7277,7 @@ export interface components {
         };
         /**
          * RefusedPushes
-         * @description Pushes of an environment that were refused for one reason.
+         * @description Refused pushes of an environment, for one reason.
          */
         RefusedPushes: {
             pushes: number;
@@ -7351,14 +7351,14 @@ export interface components {
         };
         /**
          * ResetRun
-         * @description Why an outside run is archived and begun afresh.
+         * @description Reason for archiving an outside run and replacing it by a new one.
          */
         ResetRunRequest: {
             reason: string;
         };
         /**
          * RestartOrder
-         * @description Somebody wants one worker replaced by a new one.
+         * @description A request to replace one worker by a new one.
          */
         RestartOrder: {
             worker: number;
@@ -7368,7 +7368,7 @@ export interface components {
         };
         /**
          * Resync
-         * @description A page has lost a frame of a topic and wants a snapshot.
+         * @description Request a new snapshot after a lost frame.
          */
         Resync: {
             /** @enum {unknown} */
@@ -7377,7 +7377,7 @@ export interface components {
         };
         /**
          * RewardLine
-         * @description Rewards over steps, condensed to a few hundred points; no spike is lost.
+         * @description Rewards over steps, downsampled to at most 512 points; low and high keep every spike.
          */
         RewardLine: {
             step: number[];
@@ -7388,7 +7388,7 @@ export interface components {
         };
         /**
          * RolloutTask
-         * @description What a worker is to do next.
+         * @description The next task of a worker.
          */
         RolloutTask: {
             /** @enum {unknown} */
@@ -7414,7 +7414,7 @@ export interface components {
         };
         /**
          * RulePreview
-         * @description What a rule would have told.
+         * @description Result of a rule backtest.
          */
         RulePreview: {
             words: string;
@@ -7424,9 +7424,9 @@ export interface components {
         };
         /**
          * RunCheck
-         * @description What a check found; nothing was stored.
+         * @description Results of a check; nothing was stored.
          *
-         *         `config` is the resolved configuration with every default, null if it is none.
+         *         `config` is the resolved configuration with all defaults, null if it is invalid.
          */
         RunCheck: {
             /** @enum {unknown} */
@@ -7437,7 +7437,7 @@ export interface components {
         };
         /**
          * RunConfigSchema
-         * @description The JSON Schema of a run's configuration, and ready-made ones.
+         * @description JSON Schema of a run's configuration, and the built-in presets.
          */
         RunConfigSchema: {
             schema: Record<string, unknown>;
@@ -7445,7 +7445,7 @@ export interface components {
         };
         /**
          * RunCost
-         * @description What became of a run's data, and what its workers took for it; null is not known.
+         * @description Use of a run's data, and the worker time spent; null if unknown.
          */
         RunCost: {
             run: string;
@@ -7525,7 +7525,7 @@ export interface components {
         };
         /**
          * RunRow
-         * @description A run as lists show it.
+         * @description A run in a list.
          */
         RunRow: {
             id: number;
@@ -7572,7 +7572,7 @@ export interface components {
         };
         /**
          * RunSizes
-         * @description Answer to ``GET /info``: sequences in a batch, tokens in a sequence; -1 before both.
+         * @description Answer to ``GET /info``: sequences per batch, tokens per sequence; -1 before registration.
          */
         RunSizes: {
             batch_size: number;
@@ -7588,7 +7588,7 @@ export interface components {
         };
         /**
          * RunTopic
-         * @description What frames of the topic `run` hold.
+         * @description Contents of frames of the topic `run`.
          */
         RunTopic: {
             parts: components["schemas"]["RunTopicParts"];
@@ -7619,7 +7619,7 @@ export interface components {
         };
         /**
          * RunsTopic
-         * @description What frames of the topic `runs` hold.
+         * @description Contents of frames of the topic `runs`.
          */
         RunsTopic: {
             parts: components["schemas"]["RunsTopicParts"];
@@ -7640,7 +7640,7 @@ export interface components {
         RunsTopicSeries: Record<string, unknown>;
         /**
          * Sample
-         * @description One answer, for people to look at.
+         * @description One answer for display.
          */
         Sample: {
             prompt: string;
@@ -7650,7 +7650,7 @@ export interface components {
         };
         /**
          * SavePreset
-         * @description A configuration to keep; `config` is laid over the defaults, and no secret may be in it.
+         * @description A preset to save; `config` overrides the defaults and must not contain secrets.
          */
         SavePresetRequest: {
             name: string;
@@ -7675,7 +7675,7 @@ export interface components {
         };
         /**
          * SavedPresetRow
-         * @description A configuration that somebody saved.
+         * @description A saved preset.
          */
         SavedPresetRow: {
             name: string;
@@ -7694,7 +7694,7 @@ export interface components {
         };
         /**
          * ScoreBins
-         * @description How a number is spread, in bins of equal width.
+         * @description A histogram with bins of equal width.
          */
         ScoreBins: {
             least: number;
@@ -7703,7 +7703,7 @@ export interface components {
         };
         /**
          * ScoreReceipt
-         * @description What became of scored sessions.
+         * @description Result of scored sessions.
          */
         ScoreReceipt: {
             sequences: number;
@@ -7728,7 +7728,7 @@ export interface components {
         };
         /**
          * ScoredData
-         * @description One trajectory group; S sequences of T tokens.
+         * @description A trajectory group of S sequences of T tokens.
          */
         ScoredData: {
             tokens: number[][];
@@ -7759,7 +7759,7 @@ export interface components {
         };
         /**
          * ScoredData
-         * @description One trajectory group; S sequences of T tokens.
+         * @description A trajectory group of S sequences of T tokens.
          */
         ScoredDataRequest: {
             tokens: number[][];
@@ -7797,7 +7797,7 @@ export interface components {
         };
         /**
          * SegmentRow
-         * @description A stretch of time whose payloads are dropped together.
+         * @description A period whose payloads are dropped together.
          */
         SegmentRow: {
             number: number;
@@ -7844,7 +7844,7 @@ export interface components {
         };
         /**
          * SequenceWindow
-         * @description Some consecutive tokens of a sequence; the columns are as long as `tokens`.
+         * @description Consecutive tokens of a sequence; all columns are as long as `tokens`.
          */
         SequenceWindow: {
             index: number;
@@ -7859,7 +7859,7 @@ export interface components {
         };
         /**
          * Session
-         * @description Who is signed in.
+         * @description The signed-in user.
          */
         Session: {
             authenticated: boolean;
@@ -7869,7 +7869,7 @@ export interface components {
         };
         /**
          * SessionRow
-         * @description How many browsers a person is signed in on, this one included.
+         * @description Number of browsers that a person is signed in on, including this one.
          */
         SessionRow: {
             sessions: number;
@@ -7878,7 +7878,7 @@ export interface components {
         };
         /**
          * SetAlertRule
-         * @description All of a rule, as it is to be.
+         * @description Complete definition of an alert rule.
          */
         SetAlertRuleRequest: {
             name: string;
@@ -7907,7 +7907,7 @@ export interface components {
         };
         /**
          * SetMetricLayout
-         * @description A layout as it is to be.
+         * @description Fields of a layout.
          */
         SetMetricLayoutRequest: {
             name: string;
@@ -7934,7 +7934,7 @@ export interface components {
         };
         /**
          * SetTags
-         * @description The tags that a run is to have, instead of those it has.
+         * @description New tags of a run; they replace the existing ones.
          */
         SetTagsRequest: {
             tags: string[];
@@ -7951,14 +7951,14 @@ export interface components {
         };
         /**
          * SilenceList
-         * @description Silences that last, then those that are over, newest first.
+         * @description Active silences, then past ones, newest first.
          */
         SilenceList: {
             results: components["schemas"]["SilenceRow"][];
         };
         /**
          * SilenceRow
-         * @description Alerts that tell nobody for a while.
+         * @description A silence: alerts without notifications for a limited time.
          */
         SilenceRow: {
             id: number;
@@ -7994,7 +7994,7 @@ export interface components {
         };
         /**
          * SlotState
-         * @description State of one env slot as last reported.
+         * @description Last reported state of one env slot.
          */
         SlotState: {
             slot: number;
@@ -8007,7 +8007,7 @@ export interface components {
         };
         /**
          * SnapshotFrame
-         * @description All of a topic: what a page has shown of it before is replaced.
+         * @description Complete state of a topic; it replaces everything the page has shown of it.
          */
         SnapshotFrame: {
             /** @enum {unknown} */
@@ -8025,7 +8025,7 @@ export interface components {
         };
         /**
          * Span
-         * @description Something that took time while a sequence was made.
+         * @description A timed activity during the generation of a sequence.
          */
         Span: {
             name: string;
@@ -8034,7 +8034,7 @@ export interface components {
         };
         /**
          * SpreadColumn
-         * @description A stretch of time; all are equally long.
+         * @description Counts of one interval; all intervals are equally long.
          */
         SpreadColumn: {
             at: string;
@@ -8042,7 +8042,7 @@ export interface components {
         };
         /**
          * StacksRequest
-         * @description Somebody wants to see what a worker's threads are at; answered as a log is, by its id.
+         * @description A request for the stack traces of a worker's threads; answered by its id, like a log.
          */
         StacksRequest: {
             id: string;
@@ -8070,7 +8070,7 @@ export interface components {
         };
         /**
          * StepWindow
-         * @description Consecutive steps of a fragment, a column for each thing that is known of a step.
+         * @description Consecutive steps of a fragment, as columns.
          */
         StepWindow: {
             start: number;
@@ -8102,7 +8102,7 @@ export interface components {
         };
         /**
          * StoragePart
-         * @description Where payloads are kept.
+         * @description The storage of payloads.
          */
         StoragePart: {
             /** @enum {unknown} */
@@ -8124,7 +8124,7 @@ export interface components {
         };
         /**
          * Subscribe
-         * @description A page wants a topic: its snapshot, then its deltas.
+         * @description Subscribe to a topic: its snapshot, then its deltas.
          */
         Subscribe: {
             /** @enum {unknown} */
@@ -8133,7 +8133,7 @@ export interface components {
         };
         /**
          * TableRow
-         * @description One of the largest tables, as PostgreSQL's own statistics have it.
+         * @description One of the largest tables, from PostgreSQL's statistics.
          */
         TableRow: {
             name: string;
@@ -8164,7 +8164,7 @@ export interface components {
         };
         /**
          * TaskRequest
-         * @description Body of ``POST /api/runs/{run}/lessons/tasks``: a worker is free.
+         * @description Body of ``POST /api/runs/{run}/lessons/tasks``: request of an idle worker.
          */
         TaskRequestRequest: {
             worker: string;
@@ -8173,7 +8173,7 @@ export interface components {
         };
         /**
          * TaskSpread
-         * @description One environment or lesson, over the life of the run.
+         * @description Distribution in one environment or lesson, over the life of the run.
          */
         TaskSpread: {
             task: string;
@@ -8187,7 +8187,7 @@ export interface components {
         };
         /**
          * TensorSpec
-         * @description One tensor of a weights file; dtype in safetensors' spelling (F32, BF16, I64).
+         * @description One tensor of a weights file; dtype in safetensors' notation (F32, BF16, I64).
          */
         TensorSpec: {
             name: string;
@@ -8203,7 +8203,7 @@ export interface components {
         };
         /**
          * TokenMinted
-         * @description A fresh token; `token` is shown this once.
+         * @description A new token; `token` is shown only once.
          */
         TokenMinted: {
             id: number;
@@ -8244,14 +8244,14 @@ export interface components {
         };
         /**
          * TrainerList
-         * @description Trainers in the order in which they first registered.
+         * @description Trainers in order of their first registration.
          */
         TrainerList: {
             results: components["schemas"]["TrainerRow"][];
         };
         /**
          * TrainerRegistered
-         * @description What a trainer must know to begin.
+         * @description Settings that a trainer needs to begin.
          */
         TrainerRegistered: {
             uuid: number;
@@ -8276,7 +8276,7 @@ export interface components {
         };
         /**
          * TriedEnvironment
-         * @description What came of trying an environment; `trouble` is empty where all went well.
+         * @description Result of a probe of an environment; `trouble` is empty on success.
          */
         TriedEnvironment: {
             spec: string;
@@ -8289,7 +8289,7 @@ export interface components {
         };
         /**
          * TriedEpisode
-         * @description One episode of actions drawn at random.
+         * @description One episode of random actions.
          */
         TriedEpisode: {
             steps: number;
@@ -8313,7 +8313,7 @@ export interface components {
         };
         /**
          * Unsubscribe
-         * @description A page wants a topic no more.
+         * @description Unsubscribe from a topic.
          */
         Unsubscribe: {
             /** @enum {unknown} */
@@ -8322,7 +8322,7 @@ export interface components {
         };
         /**
          * UpdatePriorities
-         * @description Priorities of fragments, by the ids in a batch's head; with `batch`, of that batch only.
+         * @description Priorities by the item ids of a batch's head; `batch` restricts them to that batch.
          */
         UpdatePrioritiesRequest: {
             /** @default null */
@@ -8338,7 +8338,7 @@ export interface components {
         };
         /**
          * ValueRow
-         * @description A value that runs have, and how many of them.
+         * @description A value and the number of runs that have it.
          */
         ValueRow: {
             value: string;
@@ -8346,7 +8346,7 @@ export interface components {
         };
         /**
          * VerdictList
-         * @description What holds each run up, by the run's id.
+         * @description Diagnosis of each run, by run id.
          */
         VerdictList: {
             results: {
@@ -8355,7 +8355,7 @@ export interface components {
         };
         /**
          * VersionOfGroup
-         * @description The weights that sampled a group.
+         * @description The policy version that sampled a group.
          */
         VersionOfGroup: {
             id: number;
@@ -8366,7 +8366,7 @@ export interface components {
         };
         /**
          * Visible
-         * @description A page says whether anybody can see it; a hidden one is told less.
+         * @description Report whether the page is visible; hidden pages receive fewer frames.
          */
         Visible: {
             /** @enum {unknown} */
@@ -8383,14 +8383,14 @@ export interface components {
         };
         /**
          * WebhookList
-         * @description The addresses that are told of alerts, as they are set.
+         * @description Configured notification channels.
          */
         WebhookList: {
             results: components["schemas"]["WebhookRow"][];
         };
         /**
          * WebhookRow
-         * @description An address that is told of alerts, as far as it may be shown.
+         * @description A notification channel, without secrets.
          */
         WebhookRow: {
             id: string;
@@ -8404,7 +8404,7 @@ export interface components {
         };
         /**
          * WeightsManifest
-         * @description What a weights file must contain, checked by the platform and by every reader.
+         * @description Expected content of a weights file, checked by the platform and by every reader.
          */
         WeightsManifest: {
             epoch: number;
@@ -8415,7 +8415,7 @@ export interface components {
         };
         /**
          * WeightsOnTheWay
-         * @description How far the newest weights of a run have come; its workers each, its fleet tells.
+         * @description Sync progress of a run's newest weights; the fleet API reports it by worker.
          */
         WeightsOnTheWay: {
             newest: components["schemas"]["PolicyVersionRow"] | null;
@@ -8428,7 +8428,7 @@ export interface components {
         };
         /**
          * WeightsOrderRow
-         * @description Something that a person ordered about the weights of a run.
+         * @description A command about the weights of a run.
          */
         WeightsOrderRow: {
             number: number;
@@ -8443,7 +8443,7 @@ export interface components {
         };
         /**
          * WeightsOrders
-         * @description What holds for the weights of a run, and how it came to that.
+         * @description Current weights settings of a run, and the history of commands.
          */
         WeightsOrders: {
             number: number;
@@ -8471,7 +8471,7 @@ export interface components {
         };
         /**
          * WeightsTransfers
-         * @description What became of the versions that a worker was offered, since its incarnation began.
+         * @description Counts of the versions offered to a worker since the start of its incarnation.
          */
         WeightsTransfers: {
             /** @default 0 */
@@ -8502,7 +8502,7 @@ export interface components {
         };
         /**
          * WorkerDeviation
-         * @description A mean of one worker that is far from those of the others.
+         * @description A worker's mean that is an outlier.
          */
         WorkerDeviation: {
             /** @enum {unknown} */
@@ -8512,7 +8512,7 @@ export interface components {
         };
         /**
          * WorkerEnding
-         * @description What an incarnation of a worker was in the end, and why it is no more.
+         * @description Final state of a worker incarnation, with the reason of its end.
          */
         WorkerEnding: {
             index: number;
@@ -8637,7 +8637,7 @@ export interface components {
         };
         /**
          * WorkerStacks
-         * @description What the Python threads of a worker's process were at when it was last asked.
+         * @description Stacks of the Python threads of a worker's process at the last request.
          */
         WorkerStacks: {
             /** @enum {unknown} */
@@ -8660,7 +8660,7 @@ export interface components {
         };
         /**
          * WorkerState
-         * @description State of one rollout worker; `unknown` when it has not been heard of for 5 seconds.
+         * @description State of one rollout worker; `unknown` without a report for 5 seconds.
          */
         WorkerState: {
             index: number;
@@ -8724,7 +8724,7 @@ export interface components {
         };
         /**
          * WriteNotes
-         * @description What the notes are to be, and which edit they were read at.
+         * @description New text of the notes, and the revision that it is based on.
          */
         WriteNotesRequest: {
             text: string;
@@ -9132,16 +9132,16 @@ export interface operations {
         parameters: {
             query: {
                 comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
-                /** @description Else: the runs that this filter asks for. */
+                /** @description Filter of runs, if `run` is absent. */
                 filter?: string;
-                /** @description How long it may be so; 0 if absent. */
+                /** @description Duration of a breach before the alert fires. Default: 0. */
                 for_seconds?: number;
-                /** @description 1 to 720; 24 if absent. */
+                /** @description 1 to 720, default 24. */
                 hours?: number;
                 metric: string;
-                /** @description The one run that it is about. */
+                /** @description Name of the only run. */
                 run?: string;
-                /** @description Absent for `not_finite` and `no_data`. */
+                /** @description Omit for `not_finite` and `no_data`. */
                 threshold?: number;
             };
             header?: never;
@@ -9437,7 +9437,7 @@ export interface operations {
                 kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
                 /** @description 1 to 200. */
                 limit?: number;
-                /** @description Its whole name. */
+                /** @description Full name of the run. */
                 run?: string;
                 severity?: "error" | "warning";
                 state?: "acknowledged" | "all" | "open" | "resolved" | "silenced" | "unresolved";
@@ -10862,10 +10862,10 @@ export interface operations {
     environments_known: {
         parameters: {
             query?: {
-                /** @description `next` of the page before. */
+                /** @description `next` of the previous page. */
                 after?: string;
                 kind?: "outside" | "steps" | "tokens";
-                /** @description 1 to 100; 50 if absent. */
+                /** @description 1 to 100, default 50. */
                 limit?: number;
                 /** @description Part of the name. */
                 q?: string;
@@ -10927,7 +10927,7 @@ export interface operations {
         parameters: {
             query: {
                 kind: "outside" | "steps" | "tokens";
-                /** @description Its whole name. */
+                /** @description Exact name. */
                 name: string;
             };
             header?: never;
@@ -11232,17 +11232,17 @@ export interface operations {
     metric_lines_of_runs: {
         parameters: {
             query: {
-                /** @description First place of the range: a step, tokens, or seconds since 1970 or, of `elapsed`, since the run began, below 0 for what was before. */
+                /** @description Start of the range: a step, tokens, seconds since 1970 or, for `elapsed`, since the run began (negative before that). */
                 from?: number;
-                /** @description Of metrics, comma-separated. */
+                /** @description Comma-separated metric names. */
                 names: string;
-                /** @description Buckets of a line at most; 1 to 2000, 1000. */
+                /** @description Maximum number of buckets per line: 1 to 2000, default 1000. */
                 points?: number;
-                /** @description Names, comma-separated. */
+                /** @description Comma-separated run names. */
                 runs: string;
-                /** @description Last place of the range. */
+                /** @description End of the range. */
                 to?: number;
-                /** @description What to draw over; `step` if absent. */
+                /** @description Axis of the chart. Default: `step`. */
                 x?: "amount" | "elapsed" | "step" | "time";
             };
             header?: never;
@@ -11975,7 +11975,7 @@ export interface operations {
     run_costs: {
         parameters: {
             query: {
-                /** @description Names, comma-separated. */
+                /** @description Comma-separated run names. */
                 runs: string;
             };
             header?: never;
@@ -12091,7 +12091,7 @@ export interface operations {
         parameters: {
             query: {
                 of: "env" | "name" | "owner" | "preset" | "tag";
-                /** @description What the values hold. */
+                /** @description Text that the values contain. */
                 part?: string;
             };
             header?: never;
@@ -12209,7 +12209,7 @@ export interface operations {
     run_verdicts: {
         parameters: {
             query: {
-                /** @description Ids of runs, comma-separated. */
+                /** @description Comma-separated run ids. */
                 ids: string;
             };
             header?: never;
@@ -12268,12 +12268,12 @@ export interface operations {
     runs_list: {
         parameters: {
             query?: {
-                /** @description `next` of the page before. */
+                /** @description `next` of the previous page. */
                 after?: string;
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
-                /** @description What to sort by; a minus for the largest first. */
+                /** @description Sort key; prefix a minus for descending order. */
                 sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-rate" | "-staleness" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "rate" | "staleness" | "step";
                 status?: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             };
@@ -14045,7 +14045,7 @@ export interface operations {
     bias_get: {
         parameters: {
             query?: {
-                /** @description Seconds; a day by default. */
+                /** @description Seconds; 86,400 by default. */
                 window?: number;
             };
             header?: never;
@@ -14118,7 +14118,7 @@ export interface operations {
                 batch?: string;
                 env?: string[];
                 flag?: string[];
-                /** @description Groups that go along; 0 to 500, 20 if absent. */
+                /** @description Number of groups; 0 to 500, 20 if absent. */
                 groups?: number;
                 label?: string[];
                 length_max?: number;
@@ -14822,7 +14822,7 @@ export interface operations {
             query?: {
                 /** @description Only rows with a higher id, oldest first. */
                 after?: number;
-                /** @description Rows at most; 1 to 2000, 500 if absent. */
+                /** @description Maximum number of rows: 1 to 2000, default 500. */
                 limit?: number;
             };
             header?: never;
@@ -14892,9 +14892,9 @@ export interface operations {
     episodes_fragments: {
         parameters: {
             query: {
-                /** @description `return` if absent. */
+                /** @description Default: `return`. */
                 of?: "length" | "return";
-                /** @description Its return, or its length. */
+                /** @description Return or length of the episode. */
                 value: number;
             };
             header?: never;
@@ -14967,7 +14967,7 @@ export interface operations {
             query: {
                 least: number;
                 most: number;
-                /** @description `return` if absent. */
+                /** @description Default: `return`. */
                 of?: "length" | "return";
             };
             header?: never;
@@ -15037,7 +15037,7 @@ export interface operations {
     episodes_outliers: {
         parameters: {
             query?: {
-                /** @description How far back; 1 to 86400, 300 if absent. */
+                /** @description Seconds back from now: 1 to 86400, default 300. */
                 seconds?: number;
             };
             header?: never;
@@ -15109,7 +15109,7 @@ export interface operations {
             query?: {
                 /** @description Only training, or evaluation. */
                 mode?: "eval" | "train";
-                /** @description `return` if absent. */
+                /** @description Default: `return`. */
                 of?: "length" | "return";
                 /** @description Only this environment or lesson. */
                 task?: string;
@@ -15181,7 +15181,7 @@ export interface operations {
     episodes_summary: {
         parameters: {
             query?: {
-                /** @description How far back; 1 to 86400, 300 if absent. */
+                /** @description Seconds back from now: 1 to 86400, default 300. */
                 seconds?: number;
             };
             header?: never;
@@ -15251,11 +15251,11 @@ export interface operations {
     evaluations: {
         parameters: {
             query?: {
-                /** @description Only of this lesson. */
+                /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Rows at most; 1 to 500, 100 if absent. */
+                /** @description Maximum number of rows: 1 to 500, default 100. */
                 limit?: number;
-                /** @description How many of the newest results bring answers to look at; 0 to 20, 1 if absent. */
+                /** @description Number of newest results with sample answers: 0 to 20, default 1. */
                 samples?: number;
             };
             header?: never;
@@ -15601,7 +15601,7 @@ export interface operations {
             query?: {
                 /** @description Only events with a smaller id. */
                 before?: number;
-                /** @description Comma-separated; absent for all. */
+                /** @description Comma-separated; omit for all. */
                 kinds?: string;
                 limit?: number;
             };
@@ -15730,9 +15730,9 @@ export interface operations {
     worker_attempts: {
         parameters: {
             query?: {
-                /** @description Rows at most; 1 to 1000, 100 if absent. */
+                /** @description Maximum number of rows: 1 to 1000, default 100. */
                 limit?: number;
-                /** @description Index of one worker; absent for all. */
+                /** @description Index of one worker; all if absent. */
                 worker?: number;
             };
             header?: never;
@@ -15802,9 +15802,9 @@ export interface operations {
     fleet_control: {
         parameters: {
             query?: {
-                /** @description Fingerprint of the last answer. */
+                /** @description Fingerprint of the last response. */
                 after?: string;
-                /** @description Seconds to wait for another fingerprint; 0 to 30. */
+                /** @description Seconds to wait for another fingerprint: 0 to 30. */
                 wait?: number;
             };
             header?: never;
@@ -15874,13 +15874,13 @@ export interface operations {
     fleet_logs: {
         parameters: {
             query?: {
-                /** @description At most; 1 to 1000, 200 if absent. */
+                /** @description Maximum number of lines: 1 to 1000, default 200. */
                 lines?: number;
-                /** @description Absent: the worker's own; else its env process's. */
+                /** @description Slot, for its env process's log. Default: the worker's log. */
                 slot?: number;
-                /** @description Seconds to wait for the fleet; 0 to 10, 5 if absent. */
+                /** @description Seconds to wait for the fleet: 0 to 10, default 5. */
                 wait?: number;
-                /** @description Absent: the manager's log. */
+                /** @description Worker index. Default: the manager's log. */
                 worker?: number;
             };
             header?: never;
@@ -17145,7 +17145,7 @@ export interface operations {
                 batch?: string;
                 cursor?: string;
                 limit?: number;
-                /** @description What the slot's name begins with. */
+                /** @description Prefix of the slot's name. */
                 q?: string;
                 state?: string[];
                 version_max?: number;
@@ -19069,7 +19069,7 @@ export interface operations {
     lesson_micro_evaluations: {
         parameters: {
             query?: {
-                /** @description Rows at most; 1 to 500, 100 if absent. */
+                /** @description Maximum number of rows: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19356,9 +19356,9 @@ export interface operations {
     lesson_history: {
         parameters: {
             query?: {
-                /** @description Only of this lesson. */
+                /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Rows at most; 1 to 500, 100 if absent. */
+                /** @description Maximum number of rows: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19428,7 +19428,7 @@ export interface operations {
     lesson_progress: {
         parameters: {
             query?: {
-                /** @description Of versions, about; 1 to 200, 60 if absent. */
+                /** @description Approximate buckets: 1 to 200, default 60. */
                 buckets?: number;
             };
             header?: never;
@@ -20114,9 +20114,9 @@ export interface operations {
             query?: {
                 /** @description Only rows with a higher id, oldest first. */
                 after?: number;
-                /** @description Rows at most; 1 to 2000, 500 if absent. */
+                /** @description Maximum number of rows: 1 to 2000, default 500. */
                 limit?: number;
-                /** @description Comma-separated; absent for all. */
+                /** @description Comma-separated; all if absent. */
                 names?: string;
             };
             header?: never;
@@ -20305,13 +20305,13 @@ export interface operations {
     metric_keys: {
         parameters: {
             query?: {
-                /** @description Only names behind this one. */
+                /** @description Only names after this one. */
                 after?: string;
-                /** @description 1 to 500, 200 if absent. */
+                /** @description 1 to 500, default 200. */
                 limit?: number;
-                /** @description What the name begins with. */
+                /** @description Prefix of the name. */
                 prefix?: string;
-                /** @description Words that the name must hold. */
+                /** @description Words that the name must contain. */
                 search?: string;
             };
             header?: never;
@@ -20381,15 +20381,15 @@ export interface operations {
     metric_lines: {
         parameters: {
             query: {
-                /** @description First place of the range: a step, tokens, or seconds since 1970 or, of `elapsed`, since the run began, below 0 for what was before. */
+                /** @description Start of the range: a step, tokens, seconds since 1970 or, for `elapsed`, since the run began (negative before that). */
                 from?: number;
-                /** @description Of metrics, comma-separated. */
+                /** @description Comma-separated metric names. */
                 names: string;
-                /** @description Buckets of a line at most; 1 to 2000, 1000. */
+                /** @description Maximum number of buckets per line: 1 to 2000, default 1000. */
                 points?: number;
-                /** @description Last place of the range. */
+                /** @description End of the range. */
                 to?: number;
-                /** @description What to draw over; `step` if absent. */
+                /** @description Axis of the chart. Default: `step`. */
                 x?: "amount" | "elapsed" | "step" | "time";
             };
             header?: never;
@@ -20459,13 +20459,13 @@ export interface operations {
     moment: {
         parameters: {
             query: {
-                /** @description First place of the range: a step, tokens, or seconds since 1970 or, of `elapsed`, since the run began, below 0 for what was before. */
+                /** @description Start of the range: a step, tokens, seconds since 1970 or, for `elapsed`, since the run began (negative before that). */
                 from?: number;
-                /** @description Of the metric. */
+                /** @description Name of the metric. */
                 name: string;
-                /** @description Last place of the range. */
+                /** @description End of the range. */
                 to?: number;
-                /** @description What to draw over; `step` if absent. */
+                /** @description Axis of the chart. Default: `step`. */
                 x?: "amount" | "elapsed" | "step" | "time";
             };
             header?: never;
@@ -20593,9 +20593,9 @@ export interface operations {
     metric_samples: {
         parameters: {
             query: {
-                /** @description Samples to leave out; 0 if absent. */
+                /** @description Number of samples to skip. Default: 0. */
                 after?: number;
-                /** @description 1 to 10240, which is the default. */
+                /** @description 1 to 10240 (default). */
                 limit?: number;
                 name: string;
             };
@@ -22613,7 +22613,7 @@ export interface operations {
                     manifest: string;
                     /**
                      * Format: binary
-                     * @description safetensors; left out where the run's weights travel through a directory
+                     * @description safetensors; omitted if the run's weights are transferred through a shared directory
                      */
                     weights?: string;
                 };
@@ -22811,7 +22811,7 @@ export interface operations {
     weights_current: {
         parameters: {
             query?: {
-                /** @description Of the version that workers are to act with, where an operator has pinned one: `1`, or absent for the newest. */
+                /** @description `1` for the version that workers should use, which an operator may have pinned; absent for the newest. */
                 acting?: number;
             };
             header?: never;
@@ -22881,7 +22881,7 @@ export interface operations {
     weights_deliveries: {
         parameters: {
             query?: {
-                /** @description Newest ones; 1 to 200, 20 if absent. */
+                /** @description Number of newest versions: 1 to 200, default 20. */
                 versions?: number;
             };
             header?: never;
