@@ -17,7 +17,7 @@ from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.factory import make_module, make_policy
 from rollouts.fleet.policies.spaces import Space, observations
-from runs.core.policy_config import PolicyConfig
+from runs.config.rules.policy_config import PolicyConfig
 
 ENVIRONMENT: Final = "CartPole-v1"
 ENVS: Final = 64

@@ -21,7 +21,7 @@ from rollouts.fleet.groups.outbox import encoded
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.worker.settings import derive_seed
-from runs.core.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig
 
 WORKER: Final = "w0"
 MOST_TRIES: Final = 50

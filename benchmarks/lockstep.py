@@ -21,7 +21,7 @@ from rollouts.fleet.policies.policy_protocol import for_environment
 from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
 from rollouts.fleet.worker.settings import derive_seed
-from runs.core.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig
 
 Weights = Mapping[str, NDArray[Any]]
 EPOCH = 1

@@ -22,7 +22,7 @@ IDLE: Final = (
     "_read_from_socket (redis/",
     "select (selectors.py",
     "_work (buffer/ingest/services/retries.py",
-    "_publish_for_ever (runs/live/announcements.py",
+    "_publish_for_ever (platform/web/live/announcements.py",
 )
 Stacks = Counter[tuple[str, ...]]
 

@@ -21,8 +21,8 @@ from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.worker.spans import PipelineMonitor
-from runs.core import run_config
-from runs.core.policy_config import PolicyConfig
+from runs.config.rules import run_config
+from runs.config.rules.policy_config import PolicyConfig
 
 ROOM = 1 << 40
 """More fragments than a worker can produce."""

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
-from runs.core import run_config
-from runs.core.run_config import PRESETS
+from runs.config.rules import run_config
+from runs.config.rules.run_config import PRESETS
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results" / "staleness.json"

@@ -12,7 +12,7 @@ from buffer.inspect import admin as inspect
 from buffer.items import admin as item_counts
 from buffer.items.models.items import Batch, FragmentChunk, MixingShare, Tally, TrajectoryGroup
 from buffer.payloads import admin as payloads
-from runs.admin.rows import EnvironmentAdmin, RunAdmin, TrainerAdmin
+from runs.lifecycle.admin.rows import EnvironmentAdmin, RunAdmin, TrainerAdmin
 
 __all__ = [
     "archive",

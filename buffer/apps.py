@@ -20,15 +20,15 @@ class BufferConfig(AppConfig):
         from buffer.batches.queries.queue_depth import queue_part
         from buffer.inspect.api.newest import newest_part
         from buffer.items.queries.counts import ledger_part
-        from runs import live
-        from runs.core.alerts import AlertKind
-        from runs.services import conditions
+        from runs.alerts.rules.alerts import AlertKind
+        from runs.alerts.services import conditions
+        from web.live.parts import register_outlook, register_part
 
-        live.register_part("queue", queue_part)
-        live.register_part("ledger", ledger_part)
+        register_part("queue", queue_part)
+        register_part("ledger", ledger_part)
         # No change notices announce this part, and reading it opens payloads: poll it.
-        live.register_part("newest", newest_part, every_seconds=NEWEST_SECONDS)
-        live.register_outlook(queue_outlooks)
+        register_part("newest", newest_part, every_seconds=NEWEST_SECONDS)
+        register_outlook(queue_outlooks)
         of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}
         conditions.register(of_flows, seen.flows)
         conditions.register({AlertKind.STALE_DROPS}, seen.stale_drops)

@@ -50,7 +50,7 @@ from rollouts.fleet.engine.tokenizers import (
     save_tokenizer,
 )
 from rollouts.fleet.engine.transformer import Transformer
-from runs.core.language_config import LanguageConfig
+from runs.config.rules.language_config import LanguageConfig
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -7,7 +7,7 @@ from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
 from rollouts.environments import admin as environments
 from rollouts.metrics import admin as metrics
 from rollouts.metrics.models.metrics import MetricSample
-from runs.admin.rows import RunAdmin
+from runs.lifecycle.admin.rows import RunAdmin
 
 __all__ = ["control", "curriculum", "environments", "metrics"]
 

@@ -33,10 +33,13 @@ class RolloutsConfig(AppConfig):
         from rollouts.episodes.queries.episode_windows import episode_series
         from rollouts.metrics.queries import rules
         from rollouts.metrics.queries.metrics import metric_part
-        from runs import live
-        from runs.core.alerts import AlertKind
-        from runs.selectors import run_table
-        from runs.services import changes, conditions, config_checks
+        from runs.alerts.rules.alerts import AlertKind
+        from runs.alerts.services import conditions
+        from runs.config.services import config_checks
+        from runs.lifecycle.services import changes
+        from runs.search.queries import run_table
+        from web.live.announcements import announce
+        from web.live.parts import register_outlook, register_part, register_series
 
         def fleet_part(run_id: int) -> FleetState:
             return fleet_state(run_id, now=timezone.now())
@@ -45,7 +48,7 @@ class RolloutsConfig(AppConfig):
             return verdict_of(run_id, now=timezone.now())
 
         def verdict_changed(run_id: int) -> None:
-            live.announce(run_id, "verdict")
+            announce(run_id, "verdict")
 
         def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
             return run_summaries.fleet_outlooks(run_ids, now=timezone.now())
@@ -53,16 +56,16 @@ class RolloutsConfig(AppConfig):
         def figure_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
             return run_summaries.figure_outlooks(run_ids, now=timezone.now())
 
-        live.register_part("fleet", fleet_part)
+        register_part("fleet", fleet_part)
         # Read with the other parts every two seconds, and at once when the run's status changes.
-        live.register_part("verdict", verdict_part)
+        register_part("verdict", verdict_part)
         changes.subscribe(verdict_changed)
-        live.register_part("curriculum", curriculum_part)
-        live.register_part("weights", weights_part)
-        live.register_series("episodes", episode_series)
-        live.register_part("metrics", metric_part)
-        live.register_outlook(fleet_outlooks)
-        live.register_outlook(figure_outlooks)
+        register_part("curriculum", curriculum_part)
+        register_part("weights", weights_part)
+        register_series("episodes", episode_series)
+        register_part("metrics", metric_part)
+        register_outlook(fleet_outlooks)
+        register_outlook(figure_outlooks)
         run_table.add_sort("rate", rate_for_lists)
         run_table.add_sort("staleness", staleness_for_lists)
         conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)

@@ -15,7 +15,7 @@ from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcome_retention
 from rollouts.metrics.services import measuring, metrics
-from runs.jobs import IN_A_HURRY
+from runs.alerts.jobs import IN_A_HURRY
 
 logger = logging.getLogger(__name__)
 

@@ -16,25 +16,33 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the parts of the live pages that this app reads."""
-        from runs import live, selectors
-        from runs.api import openapi  # noqa: F401 registers itself with the schema
-        from runs.core.alerts import AlertKind
-        from runs.live.deck_topics import ALERTS, AUDIT
-        from runs.selectors import alerts, deck
-        from runs.selectors import conditions as seen
-        from runs.selectors.audit_news import audit_reader
-        from runs.selectors.refused_pushes import refusing_runs
-        from runs.services import conditions
-        from runs.wire.alerts import AlertSummary
-        from runs.wire.deck import Notice
+        from runs.access.queries.audit_news import audit_reader
+        from runs.alerts.queries import alerts
+        from runs.alerts.queries import conditions as seen
+        from runs.alerts.queries.refused_pushes import refusing_runs
+        from runs.alerts.rules.alerts import AlertKind
+        from runs.alerts.schemas.alerts import AlertSummary
+        from runs.alerts.services import conditions
+        from runs.deployment import queries as deck
+        from runs.deployment.schemas.deployment import Notice
+        from runs.deployment.services.global_topics import ALERTS, AUDIT
+        from runs.lifecycle.queries.runs import event_series, run_part, session_part
+        from runs.search.queries.live_runs import active_deck_runs, resting_deck_runs
+        from web.http import openapi  # noqa: F401 registers itself with the schema
+        from web.live.parts import (
+            register_deck_part,
+            register_own_part,
+            register_part,
+            register_series,
+        )
 
         pre_delete.connect(
             _revoke_tokens, sender=settings.AUTH_USER_MODEL, dispatch_uid="runs.revoke_tokens"
         )
-        live.register_part("run", selectors.run_part)
-        live.register_series("events", selectors.event_series)
-        live.register_deck_part("active", selectors.active_deck_runs)
-        live.register_deck_part("resting", selectors.resting_deck_runs)
+        register_part("run", run_part)
+        register_series("events", event_series)
+        register_deck_part("active", active_deck_runs)
+        register_deck_part("resting", resting_deck_runs)
 
         def alerts_part() -> AlertSummary:
             return alerts.alert_summary(now=timezone.now())
@@ -43,10 +51,10 @@ class RunsConfig(AppConfig):
             del username  # the notice is the same for all users
             return deck.notice(now=timezone.now())
 
-        live.register_deck_part("alerts", alerts_part, topic=ALERTS)
-        live.register_deck_part("audit", audit_reader.read, topic=AUDIT)
-        live.register_own_part("session", selectors.session_part)
-        live.register_own_part("notice", notice_part)
+        register_deck_part("alerts", alerts_part, topic=ALERTS)
+        register_deck_part("audit", audit_reader.read, topic=AUDIT)
+        register_own_part("session", session_part)
+        register_own_part("notice", notice_part)
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
         conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)
@@ -55,9 +63,9 @@ class RunsConfig(AppConfig):
 
 def _revoke_tokens(instance: Any, **_: Any) -> None:
     """Revoke the tokens of a person who is being deleted."""
-    from runs import services
+    from runs.access.services.tokens import revoke_tokens_of
 
-    services.revoke_tokens_of(
+    revoke_tokens_of(
         instance,
         actor="platform",
         reason=f"its owner {instance.get_username()} was deleted",

@@ -14,15 +14,10 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.utils import timezone
 
-from runs import outages, selectors, services
-from runs.core.credentials import MalformedCredentials, token_in
-from runs.core.rights import KNOW_RUN, Caller, may_read
-from runs.live.deck_topics import DECK_TOPICS, key_of, rule_of, told_as
-from runs.live.hub import Hub, hub
-from runs.live.outgoing import Socket
-from runs.live.shared_looks import SharedLooks
-from runs.live.topics import CONTROL_PREFIX, RUN_PREFIX
-from runs.wire.live import (
+from runs.access.rules.credentials import MalformedCredentials, token_in
+from runs.access.rules.rights import KNOW_RUN, Caller, may_read
+from runs.access.services.tokens import authenticate
+from runs.deployment.schemas.live import (
     AskClock,
     BeatFrame,
     ClockFrame,
@@ -34,6 +29,19 @@ from runs.wire.live import (
     Unsubscribe,
     Visible,
 )
+from runs.deployment.services.global_topics import DECK_TOPICS, key_of, rule_of, told_as
+from runs.deployment.services.hub import Hub, hub
+from runs.deployment.services.topics import CONTROL_PREFIX, RUN_PREFIX
+from runs.lifecycle.queries.runs import (
+    RunNotFound,
+    caller_of_session,
+    caller_of_token,
+    readable_run,
+    run_named,
+)
+from web import outages
+from web.live.outgoing import Socket
+from web.live.shared_reads import SharedLooks
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +82,10 @@ def credential_of(scope: dict[str, Any]) -> Credential | None:
 def caller_of(credential: Credential) -> Caller | None:
     """Return the caller that the credential identifies now, or None."""
     if credential.token is not None:
-        token = services.authenticate(
-            text=credential.token, address=credential.address, now=timezone.now()
-        )
-        return selectors.caller_of_token(token) if token else None
+        token = authenticate(text=credential.token, address=credential.address, now=timezone.now())
+        return caller_of_token(token) if token else None
     key = credential.session_key
-    return selectors.caller_of_session(key) if key else None
+    return caller_of_session(key) if key else None
 
 
 Callers = SharedLooks[Credential, Caller | None]
@@ -192,16 +198,16 @@ def _run_in(topic: str) -> str:
     return topic.partition(":")[2]
 
 
-def _exists(run: str, *, find: Callable[[str], Any] = selectors.readable_run) -> bool:
+def _exists(run: str, *, find: Callable[[str], Any] = readable_run) -> bool:
     try:
         find(run)
-    except selectors.RunNotFound:
+    except RunNotFound:
         return False
     return True
 
 
 def _is_current(run: str) -> bool:
-    return _exists(run, find=selectors.run_named)
+    return _exists(run, find=run_named)
 
 
 class LiveConsumer(SocketConsumer):

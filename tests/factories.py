@@ -5,10 +5,12 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 
-from runs import services
-from runs.core.lifecycle import RunStatus
-from runs.core.registration import Registration
-from runs.models import ApiToken, Run, RunKind, TokenIssuer
+from runs.access.services.tokens import mint_token
+from runs.lifecycle.models.runs import ApiToken, Run, RunKind, TokenIssuer
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.services.lifecycle import create
+from runs.lifecycle.services.registry import register_trainer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -23,7 +25,7 @@ def make_run(
     **fields: Any,
 ) -> Run:
     """Create a run with the given status; further fields are set directly."""
-    run = services.create(name=name, kind=kind, config=config, actor="tests", now=now)
+    run = create(name=name, kind=kind, config=config, actor="tests", now=now)
     Run.objects.filter(pk=run.pk).update(
         status=status,
         drain_target=RunStatus.COMPLETED if status is RunStatus.DRAINING else "",
@@ -42,7 +44,7 @@ def make_outside_run(
     """Create an outside run with a batch size in sequences, and at most 64 tokens each."""
     run = make_run(name=name, kind=RunKind.OUTSIDE, **fields)
     for identity in trainers:
-        services.register_trainer(
+        register_trainer(
             run_id=run.pk,
             identity=identity,
             registration=Registration(batch_size=batch_size, max_token_len=64),
@@ -64,7 +66,7 @@ def make_token(
 ) -> tuple[ApiToken, str]:
     """Create a token for `run` or for all, issued by the platform unless `created_by` is given."""
     issuer = TokenIssuer.PERSON if fields.get("created_by") else TokenIssuer.PLATFORM
-    return services.mint_token(
+    return mint_token(
         name=name,
         scopes=scopes,
         run_id=run.pk if run else None,

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework.test import APIClient
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_run
 
 

@@ -12,7 +12,8 @@ from django.db import connection
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
 from rollouts.metrics.services.metrics import Figure, chunk_fields, store_figures
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
 
 SAMPLES: Final = 1_000_000

@@ -14,7 +14,8 @@ from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, Lo
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.models.layouts import MetricLayout
-from runs.models import Environment, PolicyVersion, Run, RunNote, Trainer
+from runs.lifecycle.models.notes import RunNote
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from tests.factories import NOON
 
 # Index of the numbered objects of a run; alpha has none with this index.

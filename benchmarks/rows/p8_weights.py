@@ -153,7 +153,7 @@ class Fleet:
 
 def _settings(index: int) -> Any:
     from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-    from runs.core import run_config
+    from runs.config.rules import run_config
 
     config = {
         "fleet": {"envs_per_worker": 8, "envs_per_process": 8, "inference_batch_size": 8},

@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 from django.db.models import Q
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 class ArchiveVerb(StrEnum):

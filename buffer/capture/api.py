@@ -15,11 +15,11 @@ from buffer.capture import queries as captures
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled, capture_call, score_sessions
 from rolldeck.captures import CallPush, CallReceipt, ScoreReceipt, ScoreSessions
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read
-from runs.api.identity import identity_of
-from runs.api.openapi import problems
-from runs.api.permissions import Readers, scoped
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http.bodies import answer, read
+from web.http.openapi import problems
 
 SHOWN: Final = 200
 
@@ -80,7 +80,7 @@ class CapturesView(APIView):
 
         Most recently changed first.
         """
-        found = captures.captures(runs_selectors.readable_run(run).pk, limit=SHOWN)
+        found = captures.captures(readable_run(run).pk, limit=SHOWN)
         return answer(Captures(results=[CaptureRow(**_fields(one)) for one in found]))  # type: ignore[arg-type]
 
 
@@ -99,7 +99,7 @@ class CaptureView(APIView):
 
         With the sequences that its calls form.
         """
-        found = captures.capture_named(runs_selectors.readable_run(run).pk, session)
+        found = captures.capture_named(readable_run(run).pk, session)
         made = assembled(found)
         return answer(
             CaptureDetail(
@@ -128,7 +128,7 @@ class CapturedCallsView(APIView):
         """
         call = read(request, CallPush)
         number, is_new = capture_call(
-            run=runs_selectors.run_named(run), session=session, call=call, now=timezone.now()
+            run=run_named(run), session=session, call=call, now=timezone.now()
         )
         return answer(CallReceipt(number=number, is_new=is_new))
 
@@ -152,7 +152,7 @@ class ScoresView(APIView):
         """
         asked = read(request, ScoreSessions)
         receipt = score_sessions(
-            run=runs_selectors.run_named(run),
+            run=run_named(run),
             scores=asked.scores,
             env_id=asked.env_id,
             producer=identity_of(request),

@@ -20,13 +20,13 @@ from buffer.items.api.callers import AnyAccept
 from buffer.items.rules.states import ItemKind
 from buffer.replay import schemas as messages
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read
-from runs.api.openapi import msgpack_of, problems
-from runs.api.permissions import readable_by, scoped
-from runs.api.waiting import WaitingView
-from runs.live.turns import Line
-from runs.models import Run
+from runs.access.api.permissions import readable_by, scoped
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http.bodies import answer, read
+from web.http.openapi import msgpack_of, problems
+from web.http.waiting import WaitingView
+from web.live.wait_queue import Line
 
 FOLLOW_ANSWERS: Final = {
     (200, FOLLOW_TYPE): msgpack_of("FollowAnswer"),
@@ -62,7 +62,7 @@ class FollowersView(APIView):
 
         With the lag of each.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         rows = [_row(found, follower) for follower in followers.of_run(found)]
         return answer(messages.FollowerList(results=rows))
 
@@ -82,7 +82,7 @@ class FollowerView(APIView):
 
         With its lag.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         return answer(_row(found, followers.named(found, follower)))
 
     @extend_schema(
@@ -97,7 +97,7 @@ class FollowerView(APIView):
         An existing follower keeps its position.
         """
         said = read(request, messages.PutFollower)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         only = Filter(env_id=said.env_id, environment=said.environment, min_score=said.min_score)
         made = follow(run=found, name=follower, start=said.start, only=only, now=timezone.now())
         return answer(_row(found, made))
@@ -109,7 +109,7 @@ class FollowerView(APIView):
     )
     def delete(self, request: Request, run: str, follower: str) -> HttpResponse:
         """Delete a follower."""
-        unfollow(run=runs_selectors.run_named(run), name=follower)
+        unfollow(run=run_named(run), name=follower)
         return HttpResponse(status=204)
 
 
@@ -131,7 +131,7 @@ class FetchFollowedView(WaitingView):
         Waits for the first item; unacknowledged items are delivered again.
         """
         wanted = read(request, messages.FetchFollowed)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
 
         def look() -> HttpResponseBase | None:
             reader = followers.named(found, follower)
@@ -185,6 +185,6 @@ class AckFollowedView(APIView):
         Advances the follower to the cursor; an older cursor is refused.
         """
         said = read(request, messages.AckFollowed)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         reader = confirm_read(run=found, name=follower, cursor=said.cursor, now=timezone.now())
         return answer(_row(found, reader))

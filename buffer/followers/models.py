@@ -3,7 +3,7 @@
 from django.db import models
 
 from buffer.items.models.transaction_ids import TransactionIdField
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 class Follower(models.Model):

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 class IdempotencyRecord(models.Model):

@@ -8,9 +8,9 @@ from rest_framework.views import APIView
 from buffer.payloads import queries as payloads
 from buffer.payloads.models import Segment
 from buffer.payloads.schemas import SegmentList, SegmentRow
-from runs.api.bodies import answer, whole_number
-from runs.api.openapi import between
-from runs.api.permissions import Admins
+from runs.access.api.permissions import Admins
+from web.http.bodies import answer, whole_number
+from web.http.openapi import between
 
 
 class SegmentsView(APIView):

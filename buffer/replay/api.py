@@ -10,9 +10,9 @@ from rest_framework.views import APIView
 from buffer.batches.services.leases import BatchNotFound
 from buffer.replay import schemas as messages
 from buffer.replay.services.priorities import update_priorities
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read
-from runs.api.permissions import scoped
+from runs.access.api.permissions import scoped
+from runs.lifecycle.queries.runs import run_named
+from web.http.bodies import answer, read
 
 
 class PrioritiesView(APIView):
@@ -32,7 +32,7 @@ class PrioritiesView(APIView):
         All or none.
         """
         said = read(request, messages.UpdatePriorities)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         updated = update_priorities(
             run_id=found.pk,
             priorities={update.id: update.priority for update in said.updates},

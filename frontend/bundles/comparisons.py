@@ -14,9 +14,9 @@ from rollouts.metrics.queries.series import TIMES, Asked
 from rollouts.metrics.rules.series import X_AT_MOST
 from rollouts.metrics.schemas.comparisons import ComparisonLook, ComparisonRow
 from rollouts.metrics.schemas.costs import RunCost
-from runs import selectors as runs_selectors
-from runs.models import Run
-from runs.wire import RunDetail
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_detail
+from runs.lifecycle.schemas.runs import RunDetail
 
 SCRIPTS: Final = ("viewer.js", "comparison.js")
 POINTS: Final = 400
@@ -49,7 +49,7 @@ def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
         ComparisonPart(
             written_at=now,
             comparison=row,
-            runs=[runs_selectors.run_detail(run) for run in found],
+            runs=[run_detail(run) for run in found],
             missing=missing,
             costs=run_costs(found),
         ),
@@ -68,8 +68,8 @@ def _runs(names: list[str]) -> tuple[list[Run], list[str]]:
     found, missing = [], []
     for name in names:
         try:
-            found.append(runs_selectors.readable_run(name))
-        except runs_selectors.RunNotFound:
+            found.append(readable_run(name))
+        except RunNotFound:
             missing.append(name)
     return found, missing
 

@@ -32,10 +32,10 @@ from frontend.bundles import page
 from rolldeck.groups import GroupArrays
 from rollouts.metrics.queries.metrics import metric_keys
 from rollouts.metrics.queries.series import Asked, lines
-from runs import selectors as runs_selectors
-from runs.models import Run
-from runs.selectors import notes
-from runs.wire import Event, RunDetail
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries import notes, runs
+from runs.lifecycle.queries.runs import run_detail
+from runs.lifecycle.schemas.runs import Event, RunDetail
 
 GROUPS: Final = 20
 GROUPS_AT_MOST: Final = 500
@@ -183,9 +183,9 @@ def about_run(run: Run, *, now: datetime) -> RunPart:
     ]
     return RunPart(
         written_at=now,
-        run=runs_selectors.run_detail(run),
+        run=run_detail(run),
         ledgers=[_ledger(*side) for side in [*whole, *parts] if side[2].accepted],
-        events=runs_selectors.events(run_id=run.pk, limit=EVENTS),
+        events=runs.events(run_id=run.pk, limit=EVENTS),
         metrics=metric_keys(run.pk, limit=1).total,
         notes=_notes(run.pk),
         marks=_marks(run.pk),

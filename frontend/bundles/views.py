@@ -14,10 +14,10 @@ from buffer.items.api.streaming import streamed
 from frontend.bundles.comparisons import comparison_page
 from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
 from rollouts.metrics.queries.comparisons import comparison as kept_comparison
-from runs import selectors as runs_selectors
-from runs.api.bodies import whole_number
-from runs.api.openapi import between
-from runs.api.permissions import Readers
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import whole_number
+from web.http.openapi import between
 
 HTML: Final = "text/html; charset=utf-8"
 
@@ -48,7 +48,7 @@ class BundleView(APIView):
         A single page that needs no server: facts, ledger, metrics and groups.
         """
         groups = whole_number(request, "groups", default=GROUPS, at_least=0, at_most=GROUPS_AT_MOST)
-        wanted, found = filter_of(request), runs_selectors.readable_run(run)
+        wanted, found = filter_of(request), readable_run(run)
         return streamed(
             request,
             bundle(found, wanted, groups=groups or 0, now=timezone.now()),

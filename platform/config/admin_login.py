@@ -11,9 +11,9 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.forms import AuthenticationForm
 
-from runs.services.known_browsers import known_browser, remember_browser
-from runs.services.login_attempts import TooManyLogins, give_back, reserve_attempt
-from runs.services.passwords import address_of
+from runs.access.services.known_browsers import known_browser, remember_browser
+from runs.access.services.login_attempts import TooManyLogins, give_back, reserve_attempt
+from runs.access.services.passwords import address_of
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold has no types

@@ -72,40 +72,32 @@ from rollouts.metrics.queries.layouts import LayoutNotFound
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.services import annotations, comparisons, layouts
 from rollouts.metrics.services.metrics import InvalidMetrics
-from runs import outages, selectors
-from runs.api.bodies import InvalidBody
-from runs.api.sessions import LoginFailed
-from runs.core import networks, run_filter
-from runs.core.alert_rules import InvalidRule
-from runs.core.lifecycle import MoveNotAllowed
-from runs.core.places import InvalidPlace
-from runs.core.run_config import InvalidRunConfig
-from runs.core.silences import InvalidSilence
-from runs.core.tags import InvalidTag
-from runs.core.webhooks import SAMPLE_AGAIN_AFTER
-from runs.selectors.alert_rules import RuleNotFound
-from runs.selectors.alerts import AlertNotFound
-from runs.selectors.notes import NoteNotFound
-from runs.selectors.presets import PresetNotFound
-from runs.selectors.run_table import UnknownSort
-from runs.selectors.silences import SilenceNotFound
-from runs.services import (
-    alert_rules,
-    alerts,
-    environment_settings,
-    lifecycle,
-    login_attempts,
-    notes,
-    presets,
-    registry,
-    run_settings,
-    sessions,
-    tokens,
-    webhooks,
-    weights_orders,
-)
-from runs.services import weights as run_weights
-from runs.wire import FieldProblem, Problem
+from runs.access.api.sessions import LoginFailed
+from runs.access.rules import networks
+from runs.access.services import login_attempts, sessions, tokens
+from runs.alerts.queries.alert_rules import RuleNotFound
+from runs.alerts.queries.alerts import AlertNotFound
+from runs.alerts.queries.silences import SilenceNotFound
+from runs.alerts.rules.alert_rules import InvalidRule
+from runs.alerts.rules.silences import InvalidSilence
+from runs.alerts.rules.webhooks import SAMPLE_AGAIN_AFTER
+from runs.alerts.services import alert_rules, alerts, webhooks
+from runs.config.queries import PresetNotFound
+from runs.config.rules.run_config import InvalidRunConfig
+from runs.config.services import presets
+from runs.lifecycle.queries.notes import NoteNotFound
+from runs.lifecycle.queries.runs import NoWeights, RunArchived, RunNotFound
+from runs.lifecycle.rules.lifecycle import MoveNotAllowed
+from runs.lifecycle.rules.tags import InvalidTag
+from runs.lifecycle.services import environment_settings, lifecycle, notes, registry, run_settings
+from runs.search.queries.run_table import UnknownSort
+from runs.search.rules import filter_parsing
+from runs.weights.services import weights as run_weights
+from runs.weights.services import weights_commands as weights_orders
+from web import outages
+from web.http.bodies import InvalidBody
+from web.http.problems import FieldProblem, Problem
+from web.rules.page_cursor import InvalidPlace
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +142,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     # Runs.
     InvalidBody: ApiError(400, "invalid", "Invalid request"),
     RankOutsideWorld: ApiError(400, "invalid", "Invalid request"),
-    run_filter.InvalidFilter: ApiError(400, "invalid", "Invalid request"),
+    filter_parsing.InvalidFilter: ApiError(400, "invalid", "Invalid request"),
     InvalidPlace: ApiError(400, "invalid", "Invalid request"),
     UnknownSort: ApiError(400, "invalid", "Invalid request"),
     InvalidTag: ApiError(400, "invalid", "Invalid request"),
@@ -172,8 +164,8 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     login_attempts.TooManyLogins: ApiError(
         429, "too_many_requests", "Too many attempts to sign in"
     ),
-    selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
-    selectors.RunArchived: ApiError(409, "run_archived", "The run is archived"),
+    RunNotFound: ApiError(404, "not_found", "Not found"),
+    RunArchived: ApiError(409, "run_archived", "The run is archived"),
     InvalidRule: ApiError(400, "invalid", "Invalid request"),
     InvalidSilence: ApiError(400, "invalid", "Invalid request"),
     RuleNotFound: ApiError(404, "not_found", "Not found"),
@@ -189,7 +181,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         retry_after_seconds=int(SAMPLE_AGAIN_AFTER.total_seconds()),
     ),
     environment_settings.EnvironmentNotFound: ApiError(404, "not_found", "Not found"),
-    selectors.NoWeights: ApiError(404, "no_weights", "No such weights"),
+    NoWeights: ApiError(404, "no_weights", "No such weights"),
     sessions.SessionNotFound: ApiError(404, "not_found", "Not found"),
     tokens.TokenNotFound: ApiError(404, "not_found", "Not found"),
     lifecycle.RunExists: ApiError(409, "run_exists", "Name taken"),

@@ -12,8 +12,8 @@ class ProjectConfig(AppConfig):
         """Register the check of unsafe settings and the cluster parts of live pages."""
         from config import binding  # noqa: F401 registers a check
         from config.cluster.reading import cluster_admin_part, cluster_part
-        from runs import live
-        from runs.live.deck_topics import CLUSTER, CLUSTER_ADMIN
+        from runs.deployment.services.global_topics import CLUSTER, CLUSTER_ADMIN
+        from web.live.parts import register_deck_part
 
-        live.register_deck_part("cluster", cluster_part, topic=CLUSTER)
-        live.register_deck_part("cluster", cluster_admin_part, topic=CLUSTER_ADMIN)
+        register_deck_part("cluster", cluster_part, topic=CLUSTER)
+        register_deck_part("cluster", cluster_admin_part, topic=CLUSTER_ADMIN)

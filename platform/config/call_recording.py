@@ -10,11 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
-from runs.api.refusals import refused_push_of
-from runs.core.call_digest import Call
-from runs.live.calls import book
-from runs.models import ApiToken
-from runs.services import keep_calls
+from runs.access.api.refusals import refused_push_of
+from runs.access.rules.call_digest import Call
+from runs.access.services.calls import keep_calls
+from runs.access.services.recent_calls import book
+from runs.lifecycle.models.runs import ApiToken
 
 # Longer error responses are cut off.
 CONTENT_BYTES: Final = 16_384

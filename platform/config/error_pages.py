@@ -15,7 +15,7 @@ from buffer.atropos.api import view as atropos_view
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from config.api_errors import NOT_FOUND, OUTAGE, ApiError, respond
 from frontend.pages import index
-from runs import outages
+from web import outages
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -14,8 +14,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from config.metrics import metrics_text
-from runs.api.permissions import scoped
-from runs.outages import RETRY_AFTER_SECONDS
+from runs.access.api.permissions import scoped
+from web.outages import RETRY_AFTER_SECONDS
 
 REDIS_TIMEOUT_SECONDS: Final = 0.5
 

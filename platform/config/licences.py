@@ -16,8 +16,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from config.versions import OURS
-from runs.api.bodies import answer
-from runs.api.permissions import Known
+from runs.access.api.permissions import Known
+from web.http.bodies import answer
 
 UNKNOWN: Final = "not declared"
 _ASKED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")

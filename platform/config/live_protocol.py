@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from runs.api.openapi import REF
-from runs.live import parts
-from runs.live.deck_topics import ME
-from runs.wire import live as wire
+from runs.deployment.schemas import live as wire
+from runs.deployment.services.global_topics import ME
+from web.http.openapi import REF
+from web.live import parts
 
 RUN: Final = "run"
 """Key for all topics ``run:<name>``, which share one schema."""

@@ -28,8 +28,8 @@ from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import NotedAnswer, StoredAnswer
 from config.body_limits import App, Receive, Scope, Send
 from config.packed_requests import PackedRequest
-from runs.api.waiting import Waiting
-from runs.live.turns import Turns
+from web.http.waiting import Waiting
+from web.live.wait_queue import Turns
 
 T = TypeVar("T")
 # Database and disk bound the throughput; more threads would only compete for one core.

@@ -16,9 +16,9 @@ from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import ItemKind
 from rollouts.control.queries.fleets import weights_transfers
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
-from runs.selectors.alerts import unresolved_counts
+from runs.alerts.queries.alerts import unresolved_counts
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 
 # Runs that may hold queued items.
 ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)

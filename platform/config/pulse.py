@@ -18,7 +18,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from config.versions import own_version
-from runs import services
+from runs.deployment.services.heartbeats import forget_dead_parts, prove_part
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ class _Pulse:
     def _beat(self) -> None:
         if self._is_first:
             # Removes the processes of the server before its restart.
-            services.forget_dead_parts(host=self._host, is_alive=is_alive)
+            forget_dead_parts(host=self._host, is_alive=is_alive)
             self._is_first = False
-        services.prove_part(
+        prove_part(
             kind=self._kind,
             name=self._name,
             host=self._host,

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from runs import request_ids
+from web.http import request_ids
 
 HEADER: Final = "X-Request-ID"
 _ACCEPTED: Final = re.compile(r"[\w.-]{8,64}", re.ASCII)

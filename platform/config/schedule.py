@@ -60,7 +60,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 5.0},
     },
     "send webhooks": {
-        "task": "runs.jobs.send_webhooks",
+        "task": "runs.alerts.jobs.send_webhooks",
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },

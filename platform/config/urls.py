@@ -9,8 +9,8 @@ from config.cluster.kept import KeptView
 from config.cluster.view import ClusterView, DeckView
 from config.licences import LicencesView
 from config.root import root
-from runs.api.permissions import Anyone
-from runs.api.sessions import OneTimeLogin
+from runs.access.api.permissions import Anyone
+from runs.access.api.sessions import OneTimeLogin
 
 handler400 = "config.error_pages.bad_request"
 handler404 = "config.error_pages.not_found"
@@ -32,7 +32,7 @@ urlpatterns = [
     path("api/deck", DeckView.as_view()),
     path("api/deck/licences", LicencesView.as_view()),
     path("api/deck/kept", KeptView.as_view()),
-    path("api/", include("runs.api.urls")),
+    path("api/", include("runs.urls")),
     path("api/", include("buffer.urls")),
     path("api/", include("rollouts.urls")),
     path("api/", include("frontend.api_urls")),

@@ -45,11 +45,11 @@ from rollouts.curriculum.services.evaluations import renew_evaluation
 from rollouts.curriculum.services.lesson_outcomes import take_outcome
 from rollouts.curriculum.services.lesson_steering import steer_lesson
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
-from runs.api import bodies
-from runs.api.identity import identity_of
-from runs.api.openapi import between, problems
-from runs.api.permissions import Operators, Readers, scoped
-from runs.selectors import readable_run_id, run_id_named
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers, scoped
+from runs.lifecycle.queries.runs import readable_run_id, run_id_named
+from web.http import bodies
+from web.http.openapi import between, problems
 
 ROWS: Final = 100
 BUCKETS: Final = 60

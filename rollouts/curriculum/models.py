@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from rollouts.curriculum.rules.lessons import LessonStatus
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 EVALUATION_STATES: Final = ("queued", "leased", "done", "lost")
 OPEN_EVALUATIONS: Final = ("queued", "leased")

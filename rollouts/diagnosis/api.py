@@ -10,10 +10,10 @@ from rest_framework.views import APIView
 
 from rollouts.diagnosis.queries.pipelines import pipeline_of, verdicts
 from rollouts.diagnosis.schemas import Pipeline, VerdictList
-from runs.api import bodies
-from runs.api.openapi import listed
-from runs.api.permissions import Readers
-from runs.selectors import readable_run
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http import bodies
+from web.http.openapi import listed
 
 RUNS_AT_MOST: Final = 12
 """Maximum number of runs, as many as a page shows; each diagnosis takes several queries."""

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from rollouts.environments.models import DeniedEnvironment
-from runs.admin.read_only import ReadOnlyAdmin
+from runs.lifecycle.admin.read_only import ReadOnlyAdmin
 
 
 @admin.register(DeniedEnvironment)

@@ -26,12 +26,12 @@ from rollouts.environments.schemas.environments import (
     KnownEnvironmentDetail,
     KnownEnvironments,
 )
-from runs.core import environment_specs
-from runs.core.environment_words import specs_in
-from runs.core.lifecycle import ACTIVE
-from runs.core.places import place_of, value_at
-from runs.core.run_config import PRESETS, to_builtins
-from runs.selectors.watching import shown_name, token_names
+from runs.access.queries.audit import shown_name, token_names
+from runs.config.rules import environment_specs
+from runs.config.rules.environment_words import specs_in
+from runs.config.rules.run_config import PRESETS, to_builtins
+from runs.lifecycle.rules.lifecycle import ACTIVE
+from web.rules.page_cursor import place_of, value_at
 
 KINDS: Final = ("outside", "steps", "tokens")
 RUNS_AT_MOST: Final = 10_000

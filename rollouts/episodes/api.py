@@ -22,10 +22,10 @@ from rollouts.episodes.schemas import (
     EpisodeOutliers,
     EpisodeSpread,
 )
-from runs.api import bodies
-from runs.api.openapi import between
-from runs.api.permissions import Readers
-from runs.selectors import readable_run
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http import bodies
+from web.http.openapi import between
 
 _OF: Final = Parameter("of", enum=["return", "length"], description="Default: `return`.")
 _MODES: Final = ("", "train", "eval")

@@ -15,10 +15,7 @@ from rollouts.metrics.models.metrics import (
     MetricSeries,
     TokenTally,
 )
-from runs.admin.read_only import (
-    RUN_FILTER,
-    ReadOnlyAdmin,
-)
+from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(MetricLayout)

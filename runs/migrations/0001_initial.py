@@ -3,9 +3,9 @@
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
-import runs.core.alerts
-import runs.core.lifecycle
-import runs.core.preset_rules
+import runs.alerts.rules.alerts
+import runs.lifecycle.rules.lifecycle
+import runs.config.rules.preset_rules
 from django.conf import settings
 from django.db import migrations, models
 
@@ -115,7 +115,7 @@ class Migration(migrations.Migration):
                 ('name', models.SlugField(help_text='Part of every URL of the run.', max_length=80)),
                 ('kind', models.CharField(choices=[('fleet', 'fleet: rolled out by workers that this platform launches'), ('language', 'language: groups that workers of this platform generate'), ('outside', 'outside: pushed by environments that run elsewhere')], max_length=16)),
                 ('is_default', models.BooleanField(default=False)),
-                ('status', models.CharField(choices=[(runs.core.lifecycle.RunStatus['DRAFT'], runs.core.lifecycle.RunStatus['DRAFT']), (runs.core.lifecycle.RunStatus['QUEUED'], runs.core.lifecycle.RunStatus['QUEUED']), (runs.core.lifecycle.RunStatus['STARTING'], runs.core.lifecycle.RunStatus['STARTING']), (runs.core.lifecycle.RunStatus['RUNNING'], runs.core.lifecycle.RunStatus['RUNNING']), (runs.core.lifecycle.RunStatus['PAUSED'], runs.core.lifecycle.RunStatus['PAUSED']), (runs.core.lifecycle.RunStatus['DRAINING'], runs.core.lifecycle.RunStatus['DRAINING']), (runs.core.lifecycle.RunStatus['COMPLETED'], runs.core.lifecycle.RunStatus['COMPLETED']), (runs.core.lifecycle.RunStatus['STOPPED'], runs.core.lifecycle.RunStatus['STOPPED']), (runs.core.lifecycle.RunStatus['FAILED'], runs.core.lifecycle.RunStatus['FAILED'])], default=runs.core.lifecycle.RunStatus['DRAFT'], max_length=16)),
+                ('status', models.CharField(choices=[(runs.lifecycle.rules.lifecycle.RunStatus['DRAFT'], runs.lifecycle.rules.lifecycle.RunStatus['DRAFT']), (runs.lifecycle.rules.lifecycle.RunStatus['QUEUED'], runs.lifecycle.rules.lifecycle.RunStatus['QUEUED']), (runs.lifecycle.rules.lifecycle.RunStatus['STARTING'], runs.lifecycle.rules.lifecycle.RunStatus['STARTING']), (runs.lifecycle.rules.lifecycle.RunStatus['RUNNING'], runs.lifecycle.rules.lifecycle.RunStatus['RUNNING']), (runs.lifecycle.rules.lifecycle.RunStatus['PAUSED'], runs.lifecycle.rules.lifecycle.RunStatus['PAUSED']), (runs.lifecycle.rules.lifecycle.RunStatus['DRAINING'], runs.lifecycle.rules.lifecycle.RunStatus['DRAINING']), (runs.lifecycle.rules.lifecycle.RunStatus['COMPLETED'], runs.lifecycle.rules.lifecycle.RunStatus['COMPLETED']), (runs.lifecycle.rules.lifecycle.RunStatus['STOPPED'], runs.lifecycle.rules.lifecycle.RunStatus['STOPPED']), (runs.lifecycle.rules.lifecycle.RunStatus['FAILED'], runs.lifecycle.rules.lifecycle.RunStatus['FAILED'])], default=runs.lifecycle.rules.lifecycle.RunStatus['DRAFT'], max_length=16)),
                 ('status_reason', models.TextField(blank=True)),
                 ('status_changed_at', models.DateTimeField()),
                 ('started_at', models.DateTimeField(blank=True, help_text='Time of the last start.', null=True)),
@@ -271,7 +271,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(help_text='Name in the URL of the launch form.', max_length=80)),
                 ('description', models.CharField(blank=True, max_length=300)),
-                ('access', models.CharField(choices=[('private', 'private'), ('shared', 'shared'), ('open', 'open')], default=runs.core.preset_rules.Access['PRIVATE'], max_length=8)),
+                ('access', models.CharField(choices=[('private', 'private'), ('shared', 'shared'), ('open', 'open')], default=runs.config.rules.preset_rules.Access['PRIVATE'], max_length=8)),
                 ('config', models.JSONField(help_text='A complete RunConfig with all defaults.')),
                 ('revision', models.PositiveIntegerField(default=1, help_text='Number of the revision, from 1.')),
                 ('created_at', models.DateTimeField()),
@@ -354,7 +354,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(condition=models.Q(('archived_at', None), ('status__in', [runs.core.lifecycle.RunStatus['DRAINING'], runs.core.lifecycle.RunStatus['PAUSED'], runs.core.lifecycle.RunStatus['QUEUED'], runs.core.lifecycle.RunStatus['RUNNING'], runs.core.lifecycle.RunStatus['STARTING'], runs.core.lifecycle.RunStatus['FAILED']])), fields=['status'], name='run_under_way'),
+            index=models.Index(condition=models.Q(('archived_at', None), ('status__in', [runs.lifecycle.rules.lifecycle.RunStatus['DRAINING'], runs.lifecycle.rules.lifecycle.RunStatus['PAUSED'], runs.lifecycle.rules.lifecycle.RunStatus['QUEUED'], runs.lifecycle.rules.lifecycle.RunStatus['RUNNING'], runs.lifecycle.rules.lifecycle.RunStatus['STARTING'], runs.lifecycle.rules.lifecycle.RunStatus['FAILED']])), fields=['status'], name='run_under_way'),
         ),
         migrations.AddIndex(
             model_name='run',
@@ -378,7 +378,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', [runs.core.lifecycle.RunStatus['DRAFT'], runs.core.lifecycle.RunStatus['QUEUED'], runs.core.lifecycle.RunStatus['STARTING'], runs.core.lifecycle.RunStatus['RUNNING'], runs.core.lifecycle.RunStatus['PAUSED'], runs.core.lifecycle.RunStatus['DRAINING'], runs.core.lifecycle.RunStatus['COMPLETED'], runs.core.lifecycle.RunStatus['STOPPED'], runs.core.lifecycle.RunStatus['FAILED']])), name='run_status_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', [runs.lifecycle.rules.lifecycle.RunStatus['DRAFT'], runs.lifecycle.rules.lifecycle.RunStatus['QUEUED'], runs.lifecycle.rules.lifecycle.RunStatus['STARTING'], runs.lifecycle.rules.lifecycle.RunStatus['RUNNING'], runs.lifecycle.rules.lifecycle.RunStatus['PAUSED'], runs.lifecycle.rules.lifecycle.RunStatus['DRAINING'], runs.lifecycle.rules.lifecycle.RunStatus['COMPLETED'], runs.lifecycle.rules.lifecycle.RunStatus['STOPPED'], runs.lifecycle.rules.lifecycle.RunStatus['FAILED']])), name='run_status_is_known'),
         ),
         migrations.AddConstraint(
             model_name='run',
@@ -390,7 +390,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', runs.core.lifecycle.RunStatus['DRAINING']), _negated=True), models.Q(('drain_target', ''), _negated=True), _connector='OR'), name='run_draining_has_a_target'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', runs.lifecycle.rules.lifecycle.RunStatus['DRAINING']), _negated=True), models.Q(('drain_target', ''), _negated=True), _connector='OR'), name='run_draining_has_a_target'),
         ),
         migrations.AddConstraint(
             model_name='environment',
@@ -422,7 +422,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='alert',
-            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', runs.core.alerts.AlertState['RESOLVED']), _negated=True), name='alert_unresolved'),
+            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', runs.alerts.rules.alerts.AlertState['RESOLVED']), _negated=True), name='alert_unresolved'),
         ),
         migrations.AddIndex(
             model_name='alert',
@@ -434,11 +434,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='alert',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [runs.core.alerts.AlertState['OPEN'], runs.core.alerts.AlertState['ACKNOWLEDGED'], runs.core.alerts.AlertState['RESOLVED']])), name='alert_state_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('state__in', [runs.alerts.rules.alerts.AlertState['OPEN'], runs.alerts.rules.alerts.AlertState['ACKNOWLEDGED'], runs.alerts.rules.alerts.AlertState['RESOLVED']])), name='alert_state_is_known'),
         ),
         migrations.AddConstraint(
             model_name='alert',
-            constraint=models.CheckConstraint(condition=models.Q(('cleared_at', None), ('state', runs.core.alerts.AlertState['RESOLVED']), _connector='OR'), name='alert_cleared_is_resolved'),
+            constraint=models.CheckConstraint(condition=models.Q(('cleared_at', None), ('state', runs.alerts.rules.alerts.AlertState['RESOLVED']), _connector='OR'), name='alert_cleared_is_resolved'),
         ),
         migrations.AddIndex(
             model_name='runevent',

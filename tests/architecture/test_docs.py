@@ -11,8 +11,8 @@ from config.live_protocol import SOCKETS, topic_shapes
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json
 from rolldeck.groups import read_msgpack
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.wire.live import ControlFrame, ErrorFrame, PageFrame, PageMessage
+from runs.deployment.schemas.live import ControlFrame, ErrorFrame, PageFrame, PageMessage
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -47,7 +47,7 @@ def _said(text: str) -> bool:
 def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
     from rollouts.control.schemas.fleets import FleetState, WorkerState
     from rollouts.diagnosis.schemas import Pipeline, VerdictList
-    from runs.wire.run_lists import Outlook
+    from runs.search.schemas import Outlook
 
     told = {
         shape.__name__
@@ -61,7 +61,7 @@ def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
 @pytest.mark.parametrize(
     ("folders", "suffixes", "pattern", "home"),
     [
-        (SERVER, (".py",), r":\.\d%\}", "runs/core/amounts.py"),
+        (SERVER, (".py",), r":\.\d%\}", "platform/web/rules/amounts.py"),
         (("frontend/src",), (".ts", ".tsx"), r"\} %[`<]", "frontend/src/format.ts"),
     ],
 )

@@ -34,7 +34,7 @@ from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests import processes
 from tests.factories import NOON, make_run, make_token
 from tests.live_server import serving

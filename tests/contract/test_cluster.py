@@ -9,7 +9,7 @@ import pytest
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, RayCluster
-from runs.core.run_config import RunConfig, to_builtins
+from runs.config.rules.run_config import RunConfig, to_builtins
 from tests.fake_cluster import FakeCluster
 
 ON_BOTH = ["fake", pytest.param("ray", marks=pytest.mark.ray)]

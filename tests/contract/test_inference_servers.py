@@ -25,7 +25,7 @@ from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
-from runs.core.inference_servers import InferenceServerSettings
+from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, VllmStandIn, listening
 from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
 

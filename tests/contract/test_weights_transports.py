@@ -19,8 +19,8 @@ from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
 from rollouts.fleet.weights.sources import DirectoryWeights, source_for
 from rollouts.fleet.worker.settings import FleetSettings
-from runs.models import PolicyVersion, Run
-from runs.selectors import weights_directory as folder_of
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.queries.runs import weights_directory as folder_of
 from tests.factories import make_run, make_token
 from tests.ray_head import RayHead
 
@@ -250,8 +250,8 @@ def test_a_version_that_the_platform_refuses_damages_none_that_it_announced(
 def test_a_run_asks_for_a_directory_only_where_the_deck_shares_one(
     settings: Any,
 ) -> None:
-    from runs.core.run_config import InvalidRunConfig
-    from runs.services.lifecycle import configured
+    from runs.config.rules.run_config import InvalidRunConfig
+    from runs.lifecycle.services.lifecycle import configured
 
     wanted = {"fleet": {"weights_transport": "directory"}}
     settings.ROLLDECK_WEIGHTS_DIRECTORY = ""

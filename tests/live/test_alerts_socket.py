@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from runs import services
-from runs.core.alerts import AlertKind, Condition
-from runs.models import ApiToken, Run, RunEvent
-from runs.services import alerts
-from runs.wire.alerts import AlertSummary
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.schemas.alerts import AlertSummary
+from runs.alerts.services import alerts
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import ApiToken, Run
+from runs.lifecycle.services.events import record_event
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import cookie_of, headers_of, in_database, opened
 
@@ -137,7 +138,7 @@ async def test_an_event_of_a_run_is_no_news_of_the_alerts() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("alerts")
-        await in_database(services.record_event)(
+        await in_database(record_event)(
             run_id=run.pk, kind="note", message="hello", actor="tests", now=NOON
         )
 

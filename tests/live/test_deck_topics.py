@@ -11,15 +11,19 @@ from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
 from rollouts.control.services.machine_cordons import cordon_machine
-from runs import live, services
-from runs.live import deck_topics, parts
-from runs.live.deck_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
-from runs.models import RunEvent
-from runs.wire.deck import NoticeWanted
-from runs.wire.watching import AuditNews
+from runs.access.schemas import AuditNews
+from runs.deployment.schemas.deployment import NoticeWanted
+from runs.deployment.services import global_topics as deck_topics
+from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
+from runs.deployment.services.heartbeats import prove_part
+from runs.deployment.services.notices import clear_notice, set_notice
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.services.events import record_event
 from tests.factories import NOON, make_run
 from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
+from web.live import parts
+from web.live.parts import register_deck_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,7 +40,7 @@ def cluster(frame: Any) -> Cluster:
 
 
 async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada") -> RunEvent:
-    event: RunEvent = await in_database(services.record_event)(
+    event: RunEvent = await in_database(record_event)(
         run_id=run_id, kind="note", message=text, actor=actor, now=NOON
     )
     return event
@@ -52,9 +56,9 @@ def looks() -> Any:
         count["looks"] += 1
         return dict(count)
 
-    live.register_deck_part("cluster", look, topic=CLUSTER)
+    register_deck_part("cluster", look, topic=CLUSTER)
     yield count
-    live.register_deck_part("cluster", real, topic=CLUSTER)
+    register_deck_part("cluster", real, topic=CLUSTER)
 
 
 @pytest.fixture
@@ -212,17 +216,17 @@ async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
 
         began = time.monotonic()
         wanted = NoticeWanted(text="down at noon", reason="", until=None)
-        await in_database(services.set_notice)(wanted=wanted, actor="user:ada", now=NOON)
+        await in_database(set_notice)(wanted=wanted, actor="user:ada", now=NOON)
 
         assert (await page.hear("delta"))["parts"]["notice"]["text"] == "down at noon"
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
-        await in_database(services.clear_notice)(reason="", actor="user:ada", now=NOON)
+        await in_database(clear_notice)(reason="", actor="user:ada", now=NOON)
         assert (await page.hear("delta"))["parts"]["notice"] is None
 
 
 async def test_a_cordon_of_a_machine_reaches_pages_at_once() -> None:
     node = node_row("gpu-1", cpus=4.0)
-    await in_database(services.prove_part)(
+    await in_database(prove_part)(
         kind="ray", name="a:1", started_at=NOON, details={"nodes": [node]}, now=NOON
     )
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:

@@ -10,13 +10,13 @@ import pytest
 from django.core.management import call_command
 
 from config.live_protocol import MESSAGES, TopicShape, topic_shapes
-from runs import services
-from runs.live.deck_topics import DECK_TOPICS, told_as
-from runs.live.topics import CONTROL_PREFIX, Change, topic_named
-from runs.models import Run
-from runs.wire.deck import NoticeWanted
-from runs.wire.live import ControlFrame, DeckRun, DeltaFrame, PageFrame, SnapshotFrame
-from runs.wire.run_lists import Outlook, RunRow
+from runs.deployment.schemas.deployment import NoticeWanted
+from runs.deployment.schemas.live import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
+from runs.deployment.services.global_topics import DECK_TOPICS, told_as
+from runs.deployment.services.notices import set_notice
+from runs.deployment.services.topics import CONTROL_PREFIX, Change, topic_named
+from runs.lifecycle.models.runs import Run
+from runs.search.schemas import DeckRun, Outlook, RunRow
 from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
 
 def tell_everybody() -> None:
     wanted = NoticeWanted(text="the disk is changed at noon", reason="it is old", until=None)
-    services.set_notice(wanted=wanted, actor="user:ada", now=NOON)
+    set_notice(wanted=wanted, actor="user:ada", now=NOON)
 
 
 def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from runs import live, services
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.live import parts
-from runs.live.hub import FRAME_SECONDS, hub
-from runs.live.outgoing import QUEUE_FRAMES, Socket
-from runs.models import Run
+from runs.access.services.tokens import revoke_token
+from runs.deployment.services.hub import FRAME_SECONDS, hub
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.registry import default_run, reset_default_run
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import (
     ORIGIN,
@@ -22,6 +23,10 @@ from tests.live_sockets import (
     in_database,
     opened,
 )
+from web.live import parts
+from web.live.announcements import announce
+from web.live.outgoing import QUEUE_FRAMES, Socket
+from web.live.parts import register_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,11 +35,11 @@ SOONER_THAN_A_POLL = 1.5
 
 
 async def ask(run: Run, verb: RunVerb) -> None:
-    await in_database(services.ask)(run_id=run.pk, verb=verb, actor="tests", now=NOON)
+    await in_database(lifecycle.ask)(run_id=run.pk, verb=verb, actor="tests", now=NOON)
 
 
 async def note(run: Run, text: str) -> None:
-    await in_database(services.record_event)(
+    await in_database(record_event)(
         run_id=run.pk, kind="note", message=text, actor="tests", now=NOON
     )
 
@@ -92,7 +97,7 @@ async def test_a_frame_says_when_its_newest_change_was_committed() -> None:
 
 async def test_what_nobody_announced_has_no_time_of_commit() -> None:
     state = {"value": 0}
-    live.register_part("test_silent", lambda _: dict(state))
+    register_part("test_silent", lambda _: dict(state))
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -171,14 +176,14 @@ async def test_two_pages_of_a_topic_get_the_same_frames() -> None:
 
 async def test_a_hidden_page_hears_of_the_run_only_and_catches_up_when_it_is_shown() -> None:
     state = {"value": 0}
-    live.register_part("test_noise", lambda _: dict(state))
+    register_part("test_noise", lambda _: dict(state))
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
         await page.say(type="visible", visible=False)
 
         state["value"] = 1
-        await sync_to_async(live.announce)(run.pk, "test_noise")
+        await sync_to_async(announce)(run.pk, "test_noise")
         assert await page.socket.receive_nothing(timeout=1.0)
         await ask(run, RunVerb.PAUSE)
         delta = await page.hear_parts()
@@ -200,7 +205,7 @@ async def test_a_part_that_cannot_be_read_does_not_take_the_page_down() -> None:
     def broken(run_id: int) -> None:
         raise ZeroDivisionError
 
-    live.register_part("test_broken", broken)
+    register_part("test_broken", broken)
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
@@ -228,10 +233,10 @@ async def test_the_list_of_runs_is_live_too() -> None:
 
 
 async def test_the_page_of_the_default_run_follows_its_reset() -> None:
-    await in_database(services.default_run)(now=NOON)
+    await in_database(default_run)(now=NOON)
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         before = await page.watch("run:default")
-        fresh = await in_database(services.reset_default_run)(actor="tests", now=NOON)
+        fresh = await in_database(reset_default_run)(actor="tests", now=NOON)
 
         async with asyncio.timeout(20):
             while True:
@@ -294,7 +299,7 @@ async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
     token, text = await in_database(make_token)("env")
     headers = [(b"authorization", f"Bearer {text}".encode())]
     async with opened("/ws/live", headers) as page:
-        await in_database(services.revoke_token)(token_id=token.pk, actor="tests", now=NOON)
+        await in_database(revoke_token)(token_id=token.pk, actor="tests", now=NOON)
 
         assert (await page.socket.receive_output(30))["code"] == 4401
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from runs import live
-from runs.live import parts
-from runs.live.topics import topic_named
+from runs.deployment.services.topics import topic_named
 from tests.factories import make_run
 from tests.live_sockets import cookie_of, in_database, opened
+from web.live import parts
+from web.live.parts import register_part
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +23,7 @@ def reads() -> Iterator[list[int]]:
         found.append(run_id)
         return len(found)
 
-    live.register_part(PART, read, every_seconds=60.0)
+    register_part(PART, read, every_seconds=60.0)
     yield found
     parts._parts.pop(PART)
 

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 from django.test import Client
 
-from runs.live.deck_topics import DECK_TOPICS
+from runs.deployment.services.global_topics import DECK_TOPICS
 from tests.live_sockets import ORIGIN, Page, WebsocketCommunicator, in_database
 from tests.rights_table import (
     ADMINISTER,

@@ -10,13 +10,14 @@ from asgiref.sync import sync_to_async
 
 from config.asgi import application
 from config.patient_sockets import NOT_READING
-from runs import live
-from runs.live import parts
-from runs.live.hub import hub
-from runs.live.outgoing import QUEUE_BYTES, QUEUE_FRAMES, Socket
+from runs.deployment.services.hub import hub
 from tests.factories import make_run
 from tests.lazy_pages import lazy, rest_of, served
 from tests.live_sockets import headers_of, in_database
+from web.live import parts
+from web.live.announcements import announce
+from web.live.outgoing import QUEUE_BYTES, QUEUE_FRAMES, Socket
+from web.live.parts import register_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,7 +28,7 @@ PIECE = b64encode(Random(7).randbytes(90_000)).decode()
 def large_part() -> Any:
     """A large part of each run that always changes."""
     told = iter(range(1_000_000))
-    live.register_part("test_large", lambda _: {"number": next(told), "text": PIECE})
+    register_part("test_large", lambda _: {"number": next(told), "text": PIECE})
     yield "test_large"
     parts._parts.pop("test_large")
 
@@ -47,7 +48,7 @@ async def test_a_page_that_stops_reading_is_parted_from_and_nothing_is_kept_for_
             await asyncio.sleep(0.01)
 
         while hub().is_watched:
-            await sync_to_async(live.announce)(run.pk, large_part)
+            await sync_to_async(announce)(run.pk, large_part)
             await asyncio.sleep(0.1)
 
         assert (await rest_of(page))[1] == NOT_READING

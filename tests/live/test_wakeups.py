@@ -8,14 +8,14 @@ import redis
 from django.conf import settings as django_settings
 from django.db import transaction
 
-from runs import live
-from runs.live import wakeups
-from runs.live.announcements import (
+from web.live import wakeups
+from web.live.announcements import (
     CHANNEL,
     UNHEARD_SECONDS,
     Nudge,
     Outbox,
     Publisher,
+    announce,
     own_subscriptions,
 )
 
@@ -107,7 +107,7 @@ def test_a_change_is_announced_when_it_is_committed_and_not_before() -> None:
     taken = wakeups.ticket(12)
 
     with transaction.atomic():
-        live.announce(12, "run")
+        announce(12, "run")
         assert not wakeups.wait(taken, 0.2)
 
     assert wakeups.wait(taken, 5)
@@ -119,7 +119,7 @@ def test_a_change_that_was_rolled_back_is_never_announced() -> None:
     taken = wakeups.ticket(13)
 
     with transaction.atomic():
-        live.announce(13, "run")
+        announce(13, "run")
         transaction.set_rollback(True)
 
     assert not wakeups.wait(taken, 0.3)
@@ -130,7 +130,7 @@ def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> 
     settings.REDIS_URL = "unix:///nowhere/third.sock"
     taken = wakeups.ticket(15)
 
-    live.announce(15, "run")
+    announce(15, "run")
 
     assert wakeups.wait(taken, 5)
 
@@ -141,8 +141,8 @@ def test_a_change_of_this_process_is_heard_once() -> None:
     heard: list[Nudge] = []
     wakeups.subscriber().add(lambda nudge: heard.append(nudge) if nudge else None)
 
-    live.announce(16, "run")
-    live.announce(17, "run")
+    announce(16, "run")
+    announce(17, "run")
     time.sleep(0.3)
 
     assert [nudge.run for nudge in heard if nudge.run in {16, 17}] == [16, 17]

@@ -13,7 +13,7 @@ from rolldeck.errands import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
 from rollouts.control.services.ray_cluster import leave_ray
 from rollouts.fleet.worker.settings import FleetSettings
-from runs.core import run_config
+from runs.config.rules import run_config
 from tests import waiting
 from tests.ray_nodes import Node
 

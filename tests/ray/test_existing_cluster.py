@@ -15,7 +15,7 @@ import runs
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import LaunchRefused, RayCluster
-from runs.core import run_config
+from runs.config.rules import run_config
 from tests.ray.fleets import SMALL, SmallPlatform, eventually, served
 from tests.ray_nodes import RayNodes, ray_nodes
 

@@ -10,9 +10,9 @@ from rollouts.control.queries.fleets import fleet_state
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import RayCluster
-from runs.core.lifecycle import RunVerb
-from runs.core.run_config import RunConfig, to_builtins
-from runs.models import Run
+from runs.config.rules.run_config import RunConfig, to_builtins
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.integration.rollouts.cast import ask, draft, fleet
 from tests.ray_head import RayHead
 from tests.waiting import within

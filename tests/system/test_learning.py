@@ -11,8 +11,8 @@ import torch
 
 from benchmarks.lockstep import LockstepFleet, train
 from examples import ppo_continuous, ppo_recurrent
-from runs.core import run_config
-from runs.core.run_config import PRESETS
+from runs.config.rules import run_config
+from runs.config.rules.run_config import PRESETS
 
 pytestmark = pytest.mark.system
 

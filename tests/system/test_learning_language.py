@@ -20,7 +20,7 @@ from rollouts.fleet.engine.behavior_cloning import imitate
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.tokenizers import Tokenizer
-from runs.core import run_config
+from runs.config.rules import run_config
 
 pytestmark = pytest.mark.system
 

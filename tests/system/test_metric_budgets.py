@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from buffer.items.queries import database
 from rollouts.metrics.queries.metrics import metric_keys, metric_part
 from rollouts.metrics.queries.series import AXES, Asked, lines
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
@@ -25,6 +24,7 @@ from tests.measured_runs import (
     measured_month,
     million_samples,
 )
+from web import database
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 RUNS = 20

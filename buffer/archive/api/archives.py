@@ -24,13 +24,13 @@ from buffer.archive.services.archive_jobs import (
     ask_for_restoration,
     delete_archive,
 )
-from runs import selectors as runs_selectors
-from runs.api import byte_ranges
-from runs.api.bodies import answer, read, whole_number
-from runs.api.identity import caller_of, identity_of
-from runs.api.openapi import between, problems
-from runs.api.permissions import Operators, Readers
-from runs.core import rights
+from runs.access.api.identity import caller_of, identity_of
+from runs.access.api.permissions import Operators, Readers
+from runs.access.rules import rights
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http import byte_ranges
+from web.http.bodies import answer, read, whole_number
+from web.http.openapi import between, problems
 
 PARQUET = "application/vnd.apache.parquet"
 
@@ -68,7 +68,7 @@ class ArchivesView(APIView):
         Archives and restorations, newest first.
         """
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         rows = archive_jobs(run_id=found.pk, limit=limit or 50)
         return answer(messages.ArchiveList(results=[_shown(job) for job in rows]))
 
@@ -85,7 +85,7 @@ class ArchivesView(APIView):
         """
         said = read(request, messages.AskArchive)
         job = ask_for_archive(
-            run=runs_selectors.run_named(run),
+            run=run_named(run),
             window=_wanted(said),
             asked_by=identity_of(request),
             now=timezone.now(),
@@ -116,7 +116,7 @@ class RestorationsView(APIView):
         if source is None or not rights.may_operate(caller_of(request), run=source):
             raise ArchiveNotFound(f"archive {said.archive} does not exist")
         job = ask_for_restoration(
-            run=runs_selectors.run_named(run),
+            run=run_named(run),
             archive_id=said.archive,
             window=_wanted(said),
             asked_by=identity_of(request),
@@ -143,7 +143,7 @@ class ArchiveView(APIView):
 
         With its progress.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         return answer(_shown(archive_job(run_id=found.pk, job_id=archive)))
 
     @extend_schema(
@@ -157,7 +157,7 @@ class ArchiveView(APIView):
         The record of the archive is kept.
         """
         job = delete_archive(
-            run_id=runs_selectors.run_named(run).pk,
+            run_id=run_named(run).pk,
             job_id=archive,
             actor=identity_of(request),
             now=timezone.now(),
@@ -177,7 +177,7 @@ class ArchiveFileView(APIView):
     )
     def get(self, request: Request, run: str, archive: int) -> HttpResponseBase:
         """Download an archive."""
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         job = archive_job(run_id=found.pk, job_id=archive)
         path = archive_file(job)
         size = path.stat().st_size

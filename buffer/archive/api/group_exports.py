@@ -12,10 +12,10 @@ from buffer.archive.api.archives import PARQUET
 from buffer.archive.queries import group_exports
 from buffer.inspect.api.group_lists import FILTERS, filter_of
 from buffer.items.api.streaming import streamed
-from runs import selectors as runs_selectors
-from runs.api.bodies import InvalidBody, whole_number
-from runs.api.openapi import between, problems
-from runs.api.permissions import Readers
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import InvalidBody, whole_number
+from web.http.openapi import between, problems
 
 JSON_LINES: Final = "application/jsonl"
 MOST_GROUPS: Final = 1_000_000
@@ -50,7 +50,7 @@ class GroupExportView(APIView):
         if form not in _FORMATS:
             raise InvalidBody("form", f"{form[:40]!r} is not one of {', '.join(_FORMATS)}")
         limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         write = group_exports.parquet if form == "parquet" else group_exports.json_lines
         parts = write(found.pk, filter_of(request), limit=limit or MOST_GROUPS)
         return streamed(

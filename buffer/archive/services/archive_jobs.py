@@ -21,8 +21,8 @@ from buffer.archive.models import ArchiveJob, ArchiveState, ArchiveVerb
 from buffer.archive.rules import Window
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import restore_archive
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.events import record_event
 
 MAX_OPEN: Final = 100
 _OPEN: Final = (ArchiveState.QUEUED, ArchiveState.WORKING)
@@ -153,7 +153,7 @@ def _expire(job: ArchiveJob, *, actor: str, now: datetime) -> bool:
     if ArchiveJob.objects.filter(source=job, state__in=_OPEN).exists():
         return False
     ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.EXPIRED)
-    runs_services.record_event(
+    record_event(
         run_id=job.run_id,
         kind="archive_expired",
         message=f"the file of archive {job.pk} was deleted",
@@ -205,7 +205,7 @@ def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
         _log.exception("%s failed", job)
         changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
     ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
-    runs_services.record_event(
+    record_event(
         run_id=job.run_id,
         kind=f"archive_{job.verb}_{changed['state']}",
         level="info" if changed["state"] == ArchiveState.DONE else "error",

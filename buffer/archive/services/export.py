@@ -18,7 +18,7 @@ from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import TABLES, StoredContent, readable_contents
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 4096

@@ -13,7 +13,7 @@ from buffer.inspect.queries.marks import COUNTED
 from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE, InvalidMark, set_name
 from buffer.inspect.services.marks import lock_marks
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 _AT_ONCE: Final = 500
 _Label = Annotated[int, Meta(ge=1, le=9)]

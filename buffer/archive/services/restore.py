@@ -25,7 +25,6 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
 from buffer.ingest.services.fragments import InvalidFragments, decode_fragment
 from buffer.ingest.services.groups import RunNotAccepting
-from buffer.items.queries.database import cursor
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
@@ -36,12 +35,15 @@ from buffer.payloads.services.contents import (
     write_contents,
 )
 from rolldeck.wire import Fragment, GroupPush, encode
-from runs import live
-from runs import services as runs_services
-from runs.core.lifecycle import TERMINAL
-from runs.core.versions import BOOTSTRAP_STEP, version_in_force
-from runs.models import Environment, Run, RunKind
-from runs.selectors import RunNotFound, run_named
+from runs.lifecycle.models.runs import Environment, Run, RunKind
+from runs.lifecycle.queries.runs import RunNotFound, run_named
+from runs.lifecycle.rules.lifecycle import TERMINAL
+from runs.lifecycle.rules.versions import BOOTSTRAP_STEP, version_in_force
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import create_and_start
+from runs.lifecycle.services.registry import register_environment
+from web.database import cursor
+from web.live.announcements import announce
 
 _KNOWN: Final = "SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])"
 _INSERT_GROUPS: Final = """
@@ -185,7 +187,7 @@ def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: da
     """Create a run that waits for its trainer, or a draft with the archived fleet configuration."""
     was = archive.about("run")
     config = was.get("config") or None
-    run = runs_services.create_and_start(
+    run = create_and_start(
         name=name,
         kind=RunKind.FLEET if config else kind,
         config=config,
@@ -195,7 +197,7 @@ def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: da
     )
     for environment in archive.about("environments"):
         del environment["env_id"], environment["wandb_name"]
-        runs_services.register_environment(run_id=run.pk, now=now, **environment)
+        register_environment(run_id=run.pk, now=now, **environment)
     return run
 
 
@@ -231,7 +233,7 @@ def _store(
     else:
         _insert_fragments(run, source, fresh, now=now)
     report.stored += len(fresh)
-    live.announce(run.pk, "queue", "ledger")
+    announce(run.pk, "queue", "ledger")
 
 
 def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
@@ -342,7 +344,7 @@ def _note(
     run: Run, archive: ArchiveReader, report: RestoreReport, *, actor: str, now: datetime
 ) -> None:
     was = archive.about("run").get("name")
-    runs_services.record_event(
+    record_event(
         run_id=run.pk,
         kind="archive_restored",
         message=f"{report.stored} items restored from {was}, {report.known} already present",

@@ -30,9 +30,9 @@ from buffer.ingest.services.retries import (
 from buffer.items.api.callers import ENVIRONMENTS
 from buffer.items.api.delivery import delivery_of
 from buffer.items.queries.counts import limits
-from runs.api.identity import identity_of
-from runs.api.openapi import IDEMPOTENCY_KEY, REF
-from runs.models import Run
+from runs.access.api.identity import identity_of
+from runs.lifecycle.models.runs import Run
+from web.http.openapi import IDEMPOTENCY_KEY, REF
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
 

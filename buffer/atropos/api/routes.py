@@ -42,11 +42,16 @@ from buffer.ingest.services.senders import this_process
 from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
 from buffer.items.queries.counts import limits, queued_groups
 from buffer.payloads.services.contents import StoredContent, latest_group
-from runs import services as runs_services
-from runs.api.identity import identity_of
-from runs.core.registration import Registration as RunRegistration
-from runs.core.rights import ADMINISTER
-from runs.services.waiting_environments import note_waiting_environment
+from runs.access.api.identity import identity_of
+from runs.access.rules.rights import ADMINISTER
+from runs.lifecycle.rules.registration import Registration as RunRegistration
+from runs.lifecycle.services.registry import (
+    disconnect_environment,
+    register_environment,
+    register_trainer,
+    reset_run,
+)
+from runs.lifecycle.services.waiting_environments import note_waiting_environment
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
@@ -85,7 +90,7 @@ class RegisterView(AtroposView):
         """
         said = decode(request.body, Registration, limits=limits())
         found, identity = self.find_run(), identity_of(request)
-        trainer = runs_services.register_trainer(
+        trainer = register_trainer(
             run_id=found.pk,
             identity=identity,
             registration=RunRegistration(**msgspec.structs.asdict(said)),
@@ -114,7 +119,7 @@ class RegisterEnvView(AtroposView):
         if found.trainer_started_at is None:
             note_waiting_environment(run_id=found.pk, name=said.desired_name, now=timezone.now())
             return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
-        environment = runs_services.register_environment(
+        environment = register_environment(
             run_id=found.pk, **msgspec.structs.asdict(said), now=timezone.now()
         )
         return json_response(
@@ -142,7 +147,7 @@ class DisconnectEnvView(AtroposView):
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Disconnect an environment."""
         env_id = decode(request.body, EnvIdentifier, limits=limits()).env_id
-        gone = 0 <= env_id < 2**31 and runs_services.disconnect_environment(
+        gone = 0 <= env_id < 2**31 and disconnect_environment(
             run_id=self.find_run().pk, env_id=env_id, now=timezone.now()
         )
         if gone:
@@ -333,7 +338,5 @@ class ResetDataView(AtroposView):
 
         Archives the run with its data and creates one of the same name.
         """
-        runs_services.reset_run(
-            run_id=self.find_run().pk, actor=identity_of(request), now=timezone.now()
-        )
+        reset_run(run_id=self.find_run().pk, actor=identity_of(request), now=timezone.now())
         return HttpResponse("Reset successful", content_type="text/plain; charset=utf-8")

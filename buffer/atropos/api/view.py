@@ -18,18 +18,17 @@ from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReuse
 from buffer.items.api.callers import AnyAccept, AtroposCallers
 from buffer.payloads.services.contents import PayloadMissing
 from buffer.payloads.services.objects import PayloadStorageDown
-from runs import outages
-from runs import selectors as runs_selectors
-from runs import services as runs_services
-from runs.api.authentication import TokenAuthentication
-from runs.api.operations import ErrorForms
-from runs.core.rights import ADMINISTER, Rule
-from runs.models import Run
-from runs.services.registry import RunIsOver
+from runs.access.api.authentication import TokenAuthentication
+from runs.access.rules.rights import ADMINISTER, Rule
+from runs.lifecycle.api.operations import ErrorForms
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunArchived, RunNotFound, run_named
+from runs.lifecycle.services.registry import RunIsOver, default_run
+from web import outages
 
 STATUS_CODES: Final[dict[type[Exception], int]] = {
-    runs_selectors.RunNotFound: 404,
-    runs_selectors.RunArchived: 409,
+    RunNotFound: 404,
+    RunArchived: 409,
     RunNotAccepting: 409,
     RunIsOver: 409,
     KeyInFlight: 409,
@@ -83,10 +82,10 @@ class AtroposView(APIView):
     def _find(self) -> Run:
         name = self.kwargs.get("run")
         if name is None:
-            return runs_services.default_run(now=timezone.now())
-        run = runs_selectors.run_named(name)
+            return default_run(now=timezone.now())
+        run = run_named(name)
         if not run.takes_groups:
-            raise runs_selectors.RunNotFound(f"{name} takes no trajectory groups")
+            raise RunNotFound(f"{name} takes no trajectory groups")
         return run
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]

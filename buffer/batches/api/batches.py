@@ -38,15 +38,15 @@ from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
-from runs import selectors as runs_selectors
-from runs.api.bodies import InvalidBody, answer, read, whole_number
-from runs.api.identity import identity_of
-from runs.api.openapi import between, msgpack_of, problems
-from runs.api.permissions import Readers, scoped
-from runs.api.waiting import WaitingView
-from runs.core.lifecycle import TERMINAL
-from runs.live.turns import Line
-from runs.models import Run
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import readable_run, run_named, served_steps
+from runs.lifecycle.rules.lifecycle import TERMINAL
+from web.http.bodies import InvalidBody, answer, read, whole_number
+from web.http.openapi import between, msgpack_of, problems
+from web.http.waiting import WaitingView
+from web.live.wait_queue import Line
 
 BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): msgpack_of("BatchAnswer"),
@@ -199,7 +199,7 @@ class NextBatchView(LeasingView):
         again.
         """
         wanted = read(request, messages.NextBatch)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         _check_batch_size(found)
         share = Share(rank=wanted.rank, world_size=wanted.world_size)
         if share.rank == 0:
@@ -247,7 +247,7 @@ class FetchFragmentsView(LeasingView):
         again.
         """
         wanted = read(request, messages.FetchFragments)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         if found.takes_groups:
             raise WrongKind(f"{run} serves trajectory groups, not fragments")
         return self.lease(request, found, count=wanted.count, seconds=wanted.wait_seconds)
@@ -259,7 +259,7 @@ def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
     except ValueError:
         raise BatchNotFound(f"batch {batch_id!r} does not exist") from None
     confirm(run_id=run.pk, batch_id=wanted, fence=fence)
-    return answer(messages.Acked(served_steps=runs_selectors.served_steps(run.pk)))
+    return answer(messages.Acked(served_steps=served_steps(run.pk)))
 
 
 class AckFragmentsView(APIView):
@@ -279,7 +279,7 @@ class AckFragmentsView(APIView):
         Confirms that they were trained on.
         """
         said = read(request, messages.AckFragments)
-        return _acked(runs_selectors.run_named(run), said.batch, said.fence)
+        return _acked(run_named(run), said.batch, said.fence)
 
 
 class AckBatchView(APIView):
@@ -299,7 +299,7 @@ class AckBatchView(APIView):
         Confirms that the batch was trained on. An older fence is refused.
         """
         said = read(request, messages.AckBatch)
-        return _acked(runs_selectors.run_named(run), batch, said.fence)
+        return _acked(run_named(run), batch, said.fence)
 
 
 class BatchView(APIView):
@@ -329,7 +329,7 @@ class BatchView(APIView):
             world_size=whole_number(request, "world_size", default=1, at_least=1, at_most=65_536)
             or 1,
         )
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         identity = identity_of(request)
         lease = held_by(run_id=found.pk, batch_id=batch, identity=identity)
         parts, content_type = _encoded(request, lease, share)
@@ -363,7 +363,7 @@ class BatchesView(APIView):
         state = request.query_params.get("state", "")
         if state and state not in set(BatchState):
             raise InvalidBody("state", f"must be one of {', '.join(BatchState)}")
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         rows = batches(run_id=found.pk, limit=limit or 50, before=before, state=state)
         return answer(messages.BatchList(results=[batch_row(batch) for batch in rows]))
 

@@ -15,10 +15,10 @@ from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
 from buffer.items.schemas import ledger_answers as messages
 from buffer.items.schemas.ledgers import KindLedger
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, whole_number
-from runs.api.openapi import between
-from runs.api.permissions import Readers
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import answer, whole_number
+from web.http.openapi import between
 
 DAY_SECONDS: Final = 86_400
 
@@ -38,7 +38,7 @@ class LedgerView(APIView):
 
         Accepted items by their current state; the terms sum to `accepted`.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         sides = {
             str(kind): KindLedger(**_fields(counts.ledger(found.pk, kind))) for kind in ItemKind
         }
@@ -91,6 +91,6 @@ class BiasView(APIView):
         window = whole_number(
             request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
         )
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
         return answer(msgspec.convert(asdict(shown), messages.BiasAnswer))

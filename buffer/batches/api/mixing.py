@@ -11,15 +11,15 @@ from rest_framework.views import APIView
 from buffer.batches.api.batches import WrongKind
 from buffer.batches.schemas import batches as messages
 from buffer.batches.services.previews import mixing, preview
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer
-from runs.api.openapi import problems
-from runs.api.permissions import Readers
-from runs.models import Run
+from runs.access.api.permissions import Readers
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import answer
+from web.http.openapi import problems
 
 
 def _run_of_groups(name: str) -> Run:
-    run = runs_selectors.readable_run(name)
+    run = readable_run(name)
     if not run.takes_groups:
         raise WrongKind(f"{name} serves fragments; only trajectory groups are mixed by environment")
     return run

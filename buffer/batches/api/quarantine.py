@@ -12,12 +12,12 @@ from rest_framework.views import APIView
 from buffer.batches.api.batches import batch_row
 from buffer.batches.schemas import batches as messages
 from buffer.batches.services.lease_expiry import discard, release
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read
-from runs.api.identity import identity_of
-from runs.api.openapi import problems
-from runs.api.permissions import Operators
-from runs.wire import Ask
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators
+from runs.lifecycle.queries.runs import run_named
+from runs.lifecycle.schemas.runs import Ask
+from web.http.bodies import answer, read
+from web.http.openapi import problems
 
 ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(409)}
 
@@ -35,7 +35,7 @@ class ReleaseView(APIView):
         """
         said = read(request, Ask)
         released = release(
-            run_id=runs_selectors.run_named(run).pk,
+            run_id=run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
             reason=said.reason,
@@ -58,7 +58,7 @@ class DiscardView(APIView):
         """
         said = read(request, Ask)
         discarded = discard(
-            run_id=runs_selectors.run_named(run).pk,
+            run_id=run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
             reason=said.reason,

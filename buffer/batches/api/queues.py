@@ -16,9 +16,9 @@ from buffer.batches.queries.batch_items import batch_and_items
 from buffer.batches.queries.queues import queue_state
 from buffer.batches.schemas import queue_answers as messages
 from buffer.batches.services.leases import BatchNotFound
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer
-from runs.api.permissions import Readers
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import answer
 
 
 class QueueView(APIView):
@@ -36,7 +36,7 @@ class QueueView(APIView):
 
         Queued items, and why and since when producers are throttled.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         state = queue_state(found, now=timezone.now())
         fields = asdict(state)
         depth = fields.pop("depth")
@@ -64,7 +64,7 @@ class ArrivalsView(APIView):
 
         Pushes within the last minute; environments without pushes are omitted.
         """
-        found = arrivals_of(runs_selectors.readable_run(run), now=timezone.now())
+        found = arrivals_of(readable_run(run), now=timezone.now())
         return answer(messages.ArrivalList(results=found))
 
 
@@ -83,7 +83,7 @@ class BatchItemsView(APIView):
 
         Metadata only, by position.
         """
-        found = batch_and_items(runs_selectors.readable_run(run), batch)
+        found = batch_and_items(readable_run(run), batch)
         if found is None:
             raise BatchNotFound(f"batch {batch} does not exist")
         row, items = found

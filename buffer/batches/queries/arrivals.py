@@ -8,7 +8,7 @@ from django.db import connection
 
 from buffer.batches.queries.rates import ITEMS_AT_MOST, RATES_WINDOW
 from buffer.batches.schemas.queues import EnvironmentArrivals
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 # Rows with bytes and rows without (dropped on arrival) each have an index, newest first.
 _NEWEST: Final = """

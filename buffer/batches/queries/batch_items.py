@@ -7,7 +7,7 @@ from buffer.batches.schemas.queues import BatchItem
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import ItemKind
-from runs.models import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run
 
 ITEMS_AT_MOST: Final = 1000
 

@@ -9,7 +9,7 @@ from django.db import connection
 
 from buffer.batches.rules import bias
 from buffer.items.rules.states import Fate
-from runs.models import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run
 
 # Newest items per state: enough for every quantile, and read in milliseconds.
 ITEMS_AT_MOST: Final = 5000

@@ -13,8 +13,8 @@ from buffer.batches.rules.stalls import Flow, Stall, stall_of
 from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
-from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
-from runs.core.lifecycle import ACTIVE, RunStatus
+from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
+from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 
 RUNS_AT_MOST: Final = 10_000
 """Active runs that are evaluated, newest first; this many take 0.1 s."""

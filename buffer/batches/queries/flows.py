@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
+from web import database
 
 GROUPS_AT_MOST: Final = 20_000
 BATCHES_AT_MOST: Final = 2_000

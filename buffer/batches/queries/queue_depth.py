@@ -9,7 +9,6 @@ from typing import Final
 from buffer.batches.rules.pacing import is_over
 from buffer.batches.rules.status_env import EnvironmentShare
 from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries import database
 from buffer.items.queries.admission import (
     admission_remaining,
     kind_of,
@@ -17,8 +16,9 @@ from buffer.items.queries.admission import (
 from buffer.items.queries.counts import _USES, counts
 from buffer.items.rules.states import OPEN, Fate, ItemKind
 from rolldeck.pacing import PauseRule
-from runs.core.registration import is_heard
-from runs.models import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.registration import is_heard
+from web import database
 
 _BATCH_IN_SIGHT: Final = """
     SELECT t.id IS NULL OR r.trainer_started_at IS NULL

@@ -15,7 +15,8 @@ from buffer.items.queries.admission import holdings, kind_of
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import Fate, ItemKind
-from runs.models import Environment, Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Environment, Run
 
 DRAIN_WINDOW: Final = timedelta(minutes=2)
 BATCHES_AT_MOST: Final = 500

@@ -8,7 +8,7 @@ from typing import Final
 from django.db import connection
 
 from buffer.items.models.items import Batch
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 RATES_WINDOW: Final = timedelta(seconds=60)
 ITEMS_AT_MOST: Final = 2000

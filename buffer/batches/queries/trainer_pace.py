@@ -11,7 +11,7 @@ from buffer.batches.rules.trainer_pace import mean_versions, waiting_share
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import BatchState, ItemKind
-from runs.models import Trainer
+from runs.lifecycle.models.runs import Trainer
 
 WINDOW: Final = timedelta(seconds=60)
 BATCHES_AT_MOST: Final = 200

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.core.amounts import percent
+from web.rules.amounts import percent
 
 QUANTILES: Final = (0.1, 0.5, 0.9)
 # Smaller samples do not characterise a distribution.

@@ -13,10 +13,10 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.contents import StoredContent, batch_contents
-from runs import live
-from runs import services as runs_services
-from runs.core.alerts import AlertKind, Condition
-from runs.services.alerts import raise_alert
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.services.alerts import raise_alert
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 
 class BatchCorrupt(LeaseLost):
@@ -62,7 +62,7 @@ def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
     if current is None:
         return
     dropped, kept = dissolve(current, doomed=corrupt, reason=DropReason.CORRUPT)
-    runs_services.record_event(
+    record_event(
         run_id=batch.run_id,
         kind="items_corrupt",
         level="error",
@@ -81,4 +81,4 @@ def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
         ),
         now=now,
     )
-    live.announce(batch.run_id, "queue", "ledger")
+    announce(batch.run_id, "queue", "ledger")

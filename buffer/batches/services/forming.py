@@ -4,13 +4,13 @@ from typing import Final
 
 from buffer.batches.services.fragment_batches import Member, create_batch
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.services.tallies import Counted
 from buffer.payloads.services.transitions import lease_items
 from buffer.replay.services.sampling import form_of_sample
-from runs.core.replay_config import replay_of
-from runs.models import Run, Trainer
+from runs.config.rules.replay_config import replay_of
+from runs.lifecycle.models.runs import Run, Trainer
+from web import database
 
 _OLDEST: Final = """
     SELECT id, version_min, environment, size_bytes FROM buffer_fragmentchunk

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from psycopg.types.json import Jsonb
 
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from buffer.items.rules.states import BatchState, ItemKind
-from runs.models import Run, Trainer
+from runs.lifecycle.models.runs import Run, Trainer
+from web import database
 
 _WRITTEN: Final = [
     *("ordinal", "epoch", "policy_step", "sender", "items", "sequences", "size_bytes", "sampler")

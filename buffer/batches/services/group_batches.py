@@ -11,12 +11,12 @@ from psycopg.types.json import Jsonb
 from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
 from buffer.batches.services.planning import Planned, group_ids, plan_next
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import BatchState, Fate, ItemKind
 from buffer.items.services.tallies import ADD_MOVED_GROUPS
-from runs.core.versions import version_in_force
-from runs.models import Run, Trainer
+from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.rules.versions import version_in_force
+from web import database
 
 # Leases and counts the groups, creates the batch from them, increments the run's ordinal and
 # updates the debts.

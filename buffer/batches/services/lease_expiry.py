@@ -18,8 +18,8 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, Fate
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
-from runs import live
-from runs import services as runs_services
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 RECLAIMED_AT_ONCE: Final = 200
 _LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
@@ -46,7 +46,7 @@ def return_lapsed_batches() -> int:
         id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
     ).update(state=BatchState.RETURNED, lapses=F("lapses") + 1)
     for run_id in {run_id for _, run_id in rows}:
-        live.announce(run_id, "queue", "ledger")
+        announce(run_id, "queue", "ledger")
     return returned
 
 
@@ -152,7 +152,7 @@ def _from(source: Fate) -> str:
 
 
 def _tell(batch: Batch, *, items: int, **event: Any) -> None:
-    runs_services.record_event(
+    record_event(
         run_id=batch.run_id,
         details={
             "batch": str(batch.pk),
@@ -162,4 +162,4 @@ def _tell(batch: Batch, *, items: int, **event: Any) -> None:
         },
         **event,
     )
-    live.announce(batch.run_id, "queue", "ledger")
+    announce(batch.run_id, "queue", "ledger")

@@ -16,7 +16,6 @@ from django.db.models.functions import Now
 from buffer.batches.services import forming, group_batches
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from buffer.items.rules.delivery import Delivery, Next
 from buffer.items.rules.states import (
     OPEN_BATCHES,
@@ -29,10 +28,11 @@ from buffer.items.rules.states import (
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_useless
 from buffer.payloads.services.transitions import serve_fragments, take_apart
-from runs import live
-from runs import services as runs_services
-from runs.models import Run, Trainer
-from runs.rows import first_row, rows
+from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.services.registry import register_trainer
+from web import database
+from web.live.announcements import announce
+from web.rows import first_row, rows
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -116,7 +116,7 @@ def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) ->
     try:
         return _take_for_stock(run_id, identity, sender)
     except TrainerNotRegistered:
-        runs_services.register_trainer(run_id=run_id, identity=identity, resume=True, now=now)
+        register_trainer(run_id=run_id, identity=identity, resume=True, now=now)
     return _take_for_stock(run_id, identity, sender)
 
 
@@ -149,7 +149,7 @@ def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
-        live.announce(run.pk, "run")
+        announce(run.pk, "run")
     if trainer.last_seen_at < asked_at - SEEN_EVERY:
         Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now())
     return trainer
@@ -234,7 +234,7 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
 
 
 def _handed_out(run: Run, batch: Batch) -> Lease:
-    live.announce(run.pk, "queue", "ledger", "run")
+    announce(run.pk, "queue", "ledger", "run")
     return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
 
 
@@ -278,7 +278,7 @@ def _confirm(batch: Batch) -> None:
             cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
         serve_fragments(batch, source=was)
     batch.state = BatchState.CONFIRMED
-    live.announce(batch.run_id, "queue", "ledger")
+    announce(batch.run_id, "queue", "ledger")
 
 
 def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:

@@ -13,10 +13,10 @@ from buffer.batches.queries.queue_depth import (
 )
 from buffer.batches.rules.pacing import is_over, paced
 from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
-from runs import live
-from runs import services as runs_services
-from runs.core.registration import SEEN_EVERY
-from runs.models import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.registration import SEEN_EVERY
+from runs.lifecycle.services.registry import note_environments_seen
+from web.live.announcements import announce
 
 
 def status_of_environment(run: Run, env_id: int, *, now: datetime) -> EnvironmentStatus:
@@ -33,7 +33,7 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     if own is None:
         raise UnknownEnvironmentId(f"this run has no environment {env_id}")
     if now - own.last_seen_at > SEEN_EVERY:
-        runs_services.note_environments_seen(run_id=run.pk, env_ids=[env_id], now=now)
+        note_environments_seen(run_id=run.pk, env_ids=[env_id], now=now)
     shares = shares_of_environments(environments, asking=env_id, now=now)
     queued = queued_by_environment_and_size(run.pk)
     status = environment_status(
@@ -56,5 +56,5 @@ def _note_queue(run: Run, *, queued: int) -> bool:
     if over is not run.over_tolerance:
         changed = Run.objects.filter(pk=run.pk, over_tolerance=run.over_tolerance)
         if changed.update(over_tolerance=over, over_tolerance_at=Now() if over else None):
-            live.announce(run.pk, "queue")
+            announce(run.pk, "queue")
     return over

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
-from buffer.items.queries import database
-from runs.core.lifecycle import RunStatus
-from runs.core.registration import SILENT_AFTER
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules.registration import SILENT_AFTER
+from web import database
 
 # Groups of each environment that are weighed beyond the forecast, to skip odd sizes before groups
 # are chosen by size alone.

@@ -18,7 +18,7 @@ from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import BatchState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_useless
-from runs.models import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run
 
 UNREGISTERED: Final = "unregistered"
 _ABOUT_GROUPS: Final = """

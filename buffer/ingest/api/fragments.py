@@ -12,9 +12,9 @@ from rest_framework.views import APIView
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.idempotency import PushKey, once
 from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
-from runs import selectors as runs_selectors
-from runs.api.openapi import IDEMPOTENCY_KEY, msgpack_of, problems
-from runs.api.permissions import scoped
+from runs.access.api.permissions import scoped
+from runs.lifecycle.queries.runs import run_named
+from web.http.openapi import IDEMPOTENCY_KEY, msgpack_of, problems
 
 
 class FragmentPushView(APIView):
@@ -35,7 +35,7 @@ class FragmentPushView(APIView):
         Stores all or none; repeated fragments are counted as duplicates.
         """
         body = request.body
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         fragments = decode_push(body)
         key = PushKey.of(request.headers.get("Idempotency-Key"), body)
         now = timezone.now()

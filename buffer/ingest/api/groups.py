@@ -19,11 +19,11 @@ from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import limits
 from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
-from runs import selectors as runs_selectors
-from runs.api.identity import identity_of
-from runs.api.openapi import IDEMPOTENCY_KEY, REF, msgpack_of, problems
-from runs.api.permissions import scoped
-from runs.models import Run
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import scoped
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import run_named
+from web.http.openapi import IDEMPOTENCY_KEY, REF, msgpack_of, problems
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
 
@@ -50,7 +50,7 @@ class GroupPushView(CountsRefusals):
         repeated push with the same key gets the first answer.
         """
         body = request.body
-        self._found = found = runs_selectors.run_named(run)
+        self._found = found = run_named(run)
         if not found.takes_groups:
             raise RunNotAccepting(f"{run} takes fragments, not trajectory groups")
         self._groups = groups = _decoded(request, found)

@@ -16,10 +16,10 @@ from buffer.ingest.services.backpressure import DiskFull, QueueFull
 from buffer.ingest.services.groups import RunNotAccepting
 from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
 from buffer.payloads.services.objects import PayloadStorageDown
-from runs.api.refusals import note_refused_push
-from runs.core.call_digest import RefusedPush
-from runs.models import Run
-from runs.services.registry import RunIsOver
+from runs.access.api.refusals import note_refused_push
+from runs.access.rules.call_digest import RefusedPush
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import RunIsOver
 
 # Per push; a list of groups may name one environment per group.
 ENVIRONMENTS_AT_MOST: Final = 100

@@ -1,7 +1,7 @@
 """Policy version and staleness of groups."""
 
 from buffer.items.rules.states import DropReason
-from runs.core.versions import PolicyVersion
+from runs.lifecycle.rules.versions import PolicyVersion
 
 
 def version_of(

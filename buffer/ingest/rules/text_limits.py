@@ -7,7 +7,7 @@ from typing import Final
 
 from buffer.ingest.rules.groups import Violation
 from buffer.items.rules.limits import Limits
-from runs.core import json_shape
+from web.rules import json_shape
 
 MAX_FIELDS: Final = 1024
 """Maximum number of fields of one group, known and unknown."""

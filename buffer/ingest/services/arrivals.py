@@ -12,8 +12,8 @@ from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, Fate, ItemKind
 from buffer.items.services.tallies import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_KEPT, Place
-from runs.core.versions import PolicyVersion, version_in_force
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

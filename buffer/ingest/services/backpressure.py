@@ -10,7 +10,7 @@ from contextlib import suppress
 from django.conf import settings
 
 from buffer.items.rules.states import ItemKind
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 class QueueFull(Exception):

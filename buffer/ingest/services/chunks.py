@@ -11,7 +11,7 @@ from buffer.items.rules.states import DropReason, Fate
 from buffer.items.services.locks import lock_slots
 from buffer.items.services.tallies import Changes, Counted, counted
 from buffer.payloads.services.eviction import retire
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 _QUEUE: Final = """
     UPDATE buffer_fragmentchunk f SET state = 'queued', chunk = whole.chunk

@@ -11,7 +11,6 @@ from buffer.ingest.rules import fragments as fragment_rules
 from buffer.ingest.services import backpressure
 from buffer.ingest.services.chunks import queue_whole_chunks
 from buffer.ingest.services.groups import RunNotAccepting
-from buffer.items.queries import database
 from buffer.items.queries.admission import Holdings, admission, holdings
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import DropReason, Fate, ItemKind
@@ -25,11 +24,12 @@ from buffer.payloads.services.contents import (
 )
 from buffer.payloads.services.eviction import keep_within_capacity
 from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentPush, FragmentReceipt
-from runs import live
-from runs.core.lifecycle import ACCEPTING
-from runs.core.replay_config import ReplayConfig, replay_of
-from runs.models import Run
-from runs.rows import first_row
+from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import ACCEPTING
+from web import database
+from web.live.announcements import announce
+from web.rows import first_row
 
 # Rows are ordered, so that two pushes of the same fragments do not deadlock.
 _INSERT: Final = """
@@ -152,7 +152,7 @@ def accept_fragments(
     arrived = [fragment for _, fragment, _, _, reason in fresh if reason is None]
     _admit_to_sampling(run, replay, arrived, changes, queued_before=held.queued_items)
     changes.write()
-    live.announce(run.pk, "queue", "ledger")
+    announce(run.pk, "queue", "ledger")
     return FragmentReceipt(
         accepted=sum(reason is None for *_, reason in fresh),
         duplicates=len(fragments) - len(fresh),

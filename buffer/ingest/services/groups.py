@@ -15,14 +15,15 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
 from buffer.ingest.services.push_context import Entrance, entrance_for
 from buffer.ingest.services.retries import CLAIM, Claim, Retried
-from buffer.items.queries import database
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
-from runs import live
-from runs import services as runs_services
-from runs.core.lifecycle import ACCEPTING
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import ACCEPTING
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.registry import note_environments_seen
+from web import database
+from web.live.announcements import announce
 
 NOTE_EVERY: Final = timedelta(minutes=1)
 _STORE: Final = """
@@ -105,8 +106,8 @@ def accept_groups(
     _note(run, groups, now=now)
     unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}
     if unseen:
-        runs_services.note_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
-    live.announce(run.pk, "queue", "ledger")
+        note_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
+    announce(run.pk, "queue", "ledger")
     return receipts
 
 
@@ -270,7 +271,7 @@ def _note(run: Run, groups: list[Group], *, now: datetime) -> None:
             if last is not None and now - last < NOTE_EVERY:
                 continue
             _noted[run.pk, note] = now
-        runs_services.record_event(
+        record_event(
             run_id=run.pk,
             kind="odd_groups",
             level="warning",

@@ -11,7 +11,7 @@ from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from buffer.ingest.models import IdempotencyRecord
-from buffer.items.queries import database
+from web import database
 
 KEPT_FOR: Final = timedelta(hours=24)
 FORGOTTEN_AT_ONCE: Final = 1000

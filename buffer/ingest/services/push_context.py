@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services import backpressure
-from buffer.items.queries import database
 from buffer.items.rules.states import OPEN, ItemKind
-from runs.core.registration import SEEN_EVERY
-from runs.models import Run, RunKind
-from runs.rows import row_of
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.registration import SEEN_EVERY
+from web import database
+from web.rows import row_of
 
 # Number of environments that are read before the body is decoded: the newest of the run.
 NEWEST_ENVIRONMENTS: Final = 64

@@ -29,11 +29,11 @@ from buffer.inspect.schemas.fragments import (
     FragmentSummary,
 )
 from buffer.payloads.services.contents import PayloadMissing
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, whole_number
-from runs.api.openapi import between, problems
-from runs.api.permissions import Readers, scoped
-from runs.models import PolicyVersion
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.models.runs import PolicyVersion
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import answer, whole_number
+from web.http.openapi import between, problems
 
 FILTERS: Final = [
     *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
@@ -63,7 +63,7 @@ class FragmentsView(FragmentPushView):
 
         Fragments with stored bytes, newest first.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         wanted = filter_of(request)
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
         token = request.query_params.get("cursor", "")
@@ -98,7 +98,7 @@ class FragmentView(APIView):
 
         Its episodes, its arrays by name and shape, and its rewards.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         row = fragment_lists.fragment_row(found.pk, fragment)
         content, problem = _content(row)
         version = PolicyVersion.objects.filter(run=found, epoch=row.epoch, step=row.version_max)
@@ -144,7 +144,7 @@ class StepsView(APIView):
         """
         start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
         count = whole_number(request, "count", default=512, at_least=1, at_most=MOST_STEPS)
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         row = fragment_lists.fragment_row(found.pk, fragment)
         return answer(window(fragment_lists.opened(row), start=start or 0, count=count or 512))
 

@@ -21,11 +21,11 @@ from buffer.inspect.rules.sequence_views import (
     summaries,
     window,
 )
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, whole_number
-from runs.api.openapi import between, problems
-from runs.api.permissions import Readers
-from runs.models import Run
+from runs.access.api.permissions import Readers
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import answer, whole_number
+from web.http.openapi import between, problems
 
 MOST_TOKENS: Final = 1 << 17
 MOST_CHARACTERS: Final = 1 << 20
@@ -34,7 +34,7 @@ _CACHE: Final = {"Cache-Control": "private, no-cache"}
 
 
 def _row(run: str, group: int) -> tuple[Run, GroupRow]:
-    found = runs_selectors.readable_run(run)
+    found = readable_run(run)
     return found, group_lists.group_row(found.pk, group)
 
 

@@ -11,10 +11,10 @@ from rest_framework.views import APIView
 
 from buffer.inspect.schemas.marks import GroupIds
 from buffer.inspect.services.discards import discard_groups
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read
-from runs.api.identity import identity_of
-from runs.api.permissions import Operators
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators
+from runs.lifecycle.queries.runs import run_named
+from web.http.bodies import answer, read
 
 
 class DiscardGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class GroupDiscardsView(APIView):
         """
         wanted = read(request, DiscardGroups)
         refused = discard_groups(
-            run_id=runs_selectors.run_named(run).pk,
+            run_id=run_named(run).pk,
             group_ids=wanted.groups,
             actor=identity_of(request),
             reason=wanted.reason,

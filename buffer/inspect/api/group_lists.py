@@ -21,10 +21,10 @@ from buffer.inspect.schemas import groups as messages
 from buffer.items.queries.counts import counts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, whole_number
-from runs.api.openapi import between, problems
-from runs.api.permissions import Readers, scoped
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import answer, whole_number
+from web.http.openapi import between, problems
 
 PAGE_AT_MOST: Final = 200
 _MANY: Final = (
@@ -68,7 +68,7 @@ class GroupFacetsView(APIView):
 
         The newest groups by environment, lesson, state and so on.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         counted = group_facets.facets(found.pk, filter_of(request))
         names = group_provenance.environment_names(found.pk)
         total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, fate=ACCEPTED))
@@ -154,7 +154,7 @@ class GroupsView(GroupPushView):
 
         Metadata only; newest first, or by score or length.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         wanted = filter_of(request)
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
         token = request.query_params.get("cursor", "")
@@ -191,7 +191,7 @@ class GroupView(APIView):
 
         Metadata, origin and destination.
         """
-        found = runs_selectors.readable_run(run)
+        found = readable_run(run)
         row = group_lists.group_row(found.pk, group)
         names = group_provenance.environment_names(found.pk)
         origin = group_provenance.provenance(found, row)

@@ -15,13 +15,13 @@ from buffer.inspect.queries import marks
 from buffer.inspect.schemas import marks as messages
 from buffer.inspect.services.group_sets import change_set, drop_set
 from buffer.inspect.services.marks import mark_groups, name_label
-from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read
-from runs.api.identity import identity_of
-from runs.api.openapi import problems
-from runs.api.permissions import Operators, Readers
-from runs.models import Run
-from runs.wire import Ask
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.schemas.runs import Ask
+from web.http.bodies import answer, read
+from web.http.openapi import problems
 
 ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkWords}
 
@@ -54,7 +54,7 @@ class MarksView(APIView):
 
         With the number of groups of each.
         """
-        return _words(runs_selectors.readable_run(run))
+        return _words(readable_run(run))
 
     @extend_schema(
         operation_id="marks_change",
@@ -69,7 +69,7 @@ class MarksView(APIView):
         log.
         """
         wanted = read(request, messages.MarkGroups)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         asked = {name: getattr(wanted, name) for name in ("label", "is_pinned", "note")}
         mark_groups(
             run_id=found.pk,
@@ -96,7 +96,7 @@ class LabelView(APIView):
         The name applies to this run.
         """
         wanted = read(request, messages.NameLabel)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         name_label(
             run_id=found.pk,
             label=label,
@@ -125,7 +125,7 @@ class SetView(APIView):
         Adds and removes groups; a new set is created.
         """
         wanted = read(request, messages.ChangeSet)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         change_set(
             run_id=found.pk,
             name=group_set,
@@ -150,7 +150,7 @@ class SetDropView(APIView):
         Its groups are kept; the audit log keeps their ids.
         """
         said = read(request, Ask)
-        found = runs_selectors.run_named(run)
+        found = run_named(run)
         drop_set(
             run_id=found.pk,
             name=group_set,

@@ -12,7 +12,7 @@ from buffer.inspect.schemas.fragments import FragmentSummary
 from buffer.inspect.schemas.groups import GroupSummary
 from buffer.items.queries.admission import kind_of
 from buffer.items.rules.states import ItemKind
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 SHOWN: Final = 5
 

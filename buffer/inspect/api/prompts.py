@@ -12,10 +12,10 @@ from rest_framework.views import APIView
 from buffer.inspect.queries import prompts
 from buffer.inspect.queries.prompts import PromptOfRun
 from buffer.inspect.schemas import prompts as messages
-from runs import selectors as runs_selectors
-from runs.api.bodies import InvalidBody, answer
-from runs.api.openapi import listed, problems
-from runs.api.permissions import Readers
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import InvalidBody, answer
+from web.http.openapi import listed, problems
 
 RUNS_AT_MOST: Final = 20
 
@@ -44,7 +44,7 @@ class PromptsView(APIView):
         names = list(dict.fromkeys(name for name in text.split(",") if name))
         if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
             raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
-        runs = {runs_selectors.readable_run(name).pk: name for name in names}
+        runs = {readable_run(name).pk: name for name in names}
         return answer(
             messages.PromptList(
                 results=[

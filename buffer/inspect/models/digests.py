@@ -8,7 +8,7 @@ from django.db.models import F, Q
 
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.models.transaction_ids import TransactionIdField
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 class GroupDigest(models.Model):

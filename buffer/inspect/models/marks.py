@@ -5,7 +5,7 @@ from django.db.models import F, Q
 
 from buffer.inspect.rules.marks import LABELS, LONGEST_LABEL_NAME, LONGEST_NOTE
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 class GroupMark(models.Model):

@@ -5,8 +5,8 @@ from typing import Any
 
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.items.models.items import Batch, TrajectoryGroup
-from runs.core.versions import NO_POLICY_STEP
-from runs.models import Environment, PolicyVersion, Run
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run
+from runs.lifecycle.rules.versions import NO_POLICY_STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from django.db import connection
 
 from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
 from buffer.inspect.rules.marks import LABELS
-from runs.selectors.watching import token_names
+from runs.access.queries.audit import token_names
 
 COUNTED: Final = 10_000
 """Maximum number of marked groups of a run that are counted, newest first."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 Pieces = Callable[[Sequence[int]], list[str]]
 """Returns the text of each token in a sequence; empty if a later token completes the character."""

@@ -11,8 +11,8 @@ from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, Fate
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import drop_groups
-from runs import live
-from runs.services import record_event
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 _IN_THE_QUEUE: Final = (Fate.WAITING, Fate.QUEUED)
 _REFUSALS: Final = {
@@ -52,7 +52,7 @@ def discard_groups(
             details={"groups": wanted, "discarded": dropped},
             now=now,
         )
-        live.announce(run_id, "queue", "ledger")
+        announce(run_id, "queue", "ledger")
     rows = TrajectoryGroup.objects.filter(pk__in=wanted)
     return {
         group: problem

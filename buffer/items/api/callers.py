@@ -9,10 +9,10 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from runs.api.identity import caller_of
-from runs.core.networks import is_loopback
-from runs.core.rights import READ, Rule, act_as
-from runs.services.lifecycle import DEFAULT_RUN_NAME
+from runs.access.api.identity import caller_of
+from runs.access.rules.networks import is_loopback
+from runs.access.rules.rights import READ, Rule, act_as
+from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME
 
 # Headers that reverse proxies, load balancers and CDNs add, in lower case.
 PROXY_HEADERS: Final = frozenset(

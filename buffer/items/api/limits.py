@@ -11,8 +11,8 @@ from rest_framework.views import APIView
 from buffer.items.queries.counts import limits
 from buffer.items.rules.limits import MAX_TOKEN_ID
 from buffer.items.schemas.limits import LimitsAnswer
-from runs.api.bodies import answer
-from runs.api.permissions import Known
+from runs.access.api.permissions import Known
+from web.http.bodies import answer
 
 
 class LimitsView(APIView):

@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from buffer.items.models.transaction_ids import CURRENT_TRANSACTION, TransactionIdField
 from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import IN_A_BATCH, BatchState, Fate, ItemKind
-from runs.models import Run, Trainer
+from runs.lifecycle.models.runs import Run, Trainer
 
 KEPT = Q(segment__isnull=False)
 """Items with stored bytes; items dropped on arrival have a row only."""

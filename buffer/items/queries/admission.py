@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from buffer.items.queries import database
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import OPEN, Fate, ItemKind
-from runs.core.versions import NO_POLICY_STEP, admission_capacity, trained_steps
-from runs.models import Run, RunKind
-from runs.rows import first_row
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.versions import NO_POLICY_STEP, admission_capacity, trained_steps
+from web import database
+from web.rows import first_row
 
 _SUM: Final = f"""
     SELECT COALESCE(SUM(items) FILTER (WHERE kind = %(kind)s AND fate = ANY(%(open)s::text[])), 0)

@@ -7,12 +7,12 @@ from django.conf import settings
 from django.db.models import Count, Sum
 
 from buffer.items.models.items import FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries import database
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, Fate, ItemKind
 from buffer.items.schemas.ledgers import KindLedger, LedgerPart
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from web import database
 
 _QUEUED_FRAGMENTS: Final = """
     SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally

@@ -11,7 +11,7 @@ from buffer.items.models.audits import LedgerAudit
 from buffer.items.queries.counts import counts
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance, discrepancies
 from buffer.items.rules.states import ItemKind
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 AUDIT_EVERY: Final = timedelta(seconds=30)
 # Maximum fraction of time spent on counting the rows of a run, which may take long.

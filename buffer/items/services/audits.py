@@ -8,9 +8,9 @@ from django.db import transaction
 
 from buffer.items.models.audits import LedgerAudit
 from buffer.items.queries.ledgers import audits_due, ledger_problems
-from runs import live
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 RUNS_AT_ONCE: Final = 50
 
@@ -43,10 +43,10 @@ def _tell(run_id: int, problem: str, *, now: datetime) -> None:
     if run.ledger_problem == problem:
         return
     Run.objects.filter(pk=run_id).update(ledger_problem=problem)
-    live.announce(run_id, "run", "ledger")
+    announce(run_id, "run", "ledger")
     if bool(run.ledger_problem) is bool(problem):
         return
-    runs_services.record_event(
+    record_event(
         run_id=run_id,
         kind="ledger_unbalanced" if problem else "ledger_balanced",
         level="error" if problem else "info",

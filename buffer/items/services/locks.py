@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db import connection
 
-from buffer.items.queries import database
+from web import database
 
 _LOCK_RUN: Final = """
     SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s::int), clock_timestamp()"""

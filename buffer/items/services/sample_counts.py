@@ -9,9 +9,9 @@ from typing import Final
 from uuid import UUID
 
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.items.services.tallies import Changes, counted
+from web import database
 
 _CONFIRM: Final = """
     UPDATE buffer_fragmentchunk f SET

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from buffer.items.queries import database
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import Fate, ItemKind
+from web import database
 
 SHARDS: Final = 8
 _QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})

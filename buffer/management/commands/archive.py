@@ -9,7 +9,7 @@ from django.utils import timezone
 from buffer.archive.queries.parquet import ArchiveUnavailable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.export import ExportReport, export_run
-from runs import selectors
+from runs.lifecycle.queries.runs import RunNotFound, run_named
 
 
 class Command(BaseCommand):
@@ -34,13 +34,13 @@ class Command(BaseCommand):
                 env_ids=options["env"],
             )
             report = export_run(
-                run=selectors.run_named(options["run"]),
+                run=run_named(options["run"]),
                 window=wanted,
                 path=options["out"],
                 now=timezone.now(),
                 on_progress=self._show,
             )
-        except (selectors.RunNotFound, InvalidWindow, ArchiveUnavailable, OSError) as error:
+        except (RunNotFound, InvalidWindow, ArchiveUnavailable, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"Wrote {report.items} items ({report.payload_bytes} payload bytes) to {options['out']}"

@@ -10,7 +10,7 @@ from buffer.archive.queries.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.restore import RestoreReport, WrongRunForArchive, restore_archive
 from buffer.ingest.services.groups import RunNotAccepting
-from runs.services.lifecycle import InvalidRunName
+from runs.lifecycle.services.lifecycle import InvalidRunName
 
 
 class Command(BaseCommand):

@@ -12,10 +12,10 @@ from buffer.items.rules.states import OPEN, UNSETTLED_BATCHES, BatchState, DropR
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_epochs_but
 from buffer.payloads.services.transitions import drop_fragments, drop_groups
-from runs import live
-from runs import services as runs_services
-from runs.core.lifecycle import TERMINAL, RunStatus
-from runs.models import Run, RunKind
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 RUNS_AT_ONCE: Final = 50
 
@@ -30,7 +30,7 @@ def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
         state=BatchState.DROPPED, settled_at=Now()
     )
     if dropped:
-        runs_services.record_event(
+        record_event(
             run_id=run_id,
             kind="items_dropped",
             message=f"dropped {dropped} open items",
@@ -39,7 +39,7 @@ def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
             details={"items": dropped},
             now=now,
         )
-        live.announce(run_id, "queue", "ledger")
+        announce(run_id, "queue", "ledger")
     return dropped
 
 
@@ -84,5 +84,5 @@ def _drop_other_epochs(run_id: int) -> int:
     lock_run(run_id)
     dropped = drop_epochs_but(Run.objects.get(pk=run_id))
     if dropped:
-        live.announce(run_id, "queue", "ledger")
+        announce(run_id, "queue", "ledger")
     return dropped

@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from isal.isal_zlib import crc32  # 13 times as fast as zlib's
 
-from buffer.items.queries.database import cursor
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
+from web.database import cursor
 
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"

@@ -14,8 +14,8 @@ from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import DropReason, Fate
 from buffer.items.services.locks import lock_run
 from buffer.items.services.tallies import Changes, counted
-from runs.core.replay_config import ReplayConfig, replay_of
-from runs.models import Run
+from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.lifecycle.models.runs import Run
 
 _RETIRE: Final = """
     WITH doomed AS (

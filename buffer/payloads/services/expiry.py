@@ -13,15 +13,15 @@ from django.db.models import IntegerField, Q
 from django.db.models.functions import Coalesce, Now
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries import database
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, DropReason, Fate, ItemKind
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import drop_fragments, drop_groups
-from runs import live
-from runs.core.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
+from web import database
+from web.live.announcements import announce
 
 # Rows at the head of a queue whose age is checked per page.
 _PAGE: Final = 512
@@ -81,7 +81,7 @@ def _drop_expired(run_id: int) -> int:
     if run.takes_groups:
         dropped += _drop_waiting(run)
     if dropped:
-        live.announce(run_id, "queue", "ledger")
+        announce(run_id, "queue", "ledger")
     return dropped
 
 

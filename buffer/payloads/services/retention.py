@@ -30,7 +30,7 @@ from buffer.payloads.services.contents import (
 )
 from buffer.payloads.services.partitions import remove_segment
 from buffer.payloads.services.segments import stretch
-from runs import services as runs_services
+from runs.lifecycle.services.events import record_event
 
 MOVED_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
 MOVED_AT_ONCE: Final = 256
@@ -192,7 +192,7 @@ def _note(number: int, *, now: datetime) -> None:
         rows = model._default_manager.filter(segment=number).values("run_id")  # noqa: SLF001
         items.update({row["run_id"]: row["n"] for row in rows.annotate(n=Count("id"))})
     for run_id, count in items.items():
-        runs_services.record_event(
+        record_event(
             run_id=run_id,
             kind="payloads_expired",
             message=f"retention removed the payloads of {count} items (segment {number})",

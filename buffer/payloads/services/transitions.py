@@ -7,11 +7,11 @@ from django.db import connection
 
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
-from buffer.items.queries import database
 from buffer.items.rules.states import OPEN, DropReason, Fate, ItemKind
 from buffer.items.services.sample_counts import settle_uses
 from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
 from buffer.payloads.services.eviction import retire
+from web import database
 
 _TABLES: Final = {
     ItemKind.GROUPS: "buffer_trajectorygroup",

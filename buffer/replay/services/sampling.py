@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from buffer.batches.services.fragment_batches import Member, create_batch
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import Fate, ItemKind
 from buffer.items.services.sample_counts import take_uses
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
 from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule
-from runs.core.replay_config import ReplayConfig, replay_of
-from runs.models import Run, Trainer
+from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.lifecycle.models.runs import Run, Trainer
+from web import database
 
 # One row holds the metadata of all chunks, because fetching 100,000 rows takes longer than
 # sampling them.

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from config.backups import files, manifest, programs
 from config.backups.progress import Progress
 from config.versions import own_version
-from runs import services as runs_services
+from runs.lifecycle.services.events import record_event
 
 DUMP: Final = "database.dump"
 ACTOR: Final = "manage.py backup"
@@ -68,7 +68,7 @@ def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
         shutil.rmtree(part, ignore_errors=True)
         raise
     part.rename(folder)
-    runs_services.record_event(
+    record_event(
         run_id=None,
         kind="deck_backed_up",
         message=f"backup made: {made.runs} runs, {made.files} files",

@@ -23,8 +23,8 @@ from config.backups import files, manifest, programs, renumbering, server_versio
 from config.backups.making import DUMP
 from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.events import record_event
 
 ACTOR: Final = "manage.py restore_backup"
 _OTHERS: Final = """
@@ -117,7 +117,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     restored = _proved(header, applied=applied)
-    runs_services.record_event(
+    record_event(
         run_id=None,
         kind="deck_restored",
         message=f"deployment restored as of {header.made_at:%Y-%m-%d %H:%M:%S} UTC",

@@ -16,10 +16,11 @@ from rest_framework.views import APIView
 from buffer.capture.models import CaptureSession
 from buffer.payloads.models import Segment
 from rollouts.control.models.fleets import Recording
-from runs.api.bodies import answer
-from runs.api.permissions import Readers
-from runs.models import PolicyVersion, RunEvent
-from runs.services.weights import KEPT_FILES
+from runs.access.api.permissions import Readers
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import PolicyVersion
+from runs.weights.services.weights import KEPT_FILES
+from web.http.bodies import answer
 
 KeptWord = Literal[
     "payloads", "weights", "recordings", "archives", "captures", "outcomes", "alerts", "metrics"

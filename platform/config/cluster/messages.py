@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.wire.deck import Growth
+from runs.deployment.schemas.deployment import Growth
 
 PartState = Literal["up", "down", "unknown", "absent"]
 

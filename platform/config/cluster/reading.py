@@ -34,8 +34,8 @@ from config.versions import versions
 from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.queries.page_cursor import workers_by_node
-from runs.models import DeckPart
-from runs.selectors import deck
+from runs.deployment import queries as deck
+from runs.deployment.models.parts import DeckPart
 
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0

@@ -9,10 +9,10 @@ from rest_framework.views import APIView
 from config.cluster.messages import Cluster, Deck
 from config.cluster.reading import look_around
 from config.versions import own_version
-from runs.api.bodies import answer
-from runs.api.identity import caller_of, person_of
-from runs.api.permissions import Known, Readers
-from runs.core import rights
+from runs.access.api.identity import caller_of, person_of
+from runs.access.api.permissions import Known, Readers
+from runs.access.rules import rights
+from web.http.bodies import answer
 
 
 class ClusterView(APIView):

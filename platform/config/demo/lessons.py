@@ -7,7 +7,7 @@ from typing import Final
 from config.demo.progress import RunState
 from rollouts.curriculum.queries.lessons import lesson_changes, lessons
 from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
-from runs.core.amounts import percent
+from web.rules.amounts import percent
 
 WANTED_LESSONS: Final = 3
 WANTED_SUCCESS: Final = 0.9

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 
 from buffer.batches.queries.queue_depth import queue_depth
 from rollouts.control.queries.fleets import fleet_state
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

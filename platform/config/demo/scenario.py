@@ -8,9 +8,11 @@ from typing import Any, Final
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
-from runs import services
-from runs.core.lifecycle import RunVerb
-from runs.models import Run
+from runs.access.services.logins import make_login_link
+from runs.access.services.tokens import mint_token
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.services.lifecycle import ask, create
 
 USER_NAME: Final = "demo"
 RUN_NAME: Final = "demo-{number}"
@@ -46,12 +48,12 @@ def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime)
         InvalidRunConfig: If the configuration is invalid.
     """
     user = _demo_user()
-    run = services.create(name=_free_name(), preset=preset, config=config, created_by=user, now=now)
-    services.ask(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
-    _, token = services.mint_token(
+    run = create(name=_free_name(), preset=preset, config=config, created_by=user, now=now)
+    ask(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
+    _, token = mint_token(
         name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now
     )
-    path = services.make_login_link(user, then=f"/runs/{run.name}", now=now)
+    path = make_login_link(user, then=f"/runs/{run.name}", now=now)
     return Scenario(run_id=run.pk, run_name=run.name, trainer_token=token, login_path=path)
 
 

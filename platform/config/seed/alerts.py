@@ -4,10 +4,11 @@ from datetime import datetime, timedelta
 
 from config.seed import texts
 from config.seed.scale import ACTOR, PREFIX
-from runs.core.alerts import AlertKind, Condition
-from runs.models import Alert, Run
-from runs.services import alert_rules, alerts, conditions, silences
-from runs.wire.alert_rules import NewSilence, SetAlertRule
+from runs.alerts.models.alerts import Alert
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
+from runs.alerts.services import alert_rules, alerts, conditions, silences
+from runs.lifecycle.models.runs import Run
 
 
 def write(*, now: datetime) -> None:

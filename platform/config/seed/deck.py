@@ -17,9 +17,11 @@ from config.seed.played_fleet import PlayedFleet
 from config.seed.scale import ACTOR, PREFIX, Scale, story
 from rollouts.control.services.launches import note_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
-from runs import services as run_services
-from runs.core.lifecycle import MoveNotAllowed, RunVerb
-from runs.models import Environment, Run, TokenIssuer
+from runs.access.services.tokens import mint_token, revoke_token
+from runs.lifecycle.models.runs import Environment, Run, TokenIssuer
+from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
+from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.registry import note_environments_seen
 
 COMMAND: Final = "manage.py seed"
 REPORT_SECONDS: Final = 1.0
@@ -135,7 +137,7 @@ def _tokens(now: datetime) -> None:
         (f"{PREFIX}old-environment", ["env"], 40),
         (f"{PREFIX}expired", ["read"], 90),
     ):
-        token, _ = run_services.mint_token(
+        token, _ = mint_token(
             name=name,
             scopes=scopes,
             issuer=TokenIssuer.PLATFORM,
@@ -143,7 +145,7 @@ def _tokens(now: datetime) -> None:
             now=now - timedelta(days=age),
         )
         if age == 40:
-            run_services.revoke_token(token_id=token.pk, actor=ACTOR, now=now)
+            revoke_token(token_id=token.pk, actor=ACTOR, now=now)
 
 
 def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
@@ -157,7 +159,7 @@ def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
         now = clock()
         spoken_for = [fleet for fleet in spoken_for if _speak(fleet, now=now)]
         for run_id, env_ids in connected.items():
-            run_services.note_environments_seen(run_id=run_id, env_ids=env_ids, now=now)
+            note_environments_seen(run_id=run_id, env_ids=env_ids, now=now)
         time.sleep(REPORT_SECONDS)
 
 
@@ -201,6 +203,4 @@ def end(fleets: Iterable[PlayedFleet], *, now: datetime) -> None:
             note_ended(run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now)
             continue
         with suppress(MoveNotAllowed):  # already ended
-            run_services.ask(
-                run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now
-            )
+            ask(run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now)

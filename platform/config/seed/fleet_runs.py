@@ -26,9 +26,14 @@ from rollouts.control.services.launches import note_ended
 from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.measuring import measure_run
 from rollouts.metrics.services.metrics import record_metrics
-from runs import services as run_services
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.models import Run, Trainer
+from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import ask, move
+from runs.lifecycle.services.registry import register_trainer
+from runs.weights.services.weights import publish_weights
+from runs.weights.services.weights_commands import sync_weights
 
 TRAINER = "token:ppo-node-3"
 BATCH = 8
@@ -55,7 +60,7 @@ def create(
         "num_steps": 500,
         "seed": plan.seed,
     }
-    return run_services.create(
+    return lifecycle.create(
         name=story.name,
         config=config,
         created_by=owner(),
@@ -68,9 +73,7 @@ def create(
 def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
     """Launch the fleet of a run and train it for all versions of the story."""
     fleet = PlayedFleet.launched(run, story=story, workers=plan.workers, environment=SPEC)
-    run_services.register_trainer(
-        run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=story.at(0.015)
-    )
+    register_trainer(run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=story.at(0.015))
     random = story.random
     slots = [
         Slot(worker=worker, slot=slot, random=random)
@@ -112,9 +115,7 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
 
 def _sync(run: Run, *, now: datetime) -> int:
     """Request a weight sync as a person; return the number of the order."""
-    order = run_services.sync_weights(
-        run_id=run.pk, actor=ACTOR, reason="worker 3 trails by a version", now=now
-    )
+    order = sync_weights(run_id=run.pk, actor=ACTOR, reason="worker 3 trails by a version", now=now)
     return order.number
 
 
@@ -167,7 +168,7 @@ def publish(
         size_bytes=len(content),
         tensors=safetensors.specs(content),
     )
-    run_services.publish_weights(
+    publish_weights(
         run_id=run.pk, manifest=manifest, file=ContentFile(content), identity=identity, now=now
     )
 
@@ -203,11 +204,9 @@ def date_batches(run: Run, story: Story) -> None:
 
 def complete(run: Run, story: Story) -> None:
     """Complete a run by a finished drain."""
-    run_services.ask(
-        run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99)
-    )
+    ask(run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99))
     drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=story.ends_at)
-    run_services.move(
+    move(
         run_id=run.pk,
         target=RunStatus.COMPLETED,
         actor="fleet reconciler",
@@ -221,9 +220,7 @@ def complete(run: Run, story: Story) -> None:
 def pause(run: Run, story: Story) -> None:
     """Pause a run on behalf of a person who needs one of its nodes."""
     reason = "gpu-a1 gets a new driver; resume after 18:00"
-    run_services.ask(
-        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98)
-    )
+    ask(run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98))
     rest(run, at=story.ends_at)
 
 
@@ -234,7 +231,7 @@ def fail(run: Run, story: Story) -> None:
         "ValueError: pole angle is nan"
     )
     for place in range(3):
-        run_services.record_event(
+        record_event(
             run_id=run.pk,
             kind="worker_failed",
             level="error",
@@ -243,7 +240,7 @@ def fail(run: Run, story: Story) -> None:
             reason=error,
             now=story.at(0.9 + place / 50),
         )
-    run_services.move(
+    move(
         run_id=run.pk,
         target=RunStatus.FAILED,
         actor="fleet reconciler",

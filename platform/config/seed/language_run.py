@@ -21,8 +21,9 @@ from rollouts.curriculum.services.lesson_outcomes import take_outcome
 from rollouts.curriculum.services.lesson_steering import steer_lesson
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
 from rollouts.metrics.services.measuring import measure_run
-from runs import services as run_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.lifecycle import create
+from runs.lifecycle.services.registry import register_trainer
 
 WORKER: Final = worker_id(0)
 EVALUATED: Final = 64
@@ -39,7 +40,7 @@ SUMS: Final = "sums-2-digits"
 
 def write(story: Story) -> Run:
     """Write the whole run, from its first lesson to its end."""
-    run = run_services.create(
+    run = create(
         name=story.name,
         config=_config(),
         created_by=owner(),
@@ -47,7 +48,7 @@ def write(story: Story) -> Run:
         now=story.began_at,
     )
     fleet = PlayedFleet.launched(run, story=story, workers=2, environment="task:reverse")
-    run_services.register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
+    register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
     random = story.random
     many = story.scale.versions
     step = story.length * 0.95 / many

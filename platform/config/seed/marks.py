@@ -6,7 +6,7 @@ from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups, name_label
 from buffer.items.models.items import TrajectoryGroup
 from config.seed.scale import ACTOR, Story
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 NAMES: Final = {1: "good", 3: "reward hack", 4: "format broken"}
 NOTE: Final = "The answer is right, the work is not: it guesses and says so. Worth a rule?"

@@ -18,10 +18,16 @@ from config.seed.groups import scored
 from config.seed.people import owner
 from config.seed.scale import ACTOR, Story
 from rollouts.metrics.services.measuring import measure_run
-from runs import services as run_services
-from runs.core.lifecycle import RunVerb
-from runs.core.registration import Registration
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import ask, create
+from runs.lifecycle.services.registry import (
+    disconnect_environment,
+    register_environment,
+    register_trainer,
+)
 
 FIRST: Final = "token:grpo-node-0"
 SECOND: Final = "token:grpo-node-1"
@@ -38,14 +44,14 @@ ENVIRONMENTS: Final = (
 
 def opened(story: Story, *, batch_size: int = BATCH) -> Run:
     """Create and start an outside run; its first trainer sets the batch size."""
-    run = run_services.create(
+    run = create(
         name=story.name,
         kind="outside",
         created_by=owner(),
         tags=("grpo", "atropos"),
         now=story.began_at,
     )
-    run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
+    ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
     registration = Registration(
         wandb_group="seeded",
         wandb_project="rolldeck",
@@ -54,7 +60,7 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
         num_steps=400,
     )
     for identity in (FIRST, SECOND):
-        run_services.register_trainer(
+        register_trainer(
             run_id=run.pk,
             identity=identity,
             name=identity.partition(":")[2],
@@ -66,7 +72,7 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
 
 def join(run: Run, story: Story, name: str, weight: float, least: float | None) -> int:
     """Register an environment and return its id."""
-    return run_services.register_environment(
+    return register_environment(
         run_id=run.pk,
         desired_name=name,
         weight=weight,
@@ -83,7 +89,7 @@ def write_mixed(story: Story) -> Run:
     for env_id, (name, weight, least, stays) in enumerate(ENVIRONMENTS):
         join(run, story, name, weight, least)
         if not stays:
-            run_services.disconnect_environment(run_id=run.pk, env_id=env_id, now=story.at(0.4))
+            disconnect_environment(run_id=run.pk, env_id=env_id, now=story.at(0.4))
     pushes = story.scale.group_pushes
     for number in range(pushes):
         if number % 4 == 0:
@@ -113,7 +119,7 @@ def write_hostile(story: Story) -> Run:
     run.refresh_from_db()
     accept_groups(run=run, groups=groups, producer=f"env:{texts.MARKUP}"[:200], now=story.at(0.5))
     for place, text in enumerate((texts.MARKUP, texts.DECEIT, texts.LONG[:2000])):
-        run_services.record_event(
+        record_event(
             run_id=run.pk,
             kind="odd_groups",
             level=("info", "warning", "error")[place],
@@ -123,9 +129,7 @@ def write_hostile(story: Story) -> Run:
             details={texts.MARKUP: text},
             now=story.at(0.6 + place / 10),
         )
-    run_services.ask(
-        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=story.ends_at
-    )
+    ask(run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=story.ends_at)
     return run
 
 

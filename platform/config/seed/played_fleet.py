@@ -27,9 +27,9 @@ from rollouts.control.services.launches import begin_launch, note_placed
 from rollouts.control.services.logs import answer_log, ask_for_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
-from runs import services as run_services
-from runs.core.lifecycle import RunVerb
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.services.lifecycle import ask
 
 Returns = NDArray[np.floating[Any]]
 SLOTS: Final = 8
@@ -73,7 +73,7 @@ class PlayedFleet:
     def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "PlayedFleet":
         """Start a run and become its only manager, before a reconciler sees it."""
         placed_at = story.at(0.01)
-        run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
+        ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
         order = begin_launch(
             run_id=run.pk,
             reason="the run was started",

@@ -9,8 +9,10 @@ from config.seed.scale import ACTOR, PREFIX
 from rollouts.metrics.models.comparisons import Comparison
 from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
 from rollouts.metrics.services.comparisons import keep_comparison
-from runs import services
-from runs.models import Run, SavedPreset
+from runs.config.models import SavedPreset
+from runs.config.services.presets import save_preset
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.notes import write_notes
 
 _FIRST: Final = "Baseline for the reversal lessons. Looks healthy until step 80."
 _LESSONS: Final = """\
@@ -54,7 +56,7 @@ def write(*, now: datetime) -> None:
     for name, description, access, config in _PRESETS:
         if SavedPreset.objects.filter(name=name, deleted_at=None).exists():
             continue
-        services.save_preset(
+        save_preset(
             name=name,
             description=description,
             access=access,
@@ -80,4 +82,4 @@ def _comparison(*, now: datetime) -> None:
 
 def _note(name: str, text: str, *, revision: int, at: datetime) -> None:
     run = Run.objects.current().get(name=f"{PREFIX}{name}")
-    services.write_notes(run_id=run.pk, text=text, revision=revision, actor=ACTOR, now=at)
+    write_notes(run_id=run.pk, text=text, revision=revision, actor=ACTOR, now=at)

@@ -253,14 +253,14 @@ ROLLDECK_MIN_FREE_DISK_BYTES = env.integer("ROLLDECK_MIN_FREE_DISK_BYTES", 1024*
 # --- API ---
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "runs.api.authentication.TokenAuthentication",
+        "runs.access.api.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["runs.api.permissions.Denied"],
-    "DEFAULT_SCHEMA_CLASS": "runs.api.operations.OperationSchema",
+    "DEFAULT_PERMISSION_CLASSES": ["runs.access.api.permissions.Denied"],
+    "DEFAULT_SCHEMA_CLASS": "runs.lifecycle.api.operations.OperationSchema",
     "EXCEPTION_HANDLER": "config.api_errors.handle",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "runs.api.negotiation.OneForm",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "web.http.negotiation.OneForm",
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -311,8 +311,8 @@ UNFOLD: dict[str, Any] = {
 
 # --- People ---
 # The only backend, so every password check counts as an attempt.
-AUTHENTICATION_BACKENDS = ["runs.services.passwords.CountedPasswords"]
-PASSWORD_HASHERS = ["runs.services.passwords.BoundedPBKDF2PasswordHasher"]
+AUTHENTICATION_BACKENDS = ["runs.access.services.passwords.CountedPasswords"]
+PASSWORD_HASHERS = ["runs.access.services.passwords.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -349,7 +349,7 @@ LOGGING: dict[str, Any] = {
     },
     "filters": {
         "one line": {"()": "config.log_filters.OneLine"},
-        "one line for outages": {"()": "runs.outages.OneLineOutages"},
+        "one line for outages": {"()": "web.outages.OneLineOutages"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.text("ROLLDECK_LOG_LEVEL", "INFO")},

@@ -10,8 +10,8 @@ from django.core.validators import validate_email
 from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
-from runs.core import inference_servers as described_servers
-from runs.core.webhooks import InvalidWebhook, check_url
+from runs.alerts.rules.webhooks import InvalidWebhook, check_url
+from runs.config.rules import inference_servers as described_servers
 
 _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),

@@ -9,10 +9,10 @@ from rest_framework.views import APIView
 
 from rollouts.control.queries.attempts import attempts
 from rollouts.control.schemas.attempts import Attempts
-from runs.api import bodies
-from runs.api.openapi import between
-from runs.api.permissions import Readers
-from runs.selectors import readable_run
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http import bodies
+from web.http.openapi import between
 
 MOST_INDEX: Final = 2**31 - 1
 ROWS_AT_MOST: Final = 1000

@@ -17,12 +17,12 @@ from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.schemas.fleets import FleetLog
 from rollouts.control.services.logs import answer_log, ask_for_log
 from rollouts.fleet.worker.log_text import LINES_AT_MOST
-from runs.api import bodies
-from runs.api.openapi import between
-from runs.api.permissions import Readers, scoped
-from runs.api.waiting import WaitingView
-from runs.live.turns import Line
-from runs.selectors import readable_run, run_named
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http import bodies
+from web.http.openapi import between
+from web.http.waiting import WaitingView
+from web.live.wait_queue import Line
 
 LONGEST_WAIT_SECONDS: Final = 10
 MOST_INDEX: Final = 2**31 - 1

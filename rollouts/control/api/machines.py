@@ -9,10 +9,10 @@ from rest_framework.views import APIView
 from rollouts.control.queries.machines import machine_cordon
 from rollouts.control.schemas.machines import MachineCordonAnswer, MachineCordonWanted
 from rollouts.control.services.machine_cordons import cordon_machine, uncordon_machine
-from runs.api import bodies
-from runs.api.identity import identity_of
-from runs.api.openapi import REASON
-from runs.api.permissions import Admins
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Admins
+from web.http import bodies
+from web.http.openapi import REASON
 
 
 class MachineCordonView(APIView):

@@ -6,8 +6,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from rollouts.control.rules.pages import ROWS_AT_MOST
-from runs.api import bodies
-from runs.api.openapi import between
+from web.http import bodies
+from web.http.openapi import between
 
 _LONGEST_ID: Final = 2**63 - 1
 

@@ -16,11 +16,11 @@ from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.recordings import film, recording_row, recordings
 from rollouts.control.schemas.fleets import RecordingRequest, RecordingRow, Recordings
 from rollouts.control.services.recordings import request_recordings, update_recording
-from runs.api import bodies, byte_ranges
-from runs.api.identity import identity_of
-from runs.api.openapi import msgpack_of, problems
-from runs.api.permissions import Operators, Readers, scoped
-from runs.selectors import readable_run, run_named
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers, scoped
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http import bodies, byte_ranges
+from web.http.openapi import msgpack_of, problems
 
 
 class RecordingsView(APIView):

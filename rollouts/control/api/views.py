@@ -14,12 +14,12 @@ from rollouts.control.api.queries import wait_of
 from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.schemas.fleets import FleetState
 from rollouts.control.services.reports import accept_report
-from runs.api import bodies
-from runs.api.openapi import between, problems
-from runs.api.permissions import Readers, scoped
-from runs.api.waiting import WaitingView
-from runs.live.turns import Line
-from runs.selectors import readable_run, run_named
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http import bodies
+from web.http.openapi import between, problems
+from web.http.waiting import WaitingView
+from web.live.wait_queue import Line
 
 LONGEST_WAIT_SECONDS: Final = 30
 

@@ -7,10 +7,10 @@ from rest_framework.views import APIView
 
 from rollouts.control.queries.weight_syncs import deliveries
 from rollouts.control.schemas.weight_syncs import Deliveries
-from runs.api import bodies
-from runs.api.openapi import between
-from runs.api.permissions import Readers
-from runs.selectors import readable_run_id
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run_id
+from web.http import bodies
+from web.http.openapi import between
 
 VERSIONS = 20
 

@@ -20,11 +20,11 @@ from rollouts.control.schemas.workers import (
 from rollouts.control.services.worker_cordons import cordon_worker, uncordon_worker
 from rollouts.control.services.worker_restarts import restart_worker
 from rollouts.control.services.worker_stacks import ask_for_stacks
-from runs.api import bodies
-from runs.api.identity import identity_of
-from runs.api.openapi import problems
-from runs.api.permissions import Operators, Readers
-from runs.selectors import readable_run, run_named
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http import bodies
+from web.http.openapi import problems
 
 
 class WorkerRestartView(APIView):

@@ -8,7 +8,7 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 FLEET_STATES: Final = (
     "none",

@@ -16,9 +16,10 @@ from rollouts.control.rules import control
 from rollouts.control.rules.proof import UNKNOWN_AFTER, Heard
 from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
 from rollouts.control.schemas.fleets import FleetLog, FleetState, SlotState, WorkerState
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
-from runs.selectors import RunNotFound, weights_orders
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunNotFound
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.weights import queries as weights_orders
 
 
 def control_of(run_id: int) -> FleetControl:

@@ -9,7 +9,7 @@ from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.page_cursor import ABSENT
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.models import DeckPart
+from runs.deployment.models.parts import DeckPart
 
 
 def nodes_seen() -> list[dict[str, Any]]:

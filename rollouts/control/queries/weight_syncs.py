@@ -6,9 +6,9 @@ from django.db.models import Count, Max, Q
 
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.schemas.weight_syncs import DeliveryRow, WeightsOnTheWay
-from runs.models import Run
-from runs.selectors import policy_versions
-from runs.selectors.weights_orders import acting_step, newest_order
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import policy_versions
+from runs.weights.queries import acting_step, newest_order
 
 DELIVERIES_AT_MOST: Final = 5000
 _LOOKED_BACK: Final = 3

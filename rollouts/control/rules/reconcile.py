@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Literal
 
-from runs.core.lifecycle import TERMINAL, RunStatus
+from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 
 CHECK_AFTER: Final = timedelta(seconds=8)
 """Silence after which the manager's actor is looked up on the cluster."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.wire import Desired, StageTiming, WeightsTransfers
-from runs.wire import Reason
+from runs.lifecycle.schemas.runs import Reason
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):

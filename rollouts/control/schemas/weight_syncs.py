@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from runs.wire import PolicyVersionRow
+from runs.lifecycle.schemas.runs import PolicyVersionRow
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):

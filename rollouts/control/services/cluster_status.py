@@ -6,8 +6,8 @@ from django.db import transaction
 
 from rollouts.control.services.machine_cordons import follow_machines
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
-from runs import services as run_services
-from runs.models import DeckPart
+from runs.deployment.models.parts import DeckPart
+from runs.deployment.services.heartbeats import doubt_part, prove_part
 
 KIND = "ray"
 
@@ -27,11 +27,9 @@ def note_cluster(
     try:
         nodes = cluster.nodes()
     except ClusterUnreachable as error:
-        run_services.doubt_part(kind=KIND, name=address, problem=str(error), now=now)
+        doubt_part(kind=KIND, name=address, problem=str(error), now=now)
         return True
     with transaction.atomic():
-        run_services.prove_part(
-            kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now
-        )
+        prove_part(kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now)
         follow_machines(nodes=nodes)
     return True

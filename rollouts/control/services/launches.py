@@ -12,11 +12,13 @@ from rollouts.control.rules import launch as rules
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.rules.reconcile import BUDGET_WINDOW
 from rollouts.control.services import attempts
-from runs import services as run_services
-from runs.core.lifecycle import RunStatus
-from runs.live import announce
-from runs.models import ApiToken, Run, TokenIssuer
-from runs.selectors import weights_directory
+from runs.access.services.tokens import mint_token
+from runs.lifecycle.models.runs import ApiToken, Run, TokenIssuer
+from runs.lifecycle.queries.runs import weights_directory
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import create_and_start, move
+from web.live.announcements import announce
 
 ACTOR = "fleet reconciler"
 _LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
@@ -45,11 +47,11 @@ def begin_launch(
         # An operator requested this start, so earlier failures do not count against it.
         fleet.recent_launches_at = []
         fleet.heard_at = None
-        run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
+        move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
     attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
     _point_at_new_manager(fleet, run.name, is_external=is_external, now=now)
     token = _mint_only_token(run, now=now)
-    run_services.record_event(
+    record_event(
         run_id=run_id,
         kind="fleet_launched",
         message=f"Launching fleet manager {fleet.actor_name}",
@@ -84,7 +86,7 @@ def launch_simulation(
     Raises:
         InvalidRunConfig: If the configuration is invalid.
     """
-    run = run_services.create_and_start(start=True, actor=actor, now=now, name=name, config=config)
+    run = create_and_start(start=True, actor=actor, now=now, name=name, config=config)
     order = begin_launch(
         run_id=run.pk, reason=actor, platform_url=platform_url, is_external=True, now=now
     )
@@ -111,7 +113,7 @@ def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
     run = Run.objects.get(pk=run_id)
     if run.status in {RunStatus.QUEUED, RunStatus.STARTING}:
         Run.objects.filter(pk=run_id, status=run.status).update(status_reason=reason)
-    run_services.record_event(
+    record_event(
         run_id=run_id,
         kind="fleet_waits",
         message="The fleet cannot start yet",
@@ -137,7 +139,7 @@ def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> 
     workers.update(state="stopped", env_steps_per_second=0.0, to_send=0)
     EnvSlot.objects.filter(worker__in=workers).update(state="stopped", pid=None)
     _revoke_tokens(run_id=run_id, now=now)
-    run_services.record_event(
+    record_event(
         run_id=run_id,
         kind="fleet_ended",
         message="Ended the fleet manager",
@@ -176,7 +178,7 @@ def _point_at_new_manager(fleet: Fleet, run_name: str, *, is_external: bool, now
 def _mint_only_token(run: Run, *, now: datetime) -> str:
     """Return a token for the new manager, and revoke those of earlier ones."""
     _revoke_tokens(run_id=run.pk, now=now)
-    _, text = run_services.mint_token(
+    _, text = mint_token(
         name=f"fleet {run.name}",
         scopes=["worker"],
         run_id=run.pk,

@@ -14,7 +14,7 @@ from django.db.models import F, Q
 from rolldeck.errands import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
 from rollouts.fleet.worker import log_text
-from runs.live import announce
+from web.live.announcements import announce
 
 SHARED_FOR: Final = timedelta(seconds=5)
 """Age up to which an unanswered request serves further readers."""

@@ -9,9 +9,8 @@ from django.db import transaction
 from rollouts.control.models.fleets import Fleet
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.machines import nodes_seen
-from runs.live import NO_RUN, announce
-from runs.services import record_event
-from runs.services.events import ACTOR_LENGTH
+from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
+from web.live.announcements import NO_RUN, announce
 
 
 class MachineUnknown(LookupError):

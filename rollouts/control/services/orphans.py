@@ -9,9 +9,9 @@ from rollouts.control.models.fleets import Fleet
 from rollouts.control.rules.launch import run_of
 from rollouts.control.services.launches import ACTOR
 from rollouts.control.services.ray_cluster import Cluster
-from runs import services as run_services
-from runs.live import announce
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def _note(name: str, *, now: datetime) -> None:
     run_id = Run.objects.filter(name=run_of(name)).values_list("pk", flat=True).first()
     if run_id is None:
         return
-    run_services.record_event(
+    record_event(
         run_id=run_id,
         kind="orphan_ended",
         message=f"Ended orphaned manager {name} on the cluster",

@@ -21,9 +21,9 @@ from rollouts.control.queries.machines import why_no_machine
 from rollouts.control.rules.reconcile import Action, Decision, after_check, decide
 from rollouts.control.services import launches
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, LaunchRefused
-from runs import services as run_services
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.lifecycle import move
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def _act(
         _drop_leftovers(run_id, now=now)
         _end_manager(run_id, reason, cluster=cluster, now=now)
     elif action is Action.FAIL:
-        run_services.move(
+        move(
             run_id=run_id,
             target=RunStatus.FAILED,
             actor=launches.ACTOR,
@@ -146,7 +146,7 @@ def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
         return
     # The buffer's lock before the run's row: the same order as in batch formation.
     drop_open(run_id=run_id, reason=ENDS_DRAIN[decision.action], now=now)
-    run_services.move(
+    move(
         run_id=run_id,
         target=RunStatus(run.drain_target),
         actor=launches.ACTOR,

@@ -14,10 +14,10 @@ from rolldeck.errands import RecordingUpdate
 from rollouts.control.models.fleets import Recording
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.fleet.worker import log_text
-from runs.core.lifecycle import RunStatus
-from runs.live import announce
-from runs.models import Run
-from runs.services.events import record_event
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 PENDING_AT_MOST: Final = 8
 """Maximum number of concurrent recordings of one run."""

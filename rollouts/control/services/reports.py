@@ -16,10 +16,11 @@ from rollouts.control.services.many_rows import store_rows
 from rollouts.control.services.weight_syncs import note_deliveries
 from rollouts.fleet.manager import reports as rules
 from rollouts.fleet.worker import log_text
-from runs import services as run_services
-from runs.core.lifecycle import RunStatus
-from runs.live import announce
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import move
+from web.live.announcements import announce
 
 
 @transaction.atomic
@@ -159,7 +160,7 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
 
 def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: datetime) -> None:
     for event in events:
-        run_services.record_event(
+        record_event(
             run_id=run_id,
             kind=event.kind,
             message=event.message,
@@ -177,4 +178,4 @@ def _note_first_steps(run_id: int, workers: Iterable[wire.WorkerReport], *, now:
     # Only from starting: a run paused in the meantime must stay paused.
     starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
     if starting.exists():
-        run_services.move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)
+        move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)

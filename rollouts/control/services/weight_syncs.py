@@ -11,8 +11,8 @@ from django.db import connection
 from rolldeck import wire
 from rollouts.control.models.fleets import Fleet
 from rollouts.control.rules.weight_syncs import NONE_STEP, Stage, Steps, advances
-from runs.live import announce
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from web.live.announcements import announce
 
 KEPT_STEPS: Final = 200
 """Number of versions per epoch for which weight syncs are kept."""

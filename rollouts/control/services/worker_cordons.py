@@ -6,8 +6,8 @@ from django.db import transaction
 
 from rollouts.control.schemas.workers import WorkerCordon, WorkerUncordon
 from rollouts.control.services.worker_placement import seat_of
-from runs.live import announce
-from runs.services.events import record_event
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 
 @transaction.atomic

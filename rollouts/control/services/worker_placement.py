@@ -6,7 +6,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from rollouts.control.models.fleets import FleetWorker
-from runs.core.lifecycle import RunStatus
+from runs.lifecycle.rules.lifecycle import RunStatus
 
 WITH_FLEET: Final = (
     *(RunStatus.STARTING, RunStatus.RUNNING),

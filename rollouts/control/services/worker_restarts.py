@@ -7,8 +7,8 @@ from django.db.models import F
 
 from rollouts.control.schemas.workers import WorkerRestart
 from rollouts.control.services.worker_placement import WorkerNotThere, seat_of
-from runs.live import announce
-from runs.services.events import record_event
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import announce
 
 
 @transaction.atomic

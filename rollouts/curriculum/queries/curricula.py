@@ -22,9 +22,9 @@ from rollouts.curriculum.rules.performance import Progress
 from rollouts.curriculum.rules.strategy import Strategy, initial_progress
 from rollouts.environments.rules.task_specs import KIND as TASK
 from rollouts.environments.rules.task_specs import TASKS, InvalidTask, make_task
-from runs.core.language_config import LanguageConfig
-from runs.core.run_config import InvalidRunConfig, RunConfig
-from runs.models import Run
+from runs.config.rules.language_config import LanguageConfig
+from runs.config.rules.run_config import InvalidRunConfig, RunConfig
+from runs.lifecycle.models.runs import Run
 
 
 class NoCurriculum(Exception):

@@ -9,7 +9,7 @@ from rollouts.curriculum.queries.curricula import curriculum_of
 from rollouts.curriculum.rules.evaluation import Interval
 from rollouts.curriculum.rules.student import wilson
 from rollouts.curriculum.schemas import LessonLine, LessonProgress, MicroEvaluationRow
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 OUTCOMES_READ: Final = 100_000
 """Number of newest outcomes of a run that one query reads at most."""

@@ -33,7 +33,7 @@ from rollouts.curriculum.schemas import (
     LessonRow,
     Lessons,
 )
-from runs.core.language_config import RequirementConfig
+from runs.config.rules.language_config import RequirementConfig
 
 LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20

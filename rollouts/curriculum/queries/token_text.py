@@ -4,8 +4,8 @@ from rollouts.control.rules.token_pieces import Pieces, byte_pieces, character_p
 from rollouts.curriculum.queries.curricula import NoCurriculum, curriculum_of
 from rollouts.curriculum.rules.lessons import InvalidCurriculum
 from rollouts.environments.rules.task_specs import InvalidTask, alphabet_of, make_task
-from runs.core.language_config import LanguageConfig
-from runs.models import Run, RunKind
+from runs.config.rules.language_config import LanguageConfig
+from runs.lifecycle.models.runs import Run, RunKind
 
 
 def token_pieces(run: Run) -> Pieces | None:

@@ -8,7 +8,7 @@ from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, Require
 from rollouts.curriculum.rules.marin import MarinStrategy
 from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
 from rollouts.curriculum.rules.strategy import Lessons, Strategy
-from runs.core.language_config import LanguageConfig
+from runs.config.rules.language_config import LanguageConfig
 
 STRATEGIES: Final[dict[str, type[Any]]] = {"rolldeck": RolldeckStrategy, "marin": MarinStrategy}
 """Built-in strategies."""

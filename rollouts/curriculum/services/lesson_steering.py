@@ -15,11 +15,11 @@ from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
 from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
 from rollouts.curriculum.services.lesson_rows import begin, progress_of
-from runs.core.lifecycle import TERMINAL
-from runs.live import announce
-from runs.models import Run
-from runs.services.events import record_event
-from runs.services.registry import RunIsOver
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import TERMINAL
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.registry import RunIsOver
+from web.live.announcements import announce
 
 _STEERED = (
     *("hold", "ruled_status", "weight_factor", "steered_by", "steered_reason", "steered_at"),

@@ -14,8 +14,8 @@ from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.rules.evaluation import has_stalled
 from rollouts.curriculum.rules.lessons import LessonStatus
 from rollouts.curriculum.rules.performance import Counts
-from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition
-from runs.core.lifecycle import ACTIVE, RunStatus
+from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
+from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 
 SILENT_AFTER: Final = timedelta(seconds=30)
 FIRST_REPORT_WITHIN: Final = timedelta(seconds=90)

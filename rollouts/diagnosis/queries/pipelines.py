@@ -15,11 +15,12 @@ from rollouts.control.rules.proof import UNKNOWN_AFTER
 from rollouts.diagnosis.rules import bottleneck, flow
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
 from rollouts.fleet.worker.spans import mean_shares, timing_of
-from runs.models import PolicyVersion, Run, RunEvent
-from runs.selectors.refused_pushes import RECENT, refused_environments
-from runs.selectors.weights_orders import acting_step, newest_order
-from runs.services.waiting_environments import KIND as WAITS
-from runs.services.waiting_environments import RECORDED_EVERY
+from runs.alerts.queries.refused_pushes import RECENT, refused_environments
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.services.waiting_environments import KIND as WAITS
+from runs.lifecycle.services.waiting_environments import RECORDED_EVERY
+from runs.weights.queries import acting_step, newest_order
 
 MINUTE: Final = timedelta(minutes=1)
 ENVIRONMENTS_AT_MOST: Final = 5

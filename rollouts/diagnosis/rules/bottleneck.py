@@ -11,7 +11,7 @@ from typing import Final
 from rollouts.diagnosis.rules import idle_diagnosis as standstill
 from rollouts.diagnosis.rules.diagnosis import Verdict
 from rollouts.diagnosis.rules.flow import Facts, Stage, share_of, stages
-from runs.core.amounts import duration, percent
+from web.rules.amounts import duration, percent
 
 MOSTLY: Final = 0.5
 NOTABLY: Final = 0.3

@@ -8,7 +8,7 @@ from typing import Final
 
 from rollouts.diagnosis.rules.diagnosis import Verdict
 from rollouts.diagnosis.rules.flow import Facts
-from runs.core.amounts import duration, percent
+from web.rules.amounts import duration, percent
 
 MOSTLY: Final = 0.5
 

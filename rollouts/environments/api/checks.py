@@ -7,10 +7,10 @@ from rest_framework.views import APIView
 
 from rollouts.environments.schemas.checks import CheckRun, RunCheck
 from rollouts.environments.services.run_checks import check_run
-from runs.api import bodies
-from runs.api.identity import person_of
-from runs.api.openapi import problems
-from runs.api.permissions import Operators
+from runs.access.api.identity import person_of
+from runs.access.api.permissions import Operators
+from web.http import bodies
+from web.http.openapi import problems
 
 
 class RunChecksView(APIView):

@@ -17,10 +17,10 @@ from rollouts.environments.schemas.environments import (
     TryEnvironment,
 )
 from rollouts.environments.services.check_results import judge_environment, try_environment
-from runs.api.bodies import InvalidBody, answer, read, whole_number
-from runs.api.identity import identity_of
-from runs.api.openapi import between, problems
-from runs.api.permissions import Admins, Operators, Readers
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Admins, Operators, Readers
+from web.http.bodies import InvalidBody, answer, read, whole_number
+from web.http.openapi import between, problems
 
 LONGEST_NAME: Final = 220
 ROWS_AT_MOST: Final = 100

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from rollouts.fleet.manager.placement import NodeRoom, group_obstacle, obstacle
-from runs.core.language_config import LanguageConfig
-from runs.core.run_config import RunConfig
+from runs.config.rules.language_config import LanguageConfig
+from runs.config.rules.run_config import RunConfig
 
 Level = Literal["ok", "info", "warning", "error"]
 

@@ -16,10 +16,9 @@ from rollouts.environments.schemas.environments import (
 )
 from rollouts.environments.services import probes as trials
 from rollouts.fleet.environments.probe import Wanted
-from runs.core.environment_words import specs_in
-from runs.core.run_config import InvalidRunConfig, RunConfig, to_builtins
-from runs.services import record_event
-from runs.services.events import ACTOR_LENGTH
+from runs.config.rules.environment_words import specs_in
+from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins
+from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 
 
 class InvalidVerdict(ValueError):

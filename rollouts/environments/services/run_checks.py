@@ -16,11 +16,10 @@ from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services import probes as trials
 from rollouts.fleet.environments.probe import Outcome, Wanted
 from rollouts.fleet.manager.placement import NodeRoom
-from runs import services as run_services
-from runs.core import run_config, simulated_fleet
-from runs.core.run_config import InvalidRunConfig, RunConfig
-from runs.models import Run
-from runs.services.lifecycle import InvalidRunName, UnknownPreset
+from runs.config.rules import run_config, simulated_fleet
+from runs.config.rules.run_config import InvalidRunConfig, RunConfig
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.lifecycle import InvalidRunName, UnknownPreset, check_name, configured
 
 _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
@@ -38,9 +37,7 @@ def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     found = _name(wanted.name)
     config: RunConfig | None = None
     try:
-        config = run_services.configured(
-            preset=wanted.preset, config=wanted.config, asked_by=asked_by
-        )
+        config = configured(preset=wanted.preset, config=wanted.config, asked_by=asked_by)
     except (InvalidRunConfig, UnknownPreset) as error:
         found.append(_refusal(error))
     if config is not None:
@@ -58,7 +55,7 @@ def _name(name: str) -> list[Finding]:
         return []
     message = ""
     try:
-        run_services.check_name(name)
+        check_name(name)
     except InvalidRunName as error:
         message = str(error)
     if not message and Run.objects.current().filter(name=name).exists():

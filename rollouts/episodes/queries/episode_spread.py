@@ -21,7 +21,7 @@ from rollouts.episodes.schemas import (
     TaskSpread,
     WorkerDeviation,
 )
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 WINDOWS_EACH: Final = 8
 LOOKED_AT: Final = 20_000

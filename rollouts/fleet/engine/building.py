@@ -20,7 +20,7 @@ from rollouts.fleet.engine.tokenizers import (
     load_tokenizer,
 )
 from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
-from runs.core.language_config import LanguageConfig, ModelConfig
+from runs.config.rules.language_config import LanguageConfig, ModelConfig
 
 PLAIN = ChatFormat(system="{}", user="{}", assistant="{}")
 """Format without separators between turns; the prompts of tasks contain their own."""

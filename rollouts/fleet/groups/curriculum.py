@@ -21,7 +21,7 @@ from rollouts.curriculum.rules.strategy import (
     initial_progress,
     probabilities,
 )
-from runs.core.language_config import LanguageConfig, LessonConfig
+from runs.config.rules.language_config import LanguageConfig, LessonConfig
 
 STRATEGIES: Final[Mapping[str, Any]] = MappingProxyType(
     {"rolldeck": RolldeckStrategy, "marin": MarinStrategy}

@@ -15,7 +15,12 @@ from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.groups.evaluation_table import table
 from rollouts.fleet.worker.loops import EventLog
-from runs.core.language_config import EvaluationConfig, LanguageConfig, LessonConfig, ModelConfig
+from runs.config.rules.language_config import (
+    EvaluationConfig,
+    LanguageConfig,
+    LessonConfig,
+    ModelConfig,
+)
 
 ROWS: Final = 256
 """Maximum number of answers generated concurrently."""

@@ -17,7 +17,7 @@ from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.base import device_of
 from rollouts.fleet.policies.policy_protocol import WeightsNotTaken
-from runs.core.language_config import LanguageConfig
+from runs.config.rules.language_config import LanguageConfig
 
 CHECKPOINTS_VARIABLE: Final = "ROLLDECK_CHECKPOINTS"
 """Environment variable with the folder of this machine's checkpoints, set by an administrator."""

@@ -10,7 +10,7 @@ from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.groups.errors import SamplingStopped
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
-from runs.core.language_config import SamplingConfig
+from runs.config.rules.language_config import SamplingConfig
 
 GENERATE_SECONDS: Final = 600.0
 """Time limit of one turn of a batch."""

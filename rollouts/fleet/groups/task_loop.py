@@ -25,7 +25,7 @@ from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import IDLE, Orders
 from rollouts.fleet.worker.spans import PipelineMonitor
-from runs.core.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig
 
 LOOK_SECONDS: Final = 0.2
 FAILED_PAUSE_SECONDS: Final = 2.0

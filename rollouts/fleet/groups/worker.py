@@ -24,7 +24,7 @@ from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.settings import derive_seed
-from runs.core.language_config import LanguageConfig, SamplingConfig
+from runs.config.rules.language_config import LanguageConfig, SamplingConfig
 
 Metrics = dict[str, float]
 

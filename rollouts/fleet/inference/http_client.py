@@ -24,7 +24,7 @@ from rollouts.fleet.inference.weights import (
     reload_vllm,
 )
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.core.inference_servers import InferenceServerSettings
+from runs.config.rules.inference_servers import InferenceServerSettings
 
 REQUESTS_AT_A_TIME: Final = 64
 """Maximum number of concurrent requests; further prompts wait in this process."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.core.inference_servers import SETTING, InvalidInferenceServers, parse
-from runs.core.language_config import LanguageConfig
+from runs.config.rules.inference_servers import SETTING, InvalidInferenceServers, parse
+from runs.config.rules.language_config import LanguageConfig
 
 
 def inference_server_for(

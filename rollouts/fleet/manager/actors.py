@@ -23,7 +23,7 @@ from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.log_capture import take_output
 from rollouts.fleet.worker.messages import Orders, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from runs.core.simulated_fleet import simulation_of
+from runs.config.rules.simulated_fleet import simulation_of
 
 CONCURRENCY: Final = 8
 """Concurrent calls per actor, so that a slow call does not block a ping."""

@@ -14,7 +14,7 @@ from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.policies.recurrent import RecurrentPolicy, TorchRecurrent
 from rollouts.fleet.policies.spaces import Space
-from runs.core.policy_config import PolicyConfig
+from runs.config.rules.policy_config import PolicyConfig
 
 
 def make_policy(

@@ -24,7 +24,7 @@ from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
 from rollouts.fleet.worker.loops import EventLog, Loop
 from rollouts.fleet.worker.settings import FleetSettings
-from runs.core.simulated_fleet import Simulation
+from runs.config.rules.simulated_fleet import Simulation
 
 QUEUE: Final = 256
 BURST_SECONDS: Final = 1.0

@@ -18,7 +18,7 @@ from rollouts.fleet.weights.records import NO_STEP, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.worker.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings, derive_seed
-from runs.core.simulated_fleet import Simulation
+from runs.config.rules.simulated_fleet import Simulation
 
 Clock = Callable[[], float]
 

@@ -20,7 +20,7 @@ from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
 from rollouts.fleet.worker.log_capture import OutputPump
 from rollouts.fleet.worker.loops import EventLog
-from runs.core.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig
 
 ENV_RULE: Final = RestartRule(
     most_crashes=6, window_seconds=60.0, first_seconds=0.1, most_seconds=10.0

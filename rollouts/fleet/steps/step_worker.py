@@ -30,7 +30,7 @@ from rollouts.fleet.worker.log_capture import OutputPump
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.settings import WorkerSettings, derive_seed
 from rollouts.fleet.worker.spans import PipelineMonitor
-from runs.core.policy_config import PolicyConfig
+from runs.config.rules.policy_config import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
 

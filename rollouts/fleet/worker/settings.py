@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from runs.core.language_config import LanguageConfig
-from runs.core.run_config import RunConfig
+from runs.config.rules.language_config import LanguageConfig
+from runs.config.rules.run_config import RunConfig
 
 
 class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +18,7 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     run: str
     """Name of the run."""
     run_config: dict[str, Any]
-    """A :class:`runs.core.run_config.RunConfig` as plain JSON values."""
+    """A :class:`runs.config.rules.run_config.RunConfig` as plain JSON values."""
     incarnation: str
     """Id of the manager, unique among all managers of the run."""
     spool_root: str = ""

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 
 from rolldeck.wire import StageTiming
-from runs.core.amounts import percent
+from web.rules.amounts import percent
 
 STAGES: Final = ("recv", "infer", "act", "env_step", "cut", "enqueue", "send")
 WAITING: Final = ("waiting_room", "waiting_weights")

@@ -14,10 +14,10 @@ from rollouts.control.services.launches import launch_simulation
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.worker.settings import FleetSettings
-from runs import services as run_services
-from runs.core.lifecycle import MoveNotAllowed, RunVerb
-from runs.core.simulated_fleet import Simulation, simulation_of
-from runs.selectors import run_named
+from runs.config.rules.simulated_fleet import Simulation, simulation_of
+from runs.lifecycle.queries.runs import run_named
+from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
+from runs.lifecycle.services.lifecycle import ask
 
 ACTOR = "manage.py simulate"
 SPEC = "simulated:steady"
@@ -90,7 +90,7 @@ class Command(BaseCommand):
         run_id = run_named(order.run).pk
         now = timezone.now()
         with suppress(MoveNotAllowed):  # it was ended elsewhere
-            run_services.ask(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
+            ask(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
 
 
 def _settings(order: LaunchOrder) -> FleetSettings:

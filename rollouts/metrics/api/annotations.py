@@ -9,12 +9,12 @@ from rest_framework.views import APIView
 from rollouts.metrics.queries.annotations import annotation_row, annotations
 from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, NewAnnotation
 from rollouts.metrics.services.annotations import annotate, delete_annotation
-from runs.api.bodies import answer, read, reason_in
-from runs.api.identity import caller_of, identity_of
-from runs.api.openapi import REASON
-from runs.api.permissions import Readers, scoped
-from runs.core.rights import OPERATE, may_operate
-from runs.selectors import readable_run_id, run_id_named
+from runs.access.api.identity import caller_of, identity_of
+from runs.access.api.permissions import Readers, scoped
+from runs.access.rules.rights import OPERATE, may_operate
+from runs.lifecycle.queries.runs import readable_run_id, run_id_named
+from web.http.bodies import answer, read, reason_in
+from web.http.openapi import REASON
 
 
 def _writers() -> object:

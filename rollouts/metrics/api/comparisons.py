@@ -10,11 +10,11 @@ from rest_framework.views import APIView
 from rollouts.metrics.queries.comparisons import comparison, comparison_list, comparison_row
 from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, KeepComparison
 from rollouts.metrics.services.comparisons import forget_comparison, keep_comparison
-from runs.api.bodies import answer, read, reason_in
-from runs.api.identity import identity_of
-from runs.api.openapi import REASON, problems
-from runs.api.permissions import Operators, Readers
-from runs.selectors.watching import token_names
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers
+from runs.access.queries.audit import token_names
+from web.http.bodies import answer, read, reason_in
+from web.http.openapi import REASON, problems
 
 
 class _ReadOrOperate(APIView):

@@ -9,10 +9,10 @@ from rest_framework.views import APIView
 
 from rollouts.metrics.queries.costs import run_costs
 from rollouts.metrics.schemas.costs import RunCosts
-from runs.api.bodies import InvalidBody, answer
-from runs.api.openapi import listed, problems
-from runs.api.permissions import Readers
-from runs.selectors import readable_run
+from runs.access.api.permissions import Readers
+from runs.lifecycle.queries.runs import readable_run
+from web.http.bodies import InvalidBody, answer
+from web.http.openapi import listed, problems
 
 RUNS_AT_MOST: Final = 20
 

@@ -10,12 +10,12 @@ from rest_framework.views import APIView
 from rollouts.metrics.queries.layouts import layout_list, layout_row
 from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, SetMetricLayout
 from rollouts.metrics.services.layouts import change_layout, forget_layout, keep_layout
-from runs.api.bodies import answer, read, reason_in
-from runs.api.identity import caller_of, identity_of
-from runs.api.openapi import REASON, problems
-from runs.api.permissions import LayoutKeepers, Readers
-from runs.core.rights import may_operate
-from runs.selectors import readable_run, run_named
+from runs.access.api.identity import caller_of, identity_of
+from runs.access.api.permissions import LayoutKeepers, Readers
+from runs.access.rules.rights import may_operate
+from runs.lifecycle.queries.runs import readable_run, run_named
+from web.http.bodies import answer, read, reason_in
+from web.http.openapi import REASON, problems
 
 
 class LayoutsView(APIView):

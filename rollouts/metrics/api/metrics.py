@@ -34,10 +34,10 @@ from rollouts.metrics.schemas.metrics import (
 from rollouts.metrics.schemas.metrics import MetricsReceipt as Receipt
 from rollouts.metrics.schemas.moments import Moment
 from rollouts.metrics.services.metrics import record_metrics
-from runs.api import bodies
-from runs.api.openapi import IDEMPOTENCY_KEY, between, listed, problems
-from runs.api.permissions import Readers, scoped
-from runs.selectors import readable_run, readable_run_id, run_named
+from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_named
+from web.http import bodies
+from web.http.openapi import IDEMPOTENCY_KEY, between, listed, problems
 
 RUNS_AT_MOST: Final = 20
 NAMES_AT_MOST: Final = 50

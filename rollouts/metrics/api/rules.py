@@ -10,11 +10,11 @@ from rest_framework.views import APIView
 
 from rollouts.metrics.queries.rules import Draft, preview
 from rollouts.metrics.schemas.rules import RulePreview
-from runs.api.bodies import InvalidBody, answer, whole_number
-from runs.api.openapi import between
-from runs.api.permissions import Readers
-from runs.core.alert_rules import LONGEST_SECONDS, Comparator, Limit
-from runs.services.alert_rules import scope_of
+from runs.access.api.permissions import Readers
+from runs.alerts.rules.alert_rules import LONGEST_SECONDS, Comparator, Limit
+from runs.alerts.services.alert_rules import scope_of
+from web.http.bodies import InvalidBody, answer, whole_number
+from web.http.openapi import between
 
 HOURS_AT_MOST = 24 * 30
 

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 TEXT_LENGTH = 200
 

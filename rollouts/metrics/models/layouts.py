@@ -5,7 +5,7 @@ from typing import Final
 from django.db import models
 from django.db.models import Q
 
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 LAYOUTS_AT_MOST: Final = 50
 """Maximum number of layouts per user, run or tag."""

@@ -6,13 +6,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from buffer.items.queries import database
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
 from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, ChartEvent
-from runs.models import RunEvent
-from runs.selectors.watching import shown_name, token_names
+from runs.access.queries.audit import shown_name, token_names
+from runs.lifecycle.models.events import RunEvent
+from web import database
 
 ANNOTATIONS_AT_MOST: Final = 200
 EVENTS_AT_MOST: Final = 100

@@ -4,7 +4,7 @@ import msgspec
 
 from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
 from rollouts.metrics.schemas.comparisons import ComparisonLook, ComparisonRow, Comparisons
-from runs.selectors.watching import shown_name, token_names
+from runs.access.queries.audit import shown_name, token_names
 
 
 class ComparisonNotFound(LookupError):

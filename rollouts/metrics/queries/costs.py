@@ -12,7 +12,7 @@ from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import BatchState, ItemKind
 from buffer.items.schemas.ledgers import KindLedger
 from rollouts.metrics.schemas.costs import RunCost
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 # The lifetime of a living worker ends at its last heartbeat.
 _WORKER_SECONDS: Final = """

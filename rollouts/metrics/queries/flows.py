@@ -7,12 +7,12 @@ from typing import Final
 from django.db.models import F, Q
 
 from buffer.batches.queries.flows import RunCounts, run_counts
-from buffer.items.queries import database
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.fleet.worker import spans as pipeline
 from rollouts.metrics.models.metrics import MeasureCursor
-from runs.core.lifecycle import ACTIVE
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import ACTIVE
+from web import database
 
 WINDOWS_AT_MOST: Final = 2_000
 # Reports of one fleet are stored one after the other, so ids are ordered.

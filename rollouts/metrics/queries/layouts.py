@@ -5,8 +5,8 @@ from django.db.models import Q, QuerySet
 
 from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, MetricLook
-from runs.models import Run
-from runs.selectors.watching import shown_name, token_names
+from runs.access.queries.audit import shown_name, token_names
+from runs.lifecycle.models.runs import Run
 
 
 class LayoutNotFound(LookupError):

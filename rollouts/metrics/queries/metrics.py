@@ -8,7 +8,6 @@ import numpy as np
 from django.db.models import F, Max
 from numpy.typing import NDArray
 
-from buffer.items.queries import database
 from rollouts.control.rules.pages import ROWS_AT_MOST
 from rollouts.metrics.models.metrics import MetricSample, MetricSeries
 from rollouts.metrics.rules.figures import written
@@ -21,6 +20,7 @@ from rollouts.metrics.schemas.metrics import (
     MetricRow,
     MetricSamples,
 )
+from web import database
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500

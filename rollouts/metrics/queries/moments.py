@@ -8,12 +8,12 @@ import numpy as np
 
 from buffer.batches.queries.batches_around import batches_around
 from buffer.items.models.items import Batch
-from buffer.items.queries import database
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import Asked, as_kept
 from rollouts.metrics.schemas.moments import Moment, MomentBatch, MomentVersion
-from runs.models import PolicyVersion, Run
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from web import database
 
 _CHUNKS_LOOKED_AT: Final = 8
 """Chunks read at each end of a range: a chunk may span the range without a sample in it."""

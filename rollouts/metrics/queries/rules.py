@@ -14,10 +14,10 @@ from rollouts.metrics.rules.breaches import Spell, spells
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
 from rollouts.metrics.schemas.rules import FiredSpell, PreviewedRun, RulePreview
-from runs.core.alert_rules import Limit
-from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
-from runs.models import AlertRule
-from runs.selectors.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
+from runs.alerts.models.alert_rules import AlertRule
+from runs.alerts.queries.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
+from runs.alerts.rules.alert_rules import Limit
+from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 
 RUNS_AT_MOST: Final = 1_000
 """Maximum number of runs, the newest, in which one rule is evaluated."""

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from django.db.models.functions import Coalesce
 
-from buffer.items.queries import database
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
 from rollouts.metrics.rules.series import (
@@ -19,7 +18,8 @@ from rollouts.metrics.rules.series import (
     condensed,
 )
 from rollouts.metrics.schemas.metrics import MetricLine
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from web import database
 
 AXES: Final = ("step", "time", "elapsed", "amount")
 """`elapsed` is the time since the run began: since its first trainer registered, or its creation.

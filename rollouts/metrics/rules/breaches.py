@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.metrics.rules.series import Blocks
-from runs.core.alert_rules import Comparator, Limit
+from runs.alerts.rules.alert_rules import Comparator, Limit
 
 MICROS: Final = 1_000_000
 

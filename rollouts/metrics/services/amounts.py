@@ -3,7 +3,7 @@
 from buffer.batches.queries.tokens import tokens_handed_out
 from rollouts.control.models.fleets import Fleet
 from rollouts.metrics.models.metrics import TokenTally
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 
 
 def advance_amount(run_id: int) -> int:

@@ -7,8 +7,7 @@ from django.db import transaction
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.queries.annotations import AnnotationNotFound, places_of
 from rollouts.metrics.schemas.annotations import NewAnnotation
-from runs.services import record_event
-from runs.services.events import ACTOR_LENGTH
+from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 
 
 class InvalidAnnotation(ValueError):

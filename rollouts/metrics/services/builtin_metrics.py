@@ -20,7 +20,7 @@ from buffer.batches.queries.trainer_pace import trainers_waited
 from rollouts.metrics.models.metrics import MeasureCursor
 from rollouts.metrics.queries.flows import EpisodeFlow, episode_flow, fleet_waited
 from rollouts.metrics.rules.measures import at_rank
-from runs.models import Run, RunKind
+from runs.lifecycle.models.runs import Run, RunKind
 
 Found = Mapping[str, float | None]
 """Values by metric name, without the platform's prefix."""

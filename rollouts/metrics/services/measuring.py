@@ -21,8 +21,8 @@ from rollouts.metrics.rules.measures import began_at
 from rollouts.metrics.services.amounts import advance_amount
 from rollouts.metrics.services.builtin_metrics import Found, Look, levels, rates, waits
 from rollouts.metrics.services.metrics import OWN_PREFIX, Figure, InvalidMetrics, store_figures
-from runs.core.versions import version_in_force
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.versions import version_in_force
 
 logger = logging.getLogger(__name__)
 

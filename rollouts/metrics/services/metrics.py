@@ -8,13 +8,13 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Count
 
-from buffer.items.queries import database
 from rollouts.metrics.models.metrics import MetricChunk, MetricSample, MetricSeries
 from rollouts.metrics.queries.metrics import moment
 from rollouts.metrics.rules.series import CHUNK_SAMPLES, summarised
 from rollouts.metrics.schemas.metrics import MetricsPush
 from rollouts.metrics.services.amounts import advance_amount
-from runs.live import announce
+from web import database
+from web.live.announcements import announce
 
 OWN_PREFIX: Final = "rolldeck/"
 """Prefix of the platform's own metrics."""

@@ -16,7 +16,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import read
 from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import make_run, make_token, make_user
 

@@ -12,7 +12,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.archive.services.archive_jobs import archive_file
 from buffer.items.models.items import TrajectoryGroup
 from buffer.payloads.services.partitions import forget_current_segment
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer, make_run
 

@@ -7,7 +7,7 @@ import pytest
 
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part, miscounts
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import body, group
 

@@ -8,8 +8,8 @@ from django.test import Client
 from buffer.batches.services.leases import confirm, take
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, body, group
 from tests.factories import NOON, bearer, make_outside_run, make_run
 
@@ -21,7 +21,7 @@ LATELY = datetime(2101, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def run() -> Run:
     run = make_outside_run()
-    runs_services.register_environment(
+    register_environment(
         run_id=run.pk, **{**ENVIRONMENT, "group_size": 2}, min_batch_allocation=None, now=NOON
     )
     return Run.objects.get(pk=run.pk)

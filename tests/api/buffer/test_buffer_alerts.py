@@ -9,8 +9,9 @@ from pytest_django import Settings
 
 from buffer.ingest.services import backpressure
 from buffer.items.models.items import Tally
-from runs.models import Alert, Run
-from runs.services import conditions
+from runs.alerts.models.alerts import Alert
+from runs.alerts.services import conditions
+from runs.lifecycle.models.runs import Run
 from tests.api.buffer.words_deck import Deck, make_deck
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,8 @@ from buffer.capture.services import forget_captures
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

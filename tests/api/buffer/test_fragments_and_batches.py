@@ -14,7 +14,7 @@ from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import miscounts
 from rolldeck import wire
 from rolldeck.batches import Batch as Received
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.api.buffer.fragment_api import Api
 from tests.buffer_factories import arrays, body, fragment, group, padded, push
 from tests.factories import bearer, make_run

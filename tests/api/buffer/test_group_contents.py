@@ -10,7 +10,7 @@ from buffer.items.models.items import TrajectoryGroup
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
 from tests.factories import bearer, make_run
 

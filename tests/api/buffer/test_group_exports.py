@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import group
 from tests.factories import bearer, make_run
 from tests.live_server import serving

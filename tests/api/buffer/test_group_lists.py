@@ -11,7 +11,7 @@ from buffer.inspect.api.newest import newest_part
 from buffer.inspect.models.digests import DigestCursor, GroupDigest
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_run, make_token
 

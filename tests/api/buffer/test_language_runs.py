@@ -9,8 +9,8 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
 from rollouts.control.queries.fleets import fleet_view
-from runs.models import Run
-from runs.selectors import active_deck_runs
+from runs.lifecycle.models.runs import Run
+from runs.search.queries.live_runs import active_deck_runs
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run
 

@@ -7,8 +7,9 @@ import pytest
 from django.test import Client
 
 from buffer.items.models.items import MixingShare
-from runs import services as runs_services
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_environment
 from tests.api.buffer.words_deck import Deck, make_deck
 from tests.buffer_factories import ENVIRONMENT, body
 from tests.factories import make_run, make_user
@@ -50,7 +51,7 @@ def test_a_preview_says_why_there_is_no_batch(deck: Deck) -> None:
     deck.next()
     for _ in range(2):
         deck.push()
-    runs_services.register_environment(
+    register_environment(
         run_id=deck.run.pk,
         desired_name="math",
         weight=1.0,

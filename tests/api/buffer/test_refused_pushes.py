@@ -12,11 +12,13 @@ from config.call_recording import CallRecording
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
-from runs.core.call_digest import Call, digest
-from runs.models import Alert, Environment, Run
-from runs.selectors.refused_pushes import RECENT
-from runs.services import conditions, keep_calls
-from runs.services.refused_pushes import FURTHER, REASONS_KEPT
+from runs.access.rules.call_digest import Call, digest
+from runs.access.services.calls import keep_calls
+from runs.access.services.refused_pushes import FURTHER, REASONS_KEPT
+from runs.alerts.models.alerts import Alert
+from runs.alerts.queries.refused_pushes import RECENT
+from runs.alerts.services import conditions
+from runs.lifecycle.models.runs import Environment, Run
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import body, group
 from tests.factories import make_token

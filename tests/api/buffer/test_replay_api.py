@@ -6,7 +6,7 @@ from django.test import Client
 
 from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, fragment, push
 from tests.factories import bearer, make_run
 

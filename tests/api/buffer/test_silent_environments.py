@@ -8,8 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.diagnosis.queries.pipelines import verdict_of
-from runs.core.registration import SEEN_EVERY, SILENT_AFTER
-from runs.models import Environment, Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.registration import SEEN_EVERY, SILENT_AFTER
 from tests.api.buffer.stock_server import Server
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group

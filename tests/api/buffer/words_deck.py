@@ -8,7 +8,7 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.items.models.items import Batch
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import bearer, make_run, make_user
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from buffer.items.models.items import TrajectoryGroup
-from runs import services
-from runs.models import ApiToken
+from runs.access.services.tokens import adopt_bootstrap_token
+from runs.lifecycle.models.runs import ApiToken
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,7 +23,7 @@ ADMIN: Final = "an administrator's token"
 def test_the_quick_start_pushes_a_group_and_reads_it_back(live_server: Any) -> None:
     section = PAGE.read_text().partition("## Quick start with curl")[2].partition("\n## ")[0]
     blocks = re.findall(r"```bash\n(.+?)```", section, re.DOTALL)
-    services.adopt_bootstrap_token(text=ADMIN, now=NOON)
+    adopt_bootstrap_token(text=ADMIN, now=NOON)
 
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)],

@@ -11,8 +11,8 @@ from pytest_django.live_server_helper import LiveServer
 from rolldeck.errors import Conflict, NotFound
 from rolldeck.http import Call, Connection
 from rolldeck.replay import Follower, ReplayBufferInterface
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import make_run, make_token
 from tests.unit.client.made_up import make_fragment

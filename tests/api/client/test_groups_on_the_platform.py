@@ -15,8 +15,8 @@ from rolldeck.handler import EnvironmentOffer, Pace, RolloutHandler
 from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
-from runs.core.lifecycle import RunStatus
-from runs.models import Run, RunKind
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import make_run, make_token
 from tests.unit.client.failing_server import Planned, Seen, serving

@@ -23,8 +23,8 @@ from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import Orders
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
-from runs.core import run_config
-from runs.models import Run
+from runs.config.rules import run_config
+from runs.lifecycle.models.runs import Run
 from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -22,8 +22,8 @@ from rolldeck.errors import (
 from rolldeck.http import Connection
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_run, make_token
 from tests.unit.client.made_up import make_fragment
 

@@ -17,8 +17,8 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from buffer.archive.models import ArchiveJob
 from buffer.items.models.items import Batch, TrajectoryGroup
-from runs.admin import read_only
-from runs.models import ApiToken, Run
+from runs.lifecycle.admin import read_only
+from runs.lifecycle.models.runs import ApiToken, Run
 from tests.e2e import pages
 
 pytestmark = pytest.mark.django_db

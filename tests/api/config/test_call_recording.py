@@ -10,10 +10,10 @@ from django.urls import resolve
 from rest_framework.test import APIClient, APIRequestFactory
 
 from config.call_recording import CallRecording
-from runs import services
-from runs.core.call_digest import Call
-from runs.models import ApiCall
-from runs.services import forget_calls, keep_calls
+from runs.access.models.calls import ApiCall
+from runs.access.rules.call_digest import Call
+from runs.access.services.calls import forget_calls, keep_calls
+from runs.lifecycle.services.events import record_event
 from tests.factories import NOON, make_run, make_token, make_user
 from tests.unit.runs.test_call_digest import CALL
 
@@ -123,10 +123,10 @@ def test_the_audit_is_filtered_and_paged() -> None:
     run = make_run(kind="outside")
     token, _ = make_token("admin", name="ci")
     for number in range(3):
-        services.record_event(
+        record_event(
             run_id=run.pk, kind="note", message=f"n{number}", actor=f"token:{token.pk}", now=NOON
         )
-    services.record_event(run_id=None, kind="deck", message="m", actor="user:ada", now=NOON)
+    record_event(run_id=None, kind="deck", message="m", actor="user:ada", now=NOON)
     client = APIClient()
     client.force_login(make_user())
 

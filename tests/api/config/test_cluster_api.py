@@ -16,8 +16,8 @@ from config import celery_app, pulse
 from config.cluster import looks
 from config.cluster.lookout import Lookout
 from rollouts.control.services.cluster_status import note_cluster
-from runs import services
-from runs.models import DeckPart
+from runs.deployment.models.parts import DeckPart
+from runs.deployment.services.heartbeats import forget_dead_parts, forget_silent_parts, prove_part
 from tests.factories import NOON, bearer, make_user
 from tests.fake_cluster import FakeCluster
 
@@ -140,7 +140,7 @@ def test_no_worker_is_told_apart_from_no_broker(dead_port: int, settings: Settin
 
 def test_a_process_shows_its_own_last_word(client: Client) -> None:
     now = datetime.now(UTC)
-    services.prove_part(
+    prove_part(
         kind="worker",
         name="jobs@here",
         host="here",
@@ -150,7 +150,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
         details={"queues": ["celery"], "concurrency": 2, "memory_bytes": 4096},
         now=now,
     )
-    services.prove_part(kind="web", name="here:8", started_at=NOON, now=now)
+    prove_part(kind="web", name="here:8", started_at=NOON, now=now)
 
     found = cluster(client)
 
@@ -163,7 +163,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
 
 def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
     for minutes in (0, 1):
-        services.prove_part(
+        prove_part(
             kind="web",
             name="here:8",
             started_at=NOON,
@@ -178,13 +178,13 @@ def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
 def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
     gone = 2**22 + 1  # above Linux' maximum process id
     for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
-        services.prove_part(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
+        prove_part(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
 
-    assert services.forget_dead_parts(host="here", is_alive=pulse.is_alive) == 1
+    assert forget_dead_parts(host="here", is_alive=pulse.is_alive) == 1
     assert sorted(DeckPart.objects.values_list("name", flat=True)) == ["a", "c"]
 
-    assert services.forget_silent_parts(now=NOON + timedelta(minutes=59)) == 0
-    assert services.forget_silent_parts(now=NOON + timedelta(minutes=61)) == 2
+    assert forget_silent_parts(now=NOON + timedelta(minutes=59)) == 0
+    assert forget_silent_parts(now=NOON + timedelta(minutes=61)) == 2
 
 
 class TestRay:

@@ -9,9 +9,10 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
-from runs import services
-from runs.models import DeckNotice, DeckSample, RunEvent
-from runs.selectors import deck
+from runs.deployment import queries as deck
+from runs.deployment.models.deployment import DeckNotice, DeckSample
+from runs.deployment.services.samples import take_deck_sample
+from runs.lifecycle.models.events import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db
@@ -59,8 +60,8 @@ def test_it_is_said_whose_workers_are_where(client: Client) -> None:
 def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:
     DeckSample.objects.create(at=NOON - timedelta(days=15))
 
-    services.take_deck_sample(now=NOON)
-    services.take_deck_sample(now=NOON)
+    take_deck_sample(now=NOON)
+    take_deck_sample(now=NOON)
 
     [sample] = DeckSample.objects.all()
     assert sample.database_bytes

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from runs import services
-from runs.core.lifecycle import RunStatus
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.lifecycle import create, move
 from tests.factories import make_token
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,9 +41,9 @@ def test_metrics_need_their_scope(client: Client) -> None:
 
 def test_metrics_count_runs_and_queues(client: Client) -> None:
     _, token = make_token("metrics")
-    run = services.create(name="outside-1", kind="outside", now=NOW)
+    run = create(name="outside-1", kind="outside", now=NOW)
     for target in (RunStatus.QUEUED, RunStatus.RUNNING):
-        services.move(run_id=run.pk, target=target, actor="platform", now=NOW)
+        move(run_id=run.pk, target=target, actor="platform", now=NOW)
     answer = client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
 
     text = answer.content.decode()

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from django.contrib.sessions.models import Session
 
-from runs import services
+from runs.access.services.logins import make_login_link
 from tests.factories import make_user
 from tests.login_links import redeem
 from tests.web_process import web_process
@@ -23,7 +23,7 @@ PARALLEL = 10
 def test_parallel_redemptions_begin_one_session(tmp_path: Path) -> None:
     settings = {"DJANGO_SETTINGS_MODULE": "config.settings.test", "ROLLDECK_LOG_LEVEL": "DEBUG"}
     with web_process(tmp_path / "web.log", **settings) as web, ExitStack() as opened:
-        path = services.make_login_link(make_user(), now=datetime.now(UTC))
+        path = make_login_link(make_user(), now=datetime.now(UTC))
         link, token = web.url + path, path.partition("#")[2]
         browsers = [opened.enter_context(httpx.Client(timeout=60)) for _ in range(PARALLEL)]
         for browser in browsers:

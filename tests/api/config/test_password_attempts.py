@@ -11,13 +11,13 @@ import httpx
 import pytest
 from django.contrib.auth.models import User
 
-from runs.core.login_limits import (
+from runs.access.models.logins import LoginCount
+from runs.access.rules.login_limits import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_NAME_AND_PLACE,
     WINDOW_SECONDS,
 )
-from runs.models import LoginCount
-from runs.services.passwords import BoundedPBKDF2PasswordHasher
+from runs.access.services.passwords import BoundedPBKDF2PasswordHasher
 from tests.factories import bearer
 from tests.web_process import WebProcess, web_process
 

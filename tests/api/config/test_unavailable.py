@@ -14,7 +14,7 @@ from django.test import RequestFactory
 from psycopg_pool import PoolTimeout
 
 from config.api_errors import handle
-from runs.outages import OneLineOutages, is_outage
+from web.outages import OneLineOutages, is_outage
 
 FORMS = {
     "/api/runs": "application/problem+json",

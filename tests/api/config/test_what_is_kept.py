@@ -9,8 +9,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from buffer.payloads.models import Segment
-from runs import services
-from runs.models import PolicyVersion
+from runs.lifecycle.models.runs import PolicyVersion
+from runs.lifecycle.services.events import record_event
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db
@@ -80,7 +80,7 @@ def test_archives_are_the_files_that_are_there(
 
 def test_the_last_backup_is_told(client: Client) -> None:
     assert kept(client)["backed_up_at"] is None
-    services.record_event(
+    record_event(
         run_id=None, kind="deck_backed_up", message="backed up", actor="somebody", now=NOON
     )
 

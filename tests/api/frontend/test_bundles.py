@@ -14,7 +14,7 @@ from django.test import Client
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.items.models.items import TrajectoryGroup
 from frontend.bundles import parts
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import group
 from tests.factories import NOON, bearer, make_run, make_user
 from tests.live_server import serving

@@ -10,7 +10,7 @@ from django.test import Client
 from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
 from rollouts.control.models.fleets import EpisodeWindow
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.api.rollouts.test_episode_spread import report
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run

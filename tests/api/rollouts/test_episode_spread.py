@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 
 from rollouts.control.models.fleets import EpisodeWindow
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.api.buffer.words_deck import make_deck
 from tests.buffer_factories import ENVIRONMENT
 from tests.factories import NOON, bearer, make_run

@@ -11,8 +11,8 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import EpisodeWindow, FleetWorker
-from runs.core.lifecycle import RunVerb
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer, make_run, make_user
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import ask, fleet, launched, look, report, window, worker

@@ -8,8 +8,9 @@ from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.curriculum.models import Lesson, LessonChange
-from runs.core.lifecycle import RunStatus
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_user
 from tests.lesson_factories import Class, lesson
 

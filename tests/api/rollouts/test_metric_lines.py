@@ -16,7 +16,7 @@ from rollouts.metrics.services.metrics import (
     record_metrics,
     store_figures,
 )
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, bearer, make_run
 
 pytestmark = pytest.mark.django_db

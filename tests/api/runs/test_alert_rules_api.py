@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 
 from rollouts.metrics.services.metrics import Figure, store_figures
-from runs.core.alert_rules import RULES_AT_MOST
-from runs.core.lifecycle import RunStatus
-from runs.models import AlertRule, AlertSilence, RunEvent
-from runs.services import conditions
+from runs.alerts.models.alert_rules import AlertRule, AlertSilence
+from runs.alerts.rules.alert_rules import RULES_AT_MOST
+from runs.alerts.services import conditions
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db

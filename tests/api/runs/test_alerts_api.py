@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from runs.core.alerts import AlertKind, Condition
-from runs.models import RunEvent
-from runs.services import alerts
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.services import alerts
+from runs.lifecycle.models.events import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db

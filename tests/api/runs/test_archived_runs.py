@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
-from runs.services.shelving import archive, unarchive
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.archiving import archive, unarchive
 from tests.factories import NOON, bearer, make_run
 
 READS = [

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.core.lifecycle import RunStatus
-from runs.models import RunEvent, RunNote
-from runs.wire.notes import LETTERS_AT_MOST
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.notes import RunNote
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.schemas.notes import LETTERS_AT_MOST
 from tests.factories import make_run, make_user
 
 pytestmark = pytest.mark.django_db

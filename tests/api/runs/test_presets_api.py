@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.models import Run, RunEvent, SavedPreset
+from runs.config.models import SavedPreset
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db

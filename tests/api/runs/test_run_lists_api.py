@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.core.lifecycle import RunStatus
-from runs.models import Run, RunEvent
-from runs.services import many_runs
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.search import services as many_runs
 from tests.factories import make_run, make_user
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.core.lifecycle import RunStatus
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_run
 
 pytestmark = pytest.mark.django_db

@@ -4,21 +4,21 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from runs import services
-from runs.models import (
-    Alert,
-    ApiCall,
-    ApiToken,
-    DeckSample,
-    LoginCount,
-    PolicyVersion,
-    Run,
-    WeightsOrder,
-)
-from runs.services.alert_rules import make_rule
-from runs.services.silences import silence
-from runs.wire.alert_rules import NewSilence, SetAlertRule
-from runs.wire.deck import NoticeWanted
+from runs.access.models.calls import ApiCall
+from runs.access.models.logins import LoginCount
+from runs.alerts.models.alerts import Alert
+from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
+from runs.alerts.services.alert_rules import make_rule
+from runs.alerts.services.silences import silence
+from runs.config.services.presets import save_preset
+from runs.deployment.models.deployment import DeckSample
+from runs.deployment.schemas.deployment import NoticeWanted
+from runs.deployment.services.heartbeats import prove_part
+from runs.deployment.services.notices import set_notice
+from runs.lifecycle.models.runs import ApiToken, PolicyVersion, Run
+from runs.lifecycle.services.notes import write_notes
+from runs.lifecycle.services.registry import register_environment, register_trainer
+from runs.weights.models import WeightsOrder
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -41,8 +41,8 @@ def browser() -> Client:
 @pytest.fixture
 def run() -> Run:
     run = make_run()
-    trainer = services.register_trainer(run_id=run.pk, identity="token:1", now=NOON)
-    services.register_environment(
+    trainer = register_trainer(run_id=run.pk, identity="token:1", now=NOON)
+    register_environment(
         run_id=run.pk,
         desired_name="gsm8k",
         weight=1.0,
@@ -74,14 +74,14 @@ def run() -> Run:
     alert.deliveries.create(
         change="raised", target="a", body="{}", created_at=NOON, next_attempt_at=NOON
     )
-    services.write_notes(run_id=run.pk, text="*a*", revision=0, actor="user:ada", now=NOON)
-    services.save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
-    services.prove_part(kind="web", name="here:8", started_at=NOON, now=NOON)
+    write_notes(run_id=run.pk, text="*a*", revision=0, actor="user:ada", now=NOON)
+    save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
+    prove_part(kind="web", name="here:8", started_at=NOON, now=NOON)
     rule = SetAlertRule(name="a", metric="loss", comparator="above", threshold=1.0)
     make_rule(wanted=rule, actor="user:ada", now=NOON)
     quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
     silence(wanted=quiet, actor="user:ada", now=NOON)
-    services.set_notice(wanted=NoticeWanted(text="a"), actor="user:ada", now=NOON)
+    set_notice(wanted=NoticeWanted(text="a"), actor="user:ada", now=NOON)
     DeckSample.objects.create(at=NOON, database_bytes=1)
     WeightsOrder.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON

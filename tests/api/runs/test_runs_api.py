@@ -8,9 +8,10 @@ from django.test import RequestFactory
 from rest_framework.test import APIClient
 
 from config.error_pages import server_error
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.core.run_config import PRESETS
-from runs.models import ApiToken, Run, RunEvent
+from runs.config.rules.run_config import PRESETS
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import ApiToken, Run
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import NOON, bearer, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db

@@ -5,9 +5,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from runs import services
-from runs.core.login_limits import ATTEMPTS_PER_NAME_AND_PLACE
-from runs.models import RunEvent
+from runs.access.rules.login_limits import ATTEMPTS_PER_NAME_AND_PLACE
+from runs.access.services.logins import make_login_link
+from runs.lifecycle.models.events import RunEvent
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db
@@ -98,7 +98,7 @@ def redeem(browser: Client, link: str) -> Any:
 
 
 def link_of(user: User, **more: str) -> str:
-    return services.make_login_link(user, now=datetime.now(UTC), **more)
+    return make_login_link(user, now=datetime.now(UTC), **more)
 
 
 def test_a_one_time_link_signs_in_once(browser: Client) -> None:

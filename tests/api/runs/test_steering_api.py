@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.models import Environment, PolicyVersion, Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

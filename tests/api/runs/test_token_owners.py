@@ -7,10 +7,11 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from runs import selectors, services
-from runs.core.rights import Role
-from runs.models import ApiToken, RunEvent, TokenIssuer
-from runs.services.tokens import UnknownScope
+from runs.access.rules.rights import Role
+from runs.access.services.tokens import UnknownScope, adopt_bootstrap_token, authenticate
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import ApiToken, TokenIssuer
+from runs.lifecycle.queries.runs import role_of
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -133,7 +134,7 @@ def test_a_token_created_with_a_token_has_the_same_owner(ada: User) -> None:
 
 def test_the_bootstrap_token_and_what_it_creates_need_no_owner() -> None:
     make_run(name="alpha")
-    services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    adopt_bootstrap_token(text="sixteen letters!", now=NOON)
     bootstrap = {"Authorization": "Bearer sixteen letters!"}
 
     def create(*scopes: str) -> Any:
@@ -187,18 +188,18 @@ def test_the_role_of_an_owner_is_that_of_the_person(fields: dict[str, bool], gro
         person.groups.add(Group.objects.create(name=group))
     _, text = make_token("user", created_by=person)
 
-    token = services.authenticate(text=text, address=None, now=NOON)
+    token = authenticate(text=text, address=None, now=NOON)
 
     found = Role(token.owner_role or 0) if token else Role.NOBODY
-    assert found == selectors.role_of(person)
+    assert found == role_of(person)
 
 
 def test_checking_the_owner_takes_no_further_query(
     ada: User, django_assert_num_queries: Any
 ) -> None:
     _, text = make_token("trainer", created_by=ada)
-    services.authenticate(text=text, address=None, now=NOON)
+    authenticate(text=text, address=None, now=NOON)
 
     # The query for the token includes the owner's role and bypasses Django's query builder.
     with django_assert_num_queries(0):
-        assert services.authenticate(text=text, address=None, now=NOON) is not None
+        assert authenticate(text=text, address=None, now=NOON) is not None

@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from runs.core.webhooks import fingerprint
-from runs.models import AlertDelivery
-from runs.services import webhooks
+from runs.alerts.models.alerts import AlertDelivery
+from runs.alerts.rules.webhooks import fingerprint
+from runs.alerts.services import webhooks
 from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db

@@ -7,9 +7,11 @@ from django.core.files.base import ContentFile
 from rest_framework.test import APIClient
 
 from rollouts.control.queries.fleets import control_of
-from runs.core.lifecycle import RunStatus
-from runs.models import PolicyVersion, Run, RunEvent, WeightsOrder
-from runs.services.weights import _forget_old_files
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.weights.models import WeightsOrder
+from runs.weights.services.weights import _forget_old_files
 from tests.factories import bearer, make_run, make_user
 from tests.lesson_factories import language, lesson
 

@@ -11,9 +11,9 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import batch_contents
-from runs import services as runs_services
-from runs.core.registration import Registration
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.services.registry import register_environment, register_trainer
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_run
 
@@ -24,7 +24,7 @@ def make_words() -> Run:
     run = make_run(name="words", kind="outside")
     register(run)
     for name in ("math", "code"):
-        runs_services.register_environment(
+        register_environment(
             run_id=run.pk,
             desired_name=name,
             weight=1.0,
@@ -37,7 +37,7 @@ def make_words() -> Run:
 
 
 def register(run: Run) -> None:
-    runs_services.register_trainer(
+    register_trainer(
         run_id=run.pk,
         identity="alice",
         registration=Registration(batch_size=2, max_token_len=64),

@@ -29,8 +29,9 @@ from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import seal, turn_segment
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
-from runs import services as runs_services
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_run
 from tests.integration.buffer.archiving import (
@@ -111,7 +112,7 @@ def test_fragments_come_back_byte_for_byte(tmp_path: Path) -> None:
 
 
 def register_fleet_trainer(run: Run) -> None:
-    runs_services.register_trainer(run_id=run.pk, identity="alice", resume=True, now=NOON)
+    register_trainer(run_id=run.pk, identity="alice", resume=True, now=NOON)
 
 
 def source(path: Path) -> str:

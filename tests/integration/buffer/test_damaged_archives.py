@@ -11,7 +11,7 @@ from buffer.archive.queries.parquet import ArchiveUnreadable
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import WrongRunForArchive
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run
 from tests.integration.buffer.archiving import (
     EVERYTHING,

@@ -10,7 +10,7 @@ from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.push_context import NEWEST_ENVIRONMENTS, Entrance, entrance_for_one
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run
 from tests.buffer_factories import body, group
 from tests.factories import make_run
 

@@ -28,7 +28,7 @@ from buffer.payloads.models import Segment
 from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.partitions import current_segment, forget_current_segment
 from rolldeck import wire
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import fragment
 from tests.factories import NOON, make_run
 

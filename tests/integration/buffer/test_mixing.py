@@ -15,8 +15,8 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, MixingShare, TrajectoryGroup
 from buffer.items.queries.counts import miscounts
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import disconnect_environment, register_environment
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 
@@ -31,7 +31,7 @@ def run() -> Run:
 def environment(
     run: Run, *, weight: float = 1.0, minimum: float | None = None, group_size: int = 1
 ) -> int:
-    return runs_services.register_environment(
+    return register_environment(
         run_id=run.pk,
         desired_name="math",
         weight=weight,
@@ -130,7 +130,7 @@ def test_without_a_deadline_a_minimum_holds_batches_until_its_environment_leaves
     MixingShare.objects.update(blocks_since=NOON)
     assert take(run) is None
 
-    runs_services.disconnect_environment(run_id=run.pk, env_id=dry, now=NOON)
+    disconnect_environment(run_id=run.pk, env_id=dry, now=NOON)
 
     assert take(run) is not None
     assert not MixingShare.objects.exclude(blocks_since=None).exists()

@@ -18,8 +18,8 @@ from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import counts, ledger_part, miscounts
 from buffer.payloads.services.cleanup import drop_open
-from runs import services as runs_services
-from runs.models import PolicyVersion, Run
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_outside_run
 
@@ -173,7 +173,7 @@ def test_what_waited_too_long_is_dropped_when_a_batch_is_asked_for(run: Run) -> 
 
 
 def test_what_waited_too_long_is_dropped_in_the_background_if_nobody_asks(run: Run) -> None:
-    runs_services.register_environment(
+    register_environment(
         run_id=run.pk, **{**ENVIRONMENT, "group_size": 4}, min_batch_allocation=None, now=NOON
     )
     set_up(run, max_age_seconds=60)

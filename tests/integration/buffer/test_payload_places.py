@@ -35,7 +35,7 @@ from buffer.payloads.services.partitions import (
     make_partition,
     open_segment,
 )
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_outside_run, make_run
 

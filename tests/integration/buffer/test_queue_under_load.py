@@ -20,8 +20,8 @@ from buffer.ingest.services.senders import is_alive, this_process
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part, miscounts
 from buffer.payloads.services.cleanup import drop_open
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 
@@ -221,7 +221,7 @@ def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
 
 
 def test_two_halves_that_arrive_at_once_complete_each_other(run: Run) -> None:
-    runs_services.register_environment(
+    register_environment(
         run_id=run.pk,
         desired_name="math",
         weight=1.0,

@@ -26,8 +26,8 @@ from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
 from buffer.payloads.services.contents import batch_contents
 from buffer.replay.services.priorities import update_priorities
 from rolldeck import wire
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import arrays, fragment
 from tests.factories import NOON, make_run
 
@@ -39,7 +39,7 @@ def make_replay_run(*, batch_size: int = 2, max_staleness: int = 2, **replay: An
     buffer = {"batch_size": batch_size, "max_staleness": max_staleness, "replay": replay}
     run = make_run(config={"buffer": buffer})
     for identity in ("a", "b"):
-        runs_services.register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
+        register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
     return Run.objects.get(pk=run.pk)
 

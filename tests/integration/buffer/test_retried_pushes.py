@@ -17,7 +17,7 @@ import pytest
 from buffer.ingest.models import UnansweredPush
 from buffer.ingest.services.retries import forget_old_pushes
 from buffer.items.models.items import TrajectoryGroup
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer
 from tests.waiting import eventually

@@ -26,7 +26,7 @@ from buffer.payloads.services.partitions import (
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import seal, turn_segment
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 

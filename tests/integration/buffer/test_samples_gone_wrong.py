@@ -16,8 +16,8 @@ from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.queries.counts import ledger_part, miscounts
 from rolldeck import wire
-from runs import services as runs_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import fragment
 from tests.factories import NOON, make_run
 
@@ -30,7 +30,7 @@ def run() -> Run:
     replay = {"sampler": "uniform", "max_reuse": 2}
     run = make_run(config={"buffer": {"batch_size": 1, "max_staleness": 2, "replay": replay}})
     for identity in ("alice", "bob"):
-        runs_services.register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
+        register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
     run.refresh_from_db()
     sent = [fragment(number=number) for number in range(4)]

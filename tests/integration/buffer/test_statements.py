@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from buffer.items.queries import database
 from buffer.items.services import sample_counts as uses
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
+from web import database
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,7 +18,7 @@ from django.db import connection
 
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import miscounts
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, fragment, group, push
 from tests.factories import bearer, make_run
 from tests.live_server import serving

@@ -10,8 +10,8 @@ from django.db import connection
 from django.db.models import Model
 from django.test import Client, RequestFactory
 
-from runs.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin
-from runs.models import Run
+from runs.lifecycle.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin
+from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,8 @@ from config.demo.lessons import Curricula
 from config.demo.progress import ProgressReader
 from config.demo.returns import Returns
 from config.demo.scenario import prepare
-from runs.models import ApiToken, Run
-from runs.services import redeem_login_token
+from runs.access.services.logins import redeem_login_token
+from runs.lifecycle.models.runs import ApiToken, Run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db

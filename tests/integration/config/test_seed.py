@@ -12,9 +12,11 @@ from buffer.items.queries.counts import miscounts
 from config.seed import deck
 from rollouts.control.models.fleets import LogRequest, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
-from runs import services
-from runs.core.registration import SILENT_AFTER
-from runs.models import Alert, Run, RunEvent
+from runs.alerts.models.alerts import Alert
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.registration import SILENT_AFTER
+from runs.lifecycle.services.registry import register_environment
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +64,7 @@ def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
 
 def test_environments_of_seeded_runs_stay_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(name="seed-of-a-test", kind="outside", status="running")
-    environment = services.register_environment(
+    environment = register_environment(
         run_id=run.pk,
         desired_name="maze",
         weight=1.0,

@@ -7,9 +7,10 @@ from rolldeck.wire import EpisodeWindow, FleetReport, SlotReport, WorkerReport
 from rollouts.control.models.fleets import Fleet
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.control.services.reports import accept_report
-from runs import services as run_services
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services.lifecycle import create
 from tests.fake_cluster import FakeCluster
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -21,11 +22,11 @@ def later(seconds: float) -> datetime:
 
 
 def draft(name: str = "pole", **fields: Any) -> Run:
-    return run_services.create(name=name, now=NOON, **fields)
+    return create(name=name, now=NOON, **fields)
 
 
 def ask(run: Run, verb: RunVerb, *, now: datetime = NOON, **more: Any) -> None:
-    run_services.ask(run_id=run.pk, verb=verb, actor="user:alice", now=now, **more)
+    lifecycle.ask(run_id=run.pk, verb=verb, actor="user:alice", now=now, **more)
 
 
 def look(run: Run, cluster: FakeCluster, *, now: datetime = NOON) -> Any:

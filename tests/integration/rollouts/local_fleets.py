@@ -14,8 +14,8 @@ from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.worker.settings import FleetSettings
-from runs import services as run_services
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.weights.services.weights import publish_weights
 from tests.factories import bearer
 
 
@@ -80,6 +80,6 @@ def publish(run: Run, *, step: int = 0) -> None:
         size_bytes=len(content),
         tensors=safetensors.specs(content),
     )
-    run_services.publish_weights(
+    publish_weights(
         run_id=run.pk, manifest=manifest, file=ContentFile(content), identity="t", now=now
     )

@@ -8,7 +8,7 @@ from django.db import transaction
 from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import TokenTally
 from rollouts.metrics.services.amounts import advance_amount
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from rollouts.control.queries import attempts as queries_attempts
 from rollouts.control.schemas.attempts import AttemptRow
 from rollouts.control.services import attempts
 from rollouts.control.services.launches import begin_launch, note_ended
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (

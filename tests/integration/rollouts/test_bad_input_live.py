@@ -17,9 +17,10 @@ from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer
-from runs.core import run_config
-from runs.core.lifecycle import RunVerb
-from runs.models import Run, RunEvent
+from runs.config.rules import run_config
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import ask, draft, look

@@ -6,8 +6,8 @@ import pytest
 
 from rollouts.diagnosis.queries.run_summaries import figure_outlooks
 from rollouts.metrics.models.metrics import MeasureCursor
-from runs.models import Run
-from runs.selectors import run_table
+from runs.lifecycle.models.runs import Run
+from runs.search.queries import run_table
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

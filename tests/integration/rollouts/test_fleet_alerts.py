@@ -7,9 +7,10 @@ import pytest
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation, Lesson
-from runs.core.lifecycle import RunVerb
-from runs.models import Alert, Run
-from runs.services import conditions
+from runs.alerts.models.alerts import Alert
+from runs.alerts.services import conditions
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import accept, ask, fleet, later, report, rolling, worker
 from tests.lesson_factories import Class, lesson

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import connection
 
 from rollouts import jobs
-from runs.core.lifecycle import RunVerb
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests import processes
 from tests.integration.rollouts.cast import ask, draft
 from tests.waiting import within

@@ -11,9 +11,9 @@ from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
-from runs.core import run_config
-from runs.core.lifecycle import RunVerb
-from runs.models import RunEvent
+from runs.config.rules import run_config
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import ask, draft, look

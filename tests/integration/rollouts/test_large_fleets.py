@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rolldeck.wire import FleetReport, SlotReport
 from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import fleet_state
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
 

@@ -18,7 +18,7 @@ from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.services.launches import note_ended
 from rollouts.control.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from runs.models import Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, draft, later, launched, report, worker

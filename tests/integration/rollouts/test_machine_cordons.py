@@ -13,8 +13,9 @@ from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.services.cluster_status import note_cluster
 from rollouts.control.services.machine_cordons import cordon_machine
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import bearer, make_user
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (

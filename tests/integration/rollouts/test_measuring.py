@@ -18,8 +18,8 @@ from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.services.measuring import measure_run, measure_runs
 from rollouts.metrics.services.metrics import SERIES_AT_MOST
-from runs.core.lifecycle import RunStatus
-from runs.models import Run, Trainer
+from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_run
 from tests.fake_cluster import FakeCluster

@@ -8,8 +8,9 @@ from rollouts import jobs
 from rollouts.control.rules.launch import actor_name, run_of
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services import orphans
-from runs.core.lifecycle import RunVerb
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, URL, ask, fleet, launched, look
 

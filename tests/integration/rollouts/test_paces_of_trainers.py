@@ -9,7 +9,7 @@ from buffer.batches.queries.trainer_pace import trainer_pace
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.uses import BatchUse
 from rollouts.diagnosis.queries.pipelines import pipeline_of
-from runs.models import Run, Trainer
+from runs.lifecycle.models.runs import Run, Trainer
 from tests.factories import make_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

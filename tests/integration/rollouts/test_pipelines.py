@@ -11,7 +11,7 @@ from buffer.items.models.items import Batch, FragmentChunk, Tally
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.diagnosis.queries.pipelines import pipeline_of, verdict_of, verdicts
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
-from runs.models import PolicyVersion, Run, Trainer
+from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from tests.factories import make_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,9 +9,11 @@ from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
 from rollouts.control.rules.reconcile import Action, ActorState
 from rollouts.control.services.launches import launch_simulation
-from runs import services as run_services
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.models import ApiToken, Run, RunEvent
+from runs.access.services.tokens import authenticate
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import ApiToken, Run
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.services.lifecycle import move
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (
     NOON,
@@ -39,7 +41,7 @@ def test_a_queued_run_gets_a_manager_that_may_speak_for_it() -> None:
     look(run, cluster)
 
     [order] = cluster.orders
-    token = run_services.authenticate(text=order.token, address=None, now=NOON)
+    token = authenticate(text=order.token, address=None, now=NOON)
     assert status(run) is RunStatus.STARTING
     assert order.actor_name == "rolldeck-pole-1"
     assert order.incarnation == fleet(run).incarnation
@@ -208,7 +210,7 @@ def test_managers_that_keep_dying_fail_the_run_with_the_reason() -> None:
 def test_a_failed_run_may_be_started_again() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
-    run_services.move(run_id=run.pk, target=RunStatus.FAILED, actor="test", now=NOON)
+    move(run_id=run.pk, target=RunStatus.FAILED, actor="test", now=NOON)
     ask(run, RunVerb.START)
 
     look(run, cluster)

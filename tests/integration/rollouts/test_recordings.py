@@ -27,8 +27,9 @@ from rollouts.control.services.recordings import (
     request_recordings,
     update_recording,
 )
-from runs.core.lifecycle import RunVerb
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, ask, draft, later, launched

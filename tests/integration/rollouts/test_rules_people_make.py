@@ -8,11 +8,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
-from runs.core.lifecycle import RunStatus
-from runs.models import Alert, AlertRule, Run, RunEvent
-from runs.selectors.alerts import alert_page
-from runs.services import alert_rules, conditions
-from runs.wire.alert_rules import SetAlertRule
+from runs.alerts.models.alert_rules import AlertRule
+from runs.alerts.models.alerts import Alert
+from runs.alerts.queries.alerts import alert_page
+from runs.alerts.schemas.alert_rules import SetAlertRule
+from runs.alerts.services import alert_rules, conditions
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

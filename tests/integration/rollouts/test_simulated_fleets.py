@@ -16,9 +16,9 @@ from pytest_django.live_server_helper import LiveServer
 from rolldeck.trainer import Trainer
 from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.worker.settings import FleetSettings
-from runs.core import run_config
-from runs.core.run_config import InvalidRunConfig
-from runs.services.lifecycle import configured
+from runs.config.rules import run_config
+from runs.config.rules.run_config import InvalidRunConfig
+from runs.lifecycle.services.lifecycle import configured
 from tests.factories import bearer, make_token
 from tests.waiting import within
 

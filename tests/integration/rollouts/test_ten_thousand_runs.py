@@ -14,9 +14,10 @@ from django.test.utils import CaptureQueriesContext
 
 from rollouts.control.models.fleets import Fleet
 from rollouts.environments.queries import RUNS_AT_MOST, Asked, known_environments
-from runs.core.lifecycle import RunStatus
-from runs.models import Alert, Environment, Run
-from runs.services import conditions
+from runs.alerts.models.alerts import Alert
+from runs.alerts.services import conditions
+from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run
 from tests.lesson_factories import language, lesson
 

@@ -19,9 +19,10 @@ from rolldeck.wire import WeightsManifest
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
-from runs import selectors
-from runs.core.lifecycle import RunVerb
-from runs.models import PolicyVersion, Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.queries import runs
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import ask, draft, look
@@ -149,7 +150,7 @@ def test_a_version_that_is_not_in_the_directory_is_told_and_awaited(
         manifest = msgspec.convert(stored, WeightsManifest)
         content = weights_directory.read(elsewhere, manifest)
         assert content is not None
-        shared = Path(selectors.weights_directory(Run.objects.get(pk=scene.run.pk)))
+        shared = Path(runs.weights_directory(Run.objects.get(pk=scene.run.pk)))
         weights_directory.write(shared, manifest, content)
         assert within(60, lambda: scene.active() == {1})
 

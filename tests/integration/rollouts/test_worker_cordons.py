@@ -12,8 +12,9 @@ from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.queries.pending_commands import LOG_WANTED_FOR
 from rollouts.control.queries.worker_stacks import worker_stacks
 from rollouts.control.services.logs import answer_log, ask_for_log
-from runs.core.lifecycle import RunVerb
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, ask, report, rolling, worker

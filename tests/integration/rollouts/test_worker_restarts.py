@@ -7,8 +7,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.control.queries.fleets import control_of, fleet_state
-from runs.core.lifecycle import RunVerb
-from runs.models import Run, RunEvent
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, ask, report, rolling, worker

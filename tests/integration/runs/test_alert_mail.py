@@ -12,10 +12,10 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from pytest_django import Settings
 
-from runs.core.alerts import AlertKind, Condition
-from runs.models import AlertDelivery
-from runs.selectors.channels import channels
-from runs.services import alerts, webhooks
+from runs.alerts.models.alerts import AlertDelivery
+from runs.alerts.queries.channels import channels
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.services import alerts, webhooks
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

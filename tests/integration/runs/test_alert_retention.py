@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from pytest_django import Settings
 
-from runs.core.alerts import AlertKind, Condition
-from runs.models import Alert, AlertDelivery
-from runs.services import alerts
-from runs.services.alert_retention import forget_alerts
+from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.services import alerts
+from runs.alerts.services.alert_retention import forget_alerts
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

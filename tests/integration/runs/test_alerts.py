@@ -7,11 +7,14 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from runs.core.alerts import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
-from runs.core.lifecycle import RunStatus, RunVerb
-from runs.models import Alert, Run, RunEvent
-from runs.selectors.alerts import AlertNotFound, alert_summary
-from runs.services import alerts, ask, conditions
+from runs.alerts.models.alerts import Alert
+from runs.alerts.queries.alerts import AlertNotFound, alert_summary
+from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
+from runs.alerts.services import alerts, conditions
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.services.lifecycle import ask
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from runs import services
-from runs.services.logins import LINK_LIFETIME
+from runs.access.services.logins import LINK_LIFETIME, make_login_link, redeem_login_token
 from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db
@@ -13,20 +12,20 @@ LATER = NOON + timedelta(minutes=1)
 
 
 def token_for_alice() -> str:
-    return services.make_login_link(make_user(), now=NOON).partition("#")[2]
+    return make_login_link(make_user(), now=NOON).partition("#")[2]
 
 
 def test_a_token_is_redeemed_once() -> None:
     token = token_for_alice()
-    user = services.redeem_login_token(token, now=LATER)
+    user = redeem_login_token(token, now=LATER)
 
     assert user is not None
     assert user.get_username() == "alice"
-    assert services.redeem_login_token(token, now=LATER + timedelta(seconds=1)) is None
+    assert redeem_login_token(token, now=LATER + timedelta(seconds=1)) is None
 
 
 def test_a_token_expires() -> None:
-    assert services.redeem_login_token(token_for_alice(), now=NOON + LINK_LIFETIME) is None
+    assert redeem_login_token(token_for_alice(), now=NOON + LINK_LIFETIME) is None
 
 
 @pytest.mark.parametrize(
@@ -36,21 +35,21 @@ def test_a_change_of_the_account_ends_its_links(change: dict[str, object]) -> No
     token = token_for_alice()
     type(make_user(username="bob")).objects.filter(username="alice").update(**change)
 
-    assert services.redeem_login_token(token, now=LATER) is None
+    assert redeem_login_token(token, now=LATER) is None
 
 
 def test_sign_ins_within_one_second_end_links_as_well() -> None:
     user = make_user()
     user.last_login = NOON
     user.save()
-    token = services.make_login_link(user, now=NOON).partition("#")[2]
+    token = make_login_link(user, now=NOON).partition("#")[2]
 
-    assert services.redeem_login_token(token, now=NOON + timedelta(milliseconds=1)) is not None
-    assert services.redeem_login_token(token, now=NOON + timedelta(milliseconds=2)) is None
+    assert redeem_login_token(token, now=NOON + timedelta(milliseconds=1)) is not None
+    assert redeem_login_token(token, now=NOON + timedelta(milliseconds=2)) is None
 
 
 @pytest.mark.parametrize("token", ["", ":", "W10:x", "%%:x", "é:é", "MQ" * 5000 + ":x"])
 def test_other_text_is_not_a_token(token: str) -> None:
     make_user()
 
-    assert services.redeem_login_token(token, now=NOON) is None
+    assert redeem_login_token(token, now=NOON) is None

@@ -2,9 +2,9 @@
 
 import pytest
 
-from runs.models import Run
-from runs.rows import first_row
+from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
+from web.rows import first_row
 
 pytestmark = pytest.mark.django_db
 

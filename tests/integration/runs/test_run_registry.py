@@ -6,12 +6,20 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from runs import services
-from runs.core.lifecycle import RunStatus
-from runs.core.registration import Registration
-from runs.models import Environment, Run, Trainer
-from runs.selectors import RunNotFound
-from runs.services.registry import RunIsOver
+from runs.access.services.tokens import authenticate
+from runs.lifecycle.models.runs import Environment, Run, Trainer
+from runs.lifecycle.queries.runs import RunNotFound
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.services.registry import (
+    RunIsOver,
+    default_run,
+    disconnect_environment,
+    register_environment,
+    register_trainer,
+    reset_default_run,
+    reset_run,
+)
 from tests.factories import NOON, make_run, make_token
 
 STOCK = Registration(
@@ -27,7 +35,7 @@ STOCK = Registration(
 
 
 def register(run: Run, identity: str = "token:1", **more: Any) -> Trainer:
-    return services.register_trainer(run_id=run.pk, identity=identity, now=NOON, **more)
+    return register_trainer(run_id=run.pk, identity=identity, now=NOON, **more)
 
 
 def join(run: Run, name: str = "gsm8k", **more: Any) -> Environment:
@@ -38,7 +46,7 @@ def join(run: Run, name: str = "gsm8k", **more: Any) -> Environment:
         "group_size": 4,
         "min_batch_allocation": None,
     }
-    return services.register_environment(run_id=run.pk, now=NOON, **(fields | more))
+    return register_environment(run_id=run.pk, now=NOON, **(fields | more))
 
 
 @pytest.mark.django_db
@@ -55,7 +63,7 @@ def test_the_first_trainer_opens_the_run_and_its_first_epoch() -> None:
 
 @pytest.mark.django_db
 def test_the_first_stock_trainer_configures_the_run_and_later_ones_join_it() -> None:
-    run = services.default_run(now=NOON)
+    run = default_run(now=NOON)
 
     first = register(run, "address:a", registration=STOCK)
     second = register(run, "address:b", registration=Registration(batch_size=99, max_token_len=1))
@@ -69,7 +77,7 @@ def test_the_first_stock_trainer_configures_the_run_and_later_ones_join_it() -> 
 
 @pytest.mark.django_db
 def test_a_restarted_stock_trainer_keeps_its_row_gets_a_new_uuid_and_opens_no_epoch() -> None:
-    run = services.default_run(now=NOON)
+    run = default_run(now=NOON)
 
     first = register(run, registration=STOCK)
     again = register(run, registration=STOCK)
@@ -128,8 +136,8 @@ def test_disconnecting_is_said_once_and_an_unknown_environment_is_false() -> Non
     join(run)
 
     for _ in range(2):
-        assert services.disconnect_environment(run_id=run.pk, env_id=0, now=NOON)
-    assert not services.disconnect_environment(run_id=run.pk, env_id=1, now=NOON)
+        assert disconnect_environment(run_id=run.pk, env_id=0, now=NOON)
+    assert not disconnect_environment(run_id=run.pk, env_id=1, now=NOON)
 
     assert not Environment.objects.get(run=run).connected
     assert run.events.filter(kind="environment_disconnected").count() == 1
@@ -160,7 +168,7 @@ def test_sixteen_first_requests_at_once_share_one_default_run() -> None:
     def one(_: int) -> int:
         barrier.wait()
         try:
-            return services.default_run(now=NOON).pk
+            return default_run(now=NOON).pk
         finally:
             connection.close()
 
@@ -175,17 +183,17 @@ def test_sixteen_first_requests_at_once_share_one_default_run() -> None:
 
 @pytest.mark.django_db
 def test_a_reset_archives_the_default_run_and_a_fresh_one_follows() -> None:
-    old = services.default_run(now=NOON)
+    old = default_run(now=NOON)
     register(old, registration=STOCK)
     join(old)
     later = NOON + timedelta(hours=1)
 
-    fresh = services.reset_default_run(actor="address:a", now=later)
+    fresh = reset_default_run(actor="address:a", now=later)
 
     old.refresh_from_db()
     assert (old.archived_at, old.status) == (later, RunStatus.STOPPED)
     assert old.environments.count() == old.trainers.count() == 1
-    assert services.default_run(now=later) == fresh
+    assert default_run(now=later) == fresh
     assert (fresh.registered_at, fresh.status, fresh.is_default) == (None, RunStatus.QUEUED, True)
 
 
@@ -193,11 +201,11 @@ def test_a_reset_archives_the_default_run_and_a_fresh_one_follows() -> None:
 def test_a_named_outside_run_is_reset_like_the_default_one_and_a_fleet_run_is_not() -> None:
     outside, fleet = make_run(name="llm", kind="outside"), make_run()
 
-    fresh = services.reset_run(run_id=outside.pk, actor="user:ada", now=NOON)
+    fresh = reset_run(run_id=outside.pk, actor="user:ada", now=NOON)
 
     assert (fresh.name, fresh.is_default) == ("llm", False)
     with pytest.raises(RunNotFound):
-        services.reset_run(run_id=fleet.pk, actor="user:ada", now=NOON)
+        reset_run(run_id=fleet.pk, actor="user:ada", now=NOON)
 
 
 @pytest.mark.django_db
@@ -206,9 +214,9 @@ def test_tokens_of_a_run_stay_valid_over_a_reset() -> None:
     bound, text = make_token("env", run=run)
     elsewhere, _ = make_token("env", run=other)
 
-    fresh = services.reset_run(run_id=run.pk, actor="user:ada", now=NOON)
+    fresh = reset_run(run_id=run.pk, actor="user:ada", now=NOON)
 
-    token = services.authenticate(text=text, address=None, now=NOON)
+    token = authenticate(text=text, address=None, now=NOON)
     assert token == bound
     assert token.run == fresh
     elsewhere.refresh_from_db()

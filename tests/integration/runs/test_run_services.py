@@ -7,19 +7,28 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from runs import selectors, services
-from runs.core.lifecycle import MoveNotAllowed, RunStatus, RunVerb
-from runs.core.run_config import InvalidRunConfig
-from runs.models import Run, RunEvent
-from runs.selectors import RunNotFound
-from runs.services.lifecycle import InvalidRunName, RunExists, UnexpectedConfig, UnknownPreset
+from runs.config.rules.run_config import InvalidRunConfig
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunNotFound, event_series
+from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunStatus, RunVerb
+from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import (
+    InvalidRunName,
+    RunExists,
+    UnexpectedConfig,
+    UnknownPreset,
+    create,
+    move,
+)
 from tests.factories import NOON, make_run, make_user
 
 LATER = NOON + timedelta(minutes=1)
 
 
 def ask(run: Run, verb: RunVerb, **more: Any) -> Run:
-    return services.ask(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
+    return lifecycle.ask(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
@@ -41,7 +50,7 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
 
 @pytest.mark.django_db
 def test_a_fleet_run_begins_as_a_draft_with_its_whole_configuration() -> None:
-    run = services.create(
+    run = create(
         name="alpha",
         preset="cartpole",
         config={"buffer": {"batch_size": 4}},
@@ -78,7 +87,7 @@ def test_a_wrong_run_is_refused_and_nothing_stored(
     fields: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        services.create(**({"name": "alpha", "now": NOON} | fields))
+        create(**({"name": "alpha", "now": NOON} | fields))
 
     assert not Run.objects.exists()
     assert not RunEvent.objects.exists()
@@ -153,7 +162,7 @@ def test_a_drain_ends_as_completed_without_a_deadline_and_a_stop_with_one() -> N
 def test_a_move_that_came_too_late_changes_nothing() -> None:
     run = make_run(status=RunStatus.STOPPED)
 
-    moved = services.move(run_id=run.pk, target=RunStatus.RUNNING, actor="fleet", now=LATER)
+    moved = move(run_id=run.pk, target=RunStatus.RUNNING, actor="fleet", now=LATER)
 
     assert not moved
     assert Run.objects.get(pk=run.pk).status == RunStatus.STOPPED
@@ -163,7 +172,7 @@ def test_a_move_that_came_too_late_changes_nothing() -> None:
 def test_a_move_ends_the_drain_it_was_for() -> None:
     run = ask(make_run(), RunVerb.STOP)
 
-    assert services.move(run_id=run.pk, target=RunStatus.STOPPED, actor="fleet", now=LATER)
+    assert move(run_id=run.pk, target=RunStatus.STOPPED, actor="fleet", now=LATER)
 
     run.refresh_from_db()
     assert (run.status, run.drain_target, run.drain_deadline_at) == (RunStatus.STOPPED, "", None)
@@ -189,7 +198,7 @@ def test_of_eight_starts_at_once_one_starts_the_run() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_eight_creations_of_one_name_at_once_one_succeeds() -> None:
-    answers = together(8, lambda _: services.create(name="alpha", now=NOON))
+    answers = together(8, lambda _: create(name="alpha", now=NOON))
 
     assert [type(answer) for answer in answers].count(RunExists) == 7
     assert Run.objects.count() == 1
@@ -215,12 +224,10 @@ def test_the_database_keeps_the_facts_about_a_run(name: str, fields: dict[str, A
 def test_the_event_series_is_read_oldest_first_from_either_end() -> None:
     run = make_run()
     for number in range(5):
-        services.record_event(
-            run_id=run.pk, kind="note", message=str(number), actor="tests", now=NOON
-        )
+        record_event(run_id=run.pk, kind="note", message=str(number), actor="tests", now=NOON)
 
-    newest = selectors.event_series(run.pk, None, 3)
-    older = selectors.event_series(run.pk, newest[0].id, 1)
+    newest = event_series(run.pk, None, 3)
+    older = event_series(run.pk, newest[0].id, 1)
 
     assert [row.message for row in newest] == ["2", "3", "4"]
     assert [row.message for row in older] == ["3"]
@@ -245,7 +252,7 @@ def test_a_run_says_when_it_was_started_the_last_time() -> None:
     assert run.started_at is None
 
     started = ask(run, RunVerb.START)
-    paused = services.ask(
+    paused = lifecycle.ask(
         run_id=run.pk, verb=RunVerb.PAUSE, actor="user:alice", now=LATER + timedelta(hours=1)
     )
 

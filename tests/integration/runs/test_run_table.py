@@ -10,13 +10,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.metrics.models.metrics import MeasureCursor
-from runs import services
-from runs.core.lifecycle import RunStatus
-from runs.core.places import InvalidPlace
-from runs.models import Run
-from runs.selectors import run_table
-from runs.selectors.run_table import UnknownSort
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.services.registry import register_environment
+from runs.search.queries import run_table
+from runs.search.queries.run_table import UnknownSort
 from tests.factories import NOON, make_run, make_user
+from web.rules.page_cursor import InvalidPlace
 
 DAY = timedelta(days=1)
 NOW = NOON + 10 * DAY
@@ -35,7 +35,7 @@ def four_runs(db: None) -> None:
     make_run(name="cart", now=NOW - DAY, created_by=ada, tags=["ablation", "night"], served_steps=7)
     make_run(name="words", config=WORDS, now=NOW - 5 * DAY, status=RunStatus.COMPLETED)
     outside = make_run(name="outside", kind="outside", status=RunStatus.PAUSED, served_steps=200)
-    services.register_environment(
+    register_environment(
         run_id=outside.pk,
         desired_name="GSM8K",
         weight=1.0,

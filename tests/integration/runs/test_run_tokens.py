@@ -2,9 +2,15 @@ from datetime import timedelta
 
 import pytest
 
-from runs import services
-from runs.models import ApiToken, Run
-from runs.services.tokens import TokenNotFound, TokenTooShort, UnknownScope
+from runs.access.services.tokens import (
+    TokenNotFound,
+    TokenTooShort,
+    UnknownScope,
+    adopt_bootstrap_token,
+    authenticate,
+    revoke_token,
+)
+from runs.lifecycle.models.runs import ApiToken, Run
 from tests.factories import NOON, make_run, make_token
 
 SECOND = timedelta(seconds=1)
@@ -25,8 +31,8 @@ def test_only_the_hash_of_a_token_is_kept() -> None:
 def test_a_token_is_good_until_it_expires_and_not_a_moment_longer() -> None:
     _, text = make_token("env", expires_at=NOON + SECOND)
 
-    assert services.authenticate(text=text, address=None, now=NOON) is not None
-    assert services.authenticate(text=text, address=None, now=NOON + SECOND) is None
+    assert authenticate(text=text, address=None, now=NOON) is not None
+    assert authenticate(text=text, address=None, now=NOON + SECOND) is None
 
 
 @pytest.mark.django_db
@@ -35,9 +41,9 @@ def test_a_revoked_token_is_refused_at_once_and_revoking_twice_is_fine() -> None
     token, text = make_token("env", run=run)
 
     for _ in range(2):
-        services.revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
+        revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
 
-    assert services.authenticate(text=text, address=None, now=NOON) is None
+    assert authenticate(text=text, address=None, now=NOON) is None
     assert run.events.filter(kind="token_revoked").count() == 1
 
 
@@ -48,7 +54,7 @@ def test_a_token_of_an_archived_run_is_refused() -> None:
 
     Run.objects.filter(pk=run.pk).update(archived_at=NOON)
 
-    assert services.authenticate(text=text, address=None, now=NOON) is None
+    assert authenticate(text=text, address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
@@ -56,7 +62,7 @@ def test_a_token_of_an_archived_run_is_refused() -> None:
 def test_any_other_text_is_no_token(text: str) -> None:
     make_token("env")
 
-    assert services.authenticate(text=text, address=None, now=NOON) is None
+    assert authenticate(text=text, address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
@@ -64,7 +70,7 @@ def test_a_use_is_noted_at_most_once_a_minute() -> None:
     token, text = make_token("env")
 
     for seconds, noted in [(0, 0), (59, 0), (60, 60), (61, 60)]:
-        services.authenticate(text=text, address=None, now=NOON + seconds * SECOND)
+        authenticate(text=text, address=None, now=NOON + seconds * SECOND)
         token.refresh_from_db()
         assert token.last_used_at == NOON + noted * SECOND
 
@@ -75,11 +81,11 @@ def test_checking_a_token_brings_its_run_and_writes_nothing(
 ) -> None:
     run = make_run()
     _, text = make_token("env", run=run)
-    services.authenticate(text=text, address=None, now=NOON)
+    authenticate(text=text, address=None, now=NOON)
 
     # Reads bypass Django's query builder, so only writes are counted.
     with django_assert_num_queries(0):  # type: ignore[operator]
-        token = services.authenticate(text=text, address=None, now=NOON)
+        token = authenticate(text=text, address=None, now=NOON)
 
         assert token is not None
         assert token.run == run
@@ -99,33 +105,33 @@ def test_a_token_without_scope_or_with_an_unknown_one_is_not_minted(
 @pytest.mark.django_db
 def test_an_unknown_token_cannot_be_revoked() -> None:
     with pytest.raises(TokenNotFound):
-        services.revoke_token(token_id=7, actor="user:ada", now=NOON)
+        revoke_token(token_id=7, actor="user:ada", now=NOON)
 
 
 @pytest.mark.django_db
 def test_the_bootstrap_token_is_adopted_once_however_often_the_deck_starts() -> None:
-    first = services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
-    second = services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    first = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    second = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
 
     assert first.pk == second.pk
     assert first.scopes == ["admin"]
-    assert services.authenticate(text="sixteen letters!", address=None, now=NOON) == first
+    assert authenticate(text="sixteen letters!", address=None, now=NOON) == first
 
 
 @pytest.mark.django_db
 def test_a_bootstrap_token_that_was_revoked_stays_revoked() -> None:
-    token = services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
-    services.revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
+    token = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
 
-    services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    adopt_bootstrap_token(text="sixteen letters!", now=NOON)
 
-    assert services.authenticate(text="sixteen letters!", address=None, now=NOON) is None
+    assert authenticate(text="sixteen letters!", address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
 def test_a_short_bootstrap_token_is_refused() -> None:
     with pytest.raises(TokenTooShort):
-        services.adopt_bootstrap_token(text="x" * 15, now=NOON)
+        adopt_bootstrap_token(text="x" * 15, now=NOON)
 
 
 @pytest.mark.django_db
@@ -133,7 +139,7 @@ def test_a_token_is_good_from_its_networks_alone() -> None:
     _, text = make_token("env", from_networks=["10.0.0.0/8"])
 
     def is_good(address: str | None) -> bool:
-        return services.authenticate(text=text, address=address, now=NOON) is not None
+        return authenticate(text=text, address=address, now=NOON) is not None
 
     assert is_good("10.1.2.3")
     assert not is_good("192.168.0.1")

@@ -11,14 +11,16 @@ from django.db import connection
 from safetensors.numpy import load, save
 
 from rolldeck.wire import TensorSpec, WeightsManifest
-from runs import selectors, services
-from runs.models import PolicyVersion, Run, RunEvent
-from runs.services.weights import (
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.queries.runs import NoWeights, current_weights, weights, weights_file
+from runs.weights.services.weights import (
     KEPT_FILES,
     ManifestMismatch,
     StaleEpoch,
     VersionNotNewer,
     WeightsTooLarge,
+    publish_weights,
 )
 from tests.factories import NOON, make_run
 
@@ -37,7 +39,7 @@ def manifest(**fields: Any) -> WeightsManifest:
 
 
 def publish(run: Run, file: bytes = FILE, **fields: Any) -> tuple[PolicyVersion, bool]:
-    return services.publish_weights(
+    return publish_weights(
         run_id=run.pk,
         manifest=manifest(**fields),
         file=ContentFile(file, name="weights"),
@@ -62,8 +64,8 @@ def test_published_weights_are_current_whole_and_announced_in_the_history(run: R
     run.refresh_from_db()
     assert is_new
     assert run.policy_step == 0
-    assert selectors.current_weights(run=run) == version
-    with selectors.weights_file(version) as file:
+    assert current_weights(run=run) == version
+    with weights_file(version) as file:
         assert file.read() == FILE
     assert RunEvent.objects.get(kind="weights_published").details["step"] == 0
 
@@ -141,7 +143,7 @@ def test_an_older_step_or_other_bytes_for_the_same_step_are_refused(run: Run) ->
         publish(run, other, step=5, sha256=hashlib.sha256(other).hexdigest())
 
     run.refresh_from_db()
-    assert selectors.current_weights(run=run).step == 5
+    assert current_weights(run=run).step == 5
 
 
 def test_a_file_over_the_limit_is_refused(run: Run, settings: Any) -> None:
@@ -159,10 +161,10 @@ def test_only_the_newest_files_are_kept_and_every_row() -> None:
 
     assert len(stored_files(run)) == KEPT_FILES
     assert PolicyVersion.objects.count() == KEPT_FILES + 2
-    with pytest.raises(selectors.NoWeights, match="evicted"):
-        selectors.weights_file(selectors.weights(run=run, epoch=1, step=0))
+    with pytest.raises(NoWeights, match="evicted"):
+        weights_file(weights(run=run, epoch=1, step=0))
     run.refresh_from_db()
-    with selectors.weights_file(selectors.current_weights(run=run)) as file:
+    with weights_file(current_weights(run=run)) as file:
         assert file.read() == FILE
 
 
@@ -186,12 +188,12 @@ def test_the_same_upload_twice_at_once_is_one_version_and_one_file() -> None:
 
 
 def test_a_version_that_was_never_published_has_no_weights(run: Run) -> None:
-    with pytest.raises(selectors.NoWeights):
-        selectors.current_weights(run=run)
+    with pytest.raises(NoWeights):
+        current_weights(run=run)
 
 
 def test_what_is_stored_is_what_a_reader_of_safetensors_reads(run: Run) -> None:
     version, _ = publish(run)
 
-    with selectors.weights_file(version) as file:
+    with weights_file(version) as file:
         np.testing.assert_array_equal(load(file.read())["w"], np.ones((2, 3)))

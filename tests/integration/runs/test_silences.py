@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from runs.core.alerts import AlertKind, Condition
-from runs.core.silences import InvalidSilence
-from runs.models import Alert, AlertDelivery, AlertSilence, RunEvent
-from runs.selectors.silences import SilenceNotFound
-from runs.services import alerts, conditions, silences, webhooks
-from runs.wire.alert_rules import NewSilence
+from runs.alerts.models.alert_rules import AlertSilence
+from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.queries.silences import SilenceNotFound
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.rules.silences import InvalidSilence
+from runs.alerts.schemas.alert_rules import NewSilence
+from runs.alerts.services import alerts, conditions, silences, webhooks
+from runs.lifecycle.models.events import RunEvent
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from pytest_django import Settings
 
-from runs.core.alerts import AlertKind, Condition
-from runs.core.webhooks import fingerprint
-from runs.live import posting
-from runs.models import AlertDelivery, RunEvent
-from runs.services import alerts, webhooks
-from runs.wire.alerts import AlertMessage
+from runs.alerts.models.alerts import AlertDelivery
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.rules.webhooks import fingerprint
+from runs.alerts.schemas.alerts import AlertMessage
+from runs.alerts.services import alerts, posting, webhooks
+from runs.lifecycle.models.events import RunEvent
 from tests.factories import NOON, make_run
 from tests.webhook_receiver import Receiver, receiver
 

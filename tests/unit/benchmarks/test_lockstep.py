@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
 from rollouts.fleet.policies.mlp import MlpPolicy
-from runs.core.buffer_config import BufferConfig
-from runs.core.fleet_config import FleetConfig
-from runs.core.policy_config import PolicyConfig
-from runs.core.run_config import RunConfig
+from runs.config.rules.buffer_config import BufferConfig
+from runs.config.rules.fleet_config import FleetConfig
+from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.run_config import RunConfig
 
 CONFIG = RunConfig(
     policy=PolicyConfig(hidden_sizes=[8]),

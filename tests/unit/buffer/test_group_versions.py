@@ -4,7 +4,7 @@ import pytest
 
 from buffer.ingest.rules.group_versions import drop_reason, version_of
 from buffer.items.rules.states import DropReason
-from runs.core.versions import PolicyVersion
+from runs.lifecycle.rules.versions import PolicyVersion
 
 CURRENT = PolicyVersion(2, 5)
 

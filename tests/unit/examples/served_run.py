@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rolldeck.wire import Fragment
-from runs.core import run_config
+from runs.config.rules import run_config
 from tests.unit.client.failing_server import Planned, Seen
 from tests.unit.client.made_up import make_batch_body
 

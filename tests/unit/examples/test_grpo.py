@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from examples.grpo import Learner, Settings, Unusable, language_of, parse_args
 from rollouts.fleet.engine.transformer import Transformer
-from runs.core import run_config
-from runs.core.language_config import LanguageConfig, LessonConfig, SamplingConfig
-from runs.core.run_config import RunConfig
+from runs.config.rules import run_config
+from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
+from runs.config.rules.run_config import RunConfig
 from tests.unit.rollouts.fleet.language.small_models import small_config
 
 PROMPT = 2

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, main
 from rolldeck.batches import Batch
 from rollouts.fleet.policies import mlp
-from runs.core.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig
 from tests.unit.client.failing_server import serving
 from tests.unit.client.made_up import make_batch_body, make_fragment
 from tests.unit.examples.served_run import ServedRun

@@ -15,7 +15,7 @@ from rolldeck.replay import pack_fragment
 from rolldeck.wire import Fragment
 from rollouts.fleet.policies.heads import GaussianHead
 from rollouts.fleet.policies.mlp import MlpPolicy
-from runs.core.run_config import PRESETS
+from runs.config.rules.run_config import PRESETS
 from tests.unit.client.failing_server import serving
 from tests.unit.client.made_up import make_arrays, make_batch_body
 from tests.unit.examples.served_run import ServedRun

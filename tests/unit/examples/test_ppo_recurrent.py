@@ -20,8 +20,8 @@ from examples.ppo_recurrent import (
 )
 from rolldeck.wire import Fragment
 from rollouts.fleet.policies import recurrent
-from runs.core import run_config
-from runs.core.run_config import RunConfig
+from runs.config.rules import run_config
+from runs.config.rules.run_config import RunConfig
 from tests.unit.client.failing_server import serving
 from tests.unit.examples.served_run import ServedRun
 

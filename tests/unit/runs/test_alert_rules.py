@@ -3,8 +3,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core.alerts import KINDS, AlertKind, Condition, Severity, compare
-from runs.wire import alerts as wire
+from runs.alerts.rules.alerts import KINDS, AlertKind, Condition, Severity, compare
+from runs.alerts.schemas import alerts as wire
 
 CONDITIONS = st.builds(
     Condition,

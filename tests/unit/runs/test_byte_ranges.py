@@ -1,6 +1,6 @@
 import pytest
 
-from runs.api.byte_ranges import UnreadableRange, byte_range
+from web.http.byte_ranges import UnreadableRange, byte_range
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core.call_digest import CLIENTS_KEPT, REFUSALS_KEPT, Call, RefusedPush, digest
+from runs.access.rules.call_digest import CLIENTS_KEPT, REFUSALS_KEPT, Call, RefusedPush, digest
 
 CALL = Call(
     client="token:1",

@@ -1,7 +1,7 @@
 import gymnasium
 import pytest
 
-from runs.core.environment_specs import KNOWN
+from runs.config.rules.environment_specs import KNOWN
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN["gymnasium"]))

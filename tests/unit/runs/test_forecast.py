@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core.forecast import HORIZON_SECONDS, forecast
+from runs.lifecycle.rules.forecast import HORIZON_SECONDS, forecast
 
 HOUR = 3600.0
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core import json_shape
+from web.rules import json_shape
 
 # Text that resembles structure, and escapes that resemble the ends of strings.
 words = st.text(alphabet='[]{},:"\\\\ a\u00fc\n', max_size=12)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.core.networks import InvalidNetwork, checked, is_within
+from runs.access.rules.networks import InvalidNetwork, checked, is_within
 
 
 def test_addresses_and_networks_are_kept_shortly_and_once() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.core.amounts import duration, percent
+from web.rules.amounts import duration, percent
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from runs.core.versions import (
+from runs.lifecycle.rules.versions import (
     FromAnotherEpoch,
     FromTheFuture,
     PolicyVersion,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core import run_config
-from runs.core.preset_rules import Access, differences, may_change, may_see, secret_in
+from runs.config.rules import run_config
+from runs.config.rules.preset_rules import Access, differences, may_change, may_see, secret_in
 
 
 @pytest.mark.parametrize(

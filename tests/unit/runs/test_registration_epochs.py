@@ -1,6 +1,6 @@
 import pytest
 
-from runs.core.registration import opens_an_epoch
+from runs.lifecycle.rules.registration import opens_an_epoch
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 
-from runs.core import rights
-from runs.core.credentials import MalformedCredentials, token_in
-from runs.core.rights import Caller, Role
+from runs.access.rules import rights
+from runs.access.rules.credentials import MalformedCredentials, token_in
+from runs.access.rules.rights import Caller, Role
 
 NOBODY = Caller(identity="address:192.0.2.1")
 VIEWER = Caller(identity="user:vera", role=Role.VIEWER)

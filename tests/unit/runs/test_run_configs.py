@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
-from runs.core import environment_specs, json_values, run_config
-from runs.core.buffer_config import BufferConfig
-from runs.core.replay_config import ReplayConfig, replay_of
-from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.config.rules import environment_specs, run_config
+from runs.config.rules.buffer_config import BufferConfig
+from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
+from web.rules import json_values
 
 
 def test_an_empty_configuration_means_the_defaults() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core.run_filter import QUALIFIERS, InvalidFilter, Term, parse
+from runs.search.rules.filter_parsing import InvalidFilter, Term, parse
+from runs.search.rules.filter_qualifiers import QUALIFIERS
 
 
 def one(text: str) -> Term:

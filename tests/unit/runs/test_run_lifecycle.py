@@ -1,6 +1,6 @@
 import pytest
 
-from runs.core.lifecycle import (
+from runs.lifecycle.rules.lifecycle import (
     ACCEPTING,
     ACTIVE,
     MOVES,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from runs.core import safetensors_header
-from runs.core.safetensors_header import NotSafetensors
+from runs.weights.rules import safetensors_header
+from runs.weights.rules.safetensors_header import NotSafetensors
 
 
 def parse(file: bytes) -> safetensors_header.Header:

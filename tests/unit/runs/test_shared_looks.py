@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from runs.live.shared_looks import SharedLooks
+from web.live.shared_reads import SharedLooks
 
 
 class Register:

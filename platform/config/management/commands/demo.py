@@ -11,7 +11,7 @@ from config.demo.show import Demo
 from config.demo.subjects import SUBJECTS
 from config.demo.view import LiveView, PlainView, View
 from config.embedded.children import StartFailed
-from runs.core.run_config import InvalidRunConfig
+from runs.config.rules.run_config import InvalidRunConfig
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from config.embedded.folders import Folders
 from config.embedded.services import public_url
-from runs import services
+from runs.access.services.logins import make_login_link
 
 
 class Command(BaseCommand):
@@ -27,5 +27,5 @@ class Command(BaseCommand):
         user = User.objects.filter(username=name, is_active=True).first()
         if user is None:
             raise CommandError(f"no active account {name!r}; create one: manage.py createsuperuser")
-        path = services.make_login_link(user, now=timezone.now())
+        path = make_login_link(user, now=timezone.now())
         self.stdout.write(public_url(Folders(settings.ROLLDECK_VAR).services) + path)

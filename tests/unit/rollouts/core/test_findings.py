@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rollouts.environments.rules import findings
 from rollouts.environments.rules.findings import Cluster, DiskRoom
 from rollouts.fleet.manager.placement import NodeRoom
-from runs.core.run_config import PRESETS, RunConfig, parse
+from runs.config.rules.run_config import PRESETS, RunConfig, parse
 
 NODE = NodeRoom(total={"CPU": 4.0}, free={"CPU": 1.0})
 

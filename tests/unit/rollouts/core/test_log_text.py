@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.fleet.worker.log_text import LINE_CHARACTERS, clean, last_lines
-from runs.core.visible_text import visible
+from web.rules.visible_text import visible
 
 
 @given(st.binary(max_size=3000) | st.text().map(lambda text: text.encode("utf-8", "replace")))

@@ -13,7 +13,7 @@ from rollouts.control.rules.reconcile import (
     decide,
     desired_of,
 )
-from runs.core.lifecycle import RunStatus
+from runs.lifecycle.rules.lifecycle import RunStatus
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

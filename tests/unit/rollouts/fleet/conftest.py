@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from runs.core import run_config
+from runs.config.rules import run_config
 from tests import waiting
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -9,8 +9,8 @@ from config.settings.connections import inference_servers  # noqa: TID251 as at 
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.core.inference_servers import SETTING
-from runs.core.language_config import LanguageConfig, LessonConfig
+from runs.config.rules.inference_servers import SETTING
+from runs.config.rules.language_config import LanguageConfig, LessonConfig
 
 LESSONS = {"sort": LessonConfig(spec="task:sort")}
 SERVERS = {

@@ -17,7 +17,7 @@ from rollouts.fleet.simulated.workers import SimulatedHandle, SimulatedWorkers
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import Orders
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from runs.core.simulated_fleet import Simulation
+from runs.config.rules.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -24,7 +24,7 @@ from rollouts.fleet.simulated.workers import SimulatedWorker, SimulatedWorkers
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import Orders
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from runs.core.simulated_fleet import Simulation
+from runs.config.rules.simulated_fleet import Simulation
 
 WEIGHTS = WeightsRecord(epoch=1, step=0, tensors={})
 CHOICE = Space(kind="discrete", shape=(), dtype="int64", choices=2)

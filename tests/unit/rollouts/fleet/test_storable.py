@@ -5,7 +5,7 @@ import pytest
 
 from rolldeck.wire import FleetEvent
 from rollouts.fleet.worker.storable import to_json
-from runs.core import json_values
+from web.rules import json_values
 
 
 @pytest.mark.parametrize("text", ["plain", "é \\u0000 as text", "a\0b", "half \ud800", "\udc00\0"])

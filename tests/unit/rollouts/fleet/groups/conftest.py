@@ -12,8 +12,8 @@ from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.worker.loops import EventLog
-from runs.core import run_config
-from runs.core.language_config import LanguageConfig
+from runs.config.rules import run_config
+from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.odd_token_environments import SPECS
 from tests.unit.rollouts.fleet.groups.outcomes_kept import OutcomesKept
 

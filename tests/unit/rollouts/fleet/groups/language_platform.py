@@ -7,7 +7,7 @@ from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.groups.curriculum import LocalCurriculum
-from runs.core.language_config import LanguageConfig
+from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.small_platform import SmallPlatform
 
 

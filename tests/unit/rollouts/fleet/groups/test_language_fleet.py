@@ -11,8 +11,8 @@ import pytest
 from rolldeck.lessons import RolloutTask
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.worker.settings import FleetSettings
-from runs.core import run_config
-from runs.core.language_config import LanguageConfig
+from runs.config.rules import run_config
+from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
 from tests.unit.rollouts.fleet.small_platform import served

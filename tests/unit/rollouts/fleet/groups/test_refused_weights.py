@@ -18,8 +18,8 @@ from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.settings import FleetSettings
-from runs.core import run_config
-from runs.core.inference_servers import InferenceServerSettings
+from runs.config.rules import run_config
+from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import VllmStandIn, listening
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform

@@ -21,8 +21,8 @@ from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord
 from rollouts.fleet.worker.messages import Orders, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from runs.core import run_config
-from runs.core.language_config import LanguageConfig
+from runs.config.rules import run_config
+from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
 from tests.unit.rollouts.fleet.small_platform import served

@@ -16,7 +16,7 @@ from rollouts.fleet.groups.outbox import Parcel, Postman
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.core.inference_servers import SETTING
+from runs.config.rules.inference_servers import SETTING
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 LESSONS = {"sort": {"spec": "task:sort"}}

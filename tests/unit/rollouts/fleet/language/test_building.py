@@ -9,7 +9,7 @@ import pytest
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, save
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable, save_tokenizer
-from runs.core.language_config import LanguageConfig
+from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.language.small_models import small_model
 
 SMALL = {

@@ -1,0 +1,97 @@
+"""Long polling: delay a response without holding a thread."""
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from django.conf import settings
+from django.core.handlers.exception import response_for_exception
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework.views import APIView
+
+from web.live import wakeups
+from web.live.wait_queue import LOOK_AGAIN_SECONDS, Line
+
+Look = Callable[[], HttpResponseBase | None]
+"""Reads the database once; None if there is no response yet."""
+
+
+class Waiting(HttpResponse):
+    """Pending response. The server calls `look` at each turn, and `last` at the deadline.
+
+    Attributes:
+        line: Wait queue of the request; a successful read lets the next in the queue read.
+        until: Deadline on the monotonic clock, at which `last` is called.
+        look: Reads once; never raises.
+        last: Returns the response at the deadline; never raises.
+    """
+
+    def __init__(self, *, line: Line, until: float, look: Look, last: Look) -> None:
+        super().__init__(status=204)
+        self.line = line
+        self.until = until
+        self.look = look
+        self.last = last
+
+
+class WaitingView(APIView):
+    """A view with a delayed response."""
+
+    def wait(self, line: Line, *, seconds: float, look: Look, last: Look) -> HttpResponseBase:
+        """Return the response of `look`, or a :class:`Waiting` for a later one.
+
+        Args:
+            line: Wait queue of the request; changes of its parts trigger further reads.
+            seconds: Maximum wait; limited by ROLLDECK_MAX_WAIT_SECONDS.
+            look: As :data:`Look`.
+            last: Returns the response at the deadline, never None.
+        """
+        answer = look()
+        if answer is not None:
+            return answer
+        seconds = min(seconds, settings.ROLLDECK_MAX_WAIT_SECONDS)
+        if seconds <= 0:
+            return cast("HttpResponseBase", last())
+        return Waiting(
+            line=line,
+            until=time.monotonic() + seconds,
+            look=self._guarded(look),
+            last=self._guarded(last),
+        )
+
+    def _guarded(self, look: Look) -> Look:
+        def answer() -> HttpResponseBase | None:
+            try:
+                return look()
+            except Exception as error:  # noqa: BLE001 as REST framework around a view
+                return self._answer_to(error)
+
+        return answer
+
+    def _answer_to(self, error: Exception) -> HttpResponseBase:
+        try:
+            return cast("HttpResponseBase", self.handle_exception(error))
+        except Exception as unexpected:  # noqa: BLE001 as Django around a view
+            return response_for_exception(self.request, unexpected)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Wait in this thread if the server does not support pending responses."""
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        if isinstance(response, Waiting) and not getattr(request, "may_wait", False):
+            return _block(response)
+        return response
+
+
+def _block(waiting: Waiting) -> HttpResponseBase:
+    while True:
+        ticket = wakeups.ticket(waiting.line.run_id)
+        answer = waiting.look()
+        if answer is not None:
+            return answer
+        left = waiting.until - time.monotonic()
+        if left <= 0:
+            return cast("HttpResponseBase", waiting.last())
+        connection.close()  # a waiting request needs none
+        wakeups.wait(ticket, min(left, LOOK_AGAIN_SECONDS))

@@ -1,0 +1,191 @@
+"""Wake requests of this process that wait for a change of a run.
+
+One daemon thread per process receives the change notices. A waiting request takes a ticket, checks
+the database, and waits only if nothing was announced since the ticket, so no notice between check
+and wait is missed. Callers release their database connection before they wait, and check again at
+least once a second, because a notice may be lost.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import redis
+from django.conf import settings
+
+from web.live.announcements import CHANNEL, Nudge, hear_here, own_subscriptions, this_origin
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS: Final = 0.1
+LONGEST_PAUSE_SECONDS: Final = 2.0
+HEALTH_CHECK_SECONDS: Final = 15
+
+Listener = Callable[[Nudge | None], None]
+"""Receives a notice, or None after a reconnect, when any notice may have been missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Number of announcements of a run when the ticket was taken."""
+
+    run_id: int
+    seen: int
+
+
+class Bell:
+    """Announcement counter of one run, with waiting."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.rings = 0
+
+    def ring(self) -> None:
+        """Count an announcement and wake all waiting threads."""
+        with self._changed:
+            self.rings += 1
+            self._changed.notify_all()
+
+    def wait(self, seen: int, timeout_seconds: float) -> bool:
+        """Wait for more than `seen` announcements; return False on a timeout."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.rings > seen, timeout_seconds)
+
+
+class Subscriber:
+    """Daemon thread that receives notices and reconnects indefinitely."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._bells: dict[int, Bell] = {}
+        self._listeners: set[Listener] = set()
+        self._thread: threading.Thread | None = None
+
+    def bell(self, run_id: int) -> Bell:
+        """Return the announcement counter of a run; the first call starts the thread."""
+        self._start()
+        with self._lock:
+            return self._bells.setdefault(run_id, Bell())
+
+    def add(self, listener: Listener) -> None:
+        """Call `listener` in the subscriber's thread for each notice."""
+        self._start()
+        with self._lock:
+            self._listeners.add(listener)
+
+    def remove(self, listener: Listener) -> None:
+        """Stop calling `listener`."""
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and self._url:
+                self._thread = threading.Thread(
+                    target=self._listen_for_ever, name="rolldeck-wakeups", daemon=True
+                )
+                self._thread.start()
+
+    def _listen_for_ever(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            began = time.monotonic()
+            try:
+                self._listen()
+            except (redis.RedisError, OSError) as error:
+                # Logged once per outage, not on each attempt.
+                if pause == FIRST_PAUSE_SECONDS:
+                    logger.warning("no change notices, pages and waiting requests poll: %s", error)
+            except Exception:
+                logger.exception("change notice subscriber failed, restarting")
+            if time.monotonic() - began > LONGEST_PAUSE_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _listen(self) -> None:
+        # redis-py 8 closes idle sockets after five seconds; idle deployments must stay subscribed.
+        client = redis.Redis.from_url(
+            self._url, socket_timeout=None, health_check_interval=HEALTH_CHECK_SECONDS
+        )
+        with (
+            ExitStack() as counted,
+            client,
+            client.pubsub(  # type: ignore[no-untyped-call]
+                ignore_subscribe_messages=True
+            ) as pubsub,
+        ):
+            pubsub.subscribe(CHANNEL)
+            counted.enter_context(own_subscriptions.one())
+            self._ring_all()
+            while True:
+                message = pubsub.get_message(timeout=HEALTH_CHECK_SECONDS)
+                if message is not None:
+                    self._heard(message)
+
+    def _ring_all(self) -> None:
+        with self._lock:
+            bells, listeners = list(self._bells.values()), list(self._listeners)
+        for bell in bells:
+            bell.ring()
+        for listener in listeners:
+            listener(None)
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        try:
+            nudge = msgspec.json.decode(message["data"], type=Nudge)
+        except (msgspec.MsgspecError, TypeError):
+            return
+        if nudge.origin != this_origin():
+            self.deliver(nudge)
+
+    def deliver(self, nudge: Nudge) -> None:
+        """Wake the local waiters of this change."""
+        with self._lock:
+            bell, listeners = self._bells.get(nudge.run), list(self._listeners)
+        if bell is not None:
+            bell.ring()
+        for listener in listeners:
+            listener(nudge)
+
+
+_subscribers: dict[str, Subscriber] = {}
+_subscribers_lock = threading.Lock()
+
+
+def subscriber() -> Subscriber:
+    """Return the subscriber of this process."""
+    url: str = settings.REDIS_URL
+    with _subscribers_lock:
+        if url not in _subscribers:
+            _subscribers[url] = Subscriber(url)
+        return _subscribers[url]
+
+
+def _deliver_here(nudge: Nudge) -> None:
+    """Wake waiters of this process directly, without Redis."""
+    known = _subscribers.get(settings.REDIS_URL)
+    if known is not None:
+        known.deliver(nudge)
+
+
+hear_here(_deliver_here)
+
+
+def ticket(run_id: int) -> Ticket:
+    """Return a ticket, to be taken before a check; later announcements are not missed."""
+    return Ticket(run_id=run_id, seen=subscriber().bell(run_id).rings)
+
+
+def wait(taken: Ticket, timeout_seconds: float) -> bool:
+    """Block until the run is announced after `taken`; return False on a timeout.
+
+    The caller has released its database connection (``connection.close()``).
+    """
+    return subscriber().bell(taken.run_id).wait(taken.seen, timeout_seconds)

@@ -1,0 +1,125 @@
+"""Admin of users and groups, the only editable rows of the admin."""
+
+from typing import Final
+
+from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from runs.access.models.calls import ApiCall
+from runs.access.models.logins import LoginCount
+from runs.access.services.tokens import revoke_token
+from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from runs.lifecycle.models.runs import ApiToken
+from web.admin.decisions import Decision, reason_or_page
+
+REVOKE: Final = Decision(
+    title="Revoke these tokens?",
+    effect="Requests with these tokens are refused immediately. A revoked token cannot be "
+    "restored; create a new one for clients that still need access.",
+    verb="Revoke",
+    destroys=True,
+)
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    """Users: editable, unlike all other rows."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    readonly_fields = ("last_login", "date_joined")  # history is read-only
+
+
+@admin.register(Group)
+class PersonGroupAdmin(GroupAdmin, ModelAdmin):
+    """Groups; members of `operator` may operate runs."""
+
+
+@admin.register(LoginCount)
+class LoginCountAdmin(ReadOnlyAdmin):
+    """Counters of password attempts, without names and addresses."""
+
+    list_display = ("key", "attempts", "window_ends_at")
+    list_filter = ("window_ends_at",)
+    search_fields: tuple[str, ...] = ()
+    run_lookup = ""
+    ordering = ("-window_ends_at",)
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(ReadOnlyAdmin):
+    """The log of this admin."""
+
+    list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
+    list_select_related = ("user", "content_type")
+    list_filter = (("user", AutocompleteSelectFilter), "content_type")
+    search_fields = ("object_repr", "change_message")
+    search_help_text = "The changed object, or a part of the message"
+    ordering = ("-id",)
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    """Tokens without their secrets, with an action that revokes them."""
+
+    list_display = (
+        "name",
+        "prefix",
+        "scopes",
+        "run_link",
+        "created_by",
+        "last_used_at",
+        "expires_at",
+        "revoked_at",
+    )
+    list_select_related = ("run", "created_by")
+    list_filter = (
+        ("revoked_at", admin.EmptyFieldListFilter),
+        RUN_FILTER,
+    )
+    search_fields = ("name", "prefix", "run__name")
+    ordering = ("-id",)
+    exclude = ("token_sha256",)
+    dashboard = "/tokens"
+    actions = ("revoke",)
+
+    @admin.action(description="Revoke selected tokens", permissions=["act"])
+    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiToken]) -> TemplateResponse | None:
+        """Revoke the selected tokens."""
+        reason = reason_or_page(self, request, chosen, REVOKE)
+        if not isinstance(reason, str):
+            return reason
+        told = {"actor": f"user:{request.user}", "reason": reason}
+        for token in chosen:
+            revoke_token(token_id=token.pk, now=timezone.now(), **told)
+            self.audit(request, token, f"revoked; {reason}")
+        messages.success(request, f"{len(chosen)} tokens revoked.")
+        return None
+
+
+@admin.register(ApiCall)
+class ApiCallAdmin(ReadOnlyAdmin):
+    """Recent API calls of machines; search by id finds one call."""
+
+    list_display = ("at", "client", "method", "path", "status", "duration_ms", "stands_for")
+    list_filter = ("replayed",)
+    run_lookup = ""
+    dashboard = "/tokens"
+    may_grow = True
+    ordering = ("-id",)
+    search_fields: tuple[str, ...] = ("client", "path")
+    search_help_text = "A client or a part of a path, among the newest calls"

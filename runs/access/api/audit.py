@@ -1,0 +1,220 @@
+"""API views of clients, calls, the audit log and sessions."""
+
+import csv
+import io
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of, person_of
+from runs.access.api.permissions import Admins, Known, Readers
+from runs.access.queries import audit as watching
+from runs.access.schemas import AuditList, BrowserRow, CallList, ClientList, SessionRow
+from runs.access.services import sessions
+from web.http.bodies import InvalidBody, answer, reason_in, whole_number
+from web.http.openapi import REASON, between
+from web.rules.spreadsheets import plain_cell
+
+QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
+AUDIT_PARAMETERS = [
+    *(OpenApiParameter(name) for name in QUESTIONS),
+    OpenApiParameter(
+        "before", between(1, (1 << 63) - 1), description="Only rows with a smaller id."
+    ),
+    OpenApiParameter("limit", between(1, 500), description="1 to 500."),
+]
+
+
+class ClientsView(APIView):
+    """The clients of the API."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="api_clients",
+        responses={200: ClientList},
+        tags=["tokens"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List API clients.
+
+        Most recent first, from the stored calls of each client.
+        """
+        return answer(ClientList(results=watching.clients()))
+
+
+class CallsView(APIView):
+    """The calls of one client."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="api_calls",
+        parameters=[
+            OpenApiParameter("client", required=True, description="token:<id> or address:<ip>"),
+            OpenApiParameter("only", enum=["refused", "replayed"]),
+        ],
+        responses={200: CallList},
+        tags=["tokens"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List API calls of a client.
+
+        All refused and replayed calls, and a sample of the successful ones; newest first.
+        """
+        client, only = (_word(request, name) for name in ("client", "only"))
+        if only not in ("", "refused", "replayed"):
+            raise InvalidBody("only", "must be refused or replayed")
+        found = watching.calls(client=client, only=only, limit=watching.CALLS_AT_MOST)
+        return answer(CallList(results=found))
+
+
+class AuditView(APIView):
+    """The audit log."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="audit_list",
+        parameters=AUDIT_PARAMETERS,
+        responses={200: AuditList},
+        tags=["audit"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List audit events.
+
+        Events of runs and of the server, newest first.
+        """
+        return answer(_audit(request, default=100))
+
+
+class AuditCsvView(APIView):
+    """The audit log as CSV."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="audit_export",
+        parameters=AUDIT_PARAMETERS,
+        responses={(200, "text/csv"): OpenApiTypes.STR},
+        tags=["audit"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Export audit events as CSV."""
+        page, text = _audit(request, default=watching.AUDIT_AT_MOST), io.StringIO()
+        names = ("at", "actor", "actor_name", "run", "kind", "message", "reason", "request_id")
+        writer = csv.writer(text)
+        writer.writerow(names)
+        for row in page.results:
+            writer.writerow([_cell(getattr(row, name)) for name in names])
+        headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
+        return HttpResponse(
+            text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers
+        )
+
+
+class SessionsView(APIView):
+    """The sessions of a person."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="sessions_show",
+        responses={200: SessionRow},
+        tags=["session"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List your sessions.
+
+        Most recent first; empty for tokens.
+        """
+        return answer(_browsers(request))
+
+    @extend_schema(
+        operation_id="sessions_end",
+        parameters=[REASON],
+        request=None,
+        responses={200: SessionRow},
+        tags=["session"],
+    )
+    def delete(self, request: Request) -> HttpResponse:
+        """End your other sessions."""
+        person = person_of(request)
+        if person is not None:
+            sessions.end_sessions(
+                user=person,
+                but=request.session.session_key,
+                actor=identity_of(request),
+                reason=reason_in(request),
+                now=timezone.now(),
+            )
+        return answer(_browsers(request))
+
+
+class BrowserView(APIView):
+    """One session of a person."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="sessions_end_one",
+        parameters=[REASON],
+        responses={200: SessionRow},
+        tags=["session"],
+    )
+    def delete(self, request: Request, browser: str) -> HttpResponse:
+        """End one of your sessions."""
+        person = person_of(request)
+        if person is None:
+            raise sessions.SessionNotFound("machines have no sessions")
+        sessions.end_session(
+            user=person,
+            public_id=browser,
+            actor=identity_of(request),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
+        return answer(_browsers(request))
+
+
+def _browsers(request: Request) -> SessionRow:
+    person = person_of(request)
+    found = sessions.sessions_of(person, now=timezone.now()) if person else []
+    here = getattr(request.session, "session_key", None)
+    return SessionRow(
+        sessions=len(found),
+        results=[
+            BrowserRow(
+                id=one.public_id,
+                is_current=one.key == here,
+                browser=one.browser,
+                address=one.address,
+                signed_in_at=one.signed_in_at,
+                expires_at=one.expires_at,
+            )
+            for one in found
+        ],
+    )
+
+
+def _audit(request: Request, *, default: int) -> AuditList:
+    most = watching.AUDIT_AT_MOST
+    limit = whole_number(request, "limit", default=default, at_least=1, at_most=most)
+    before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+    asked = {name: _word(request, name) for name in QUESTIONS}
+    return watching.audit(asked=asked, before=before, limit=limit or default)
+
+
+def _word(request: Request, name: str) -> str:
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    return word
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else plain_cell(str(value))

@@ -1,0 +1,37 @@
+"""Identity of the caller, as used in events, leases and rights."""
+
+from typing import cast
+
+from django.contrib.auth.models import AbstractBaseUser, User
+from rest_framework.request import Request
+
+from runs.access.rules.rights import Caller
+from runs.lifecycle.models.runs import ApiToken
+from runs.lifecycle.queries.runs import caller_of_token, caller_of_user
+
+
+def caller_of(request: Request) -> Caller:
+    """Return the caller of a request, cached on the request."""
+    known = getattr(request, "rolldeck_caller", None)
+    if known is None:
+        known = _caller_of(request)
+        request.rolldeck_caller = known  # type: ignore[attr-defined]
+    return cast("Caller", known)
+
+
+def _caller_of(request: Request) -> Caller:
+    if isinstance(request.auth, ApiToken):
+        return caller_of_token(request.auth)
+    if isinstance(request.user, AbstractBaseUser):
+        return caller_of_user(request.user)
+    return Caller(identity=f"address:{request.META.get('REMOTE_ADDR', '')}")
+
+
+def identity_of(request: Request) -> str:
+    """Return `token:<id>`, `user:<name>` or `address:<ip>`."""
+    return caller_of(request).identity
+
+
+def person_of(request: Request) -> User | None:
+    """Return the signed-in person, or None for machines and anonymous callers."""
+    return request.user if isinstance(request.user, User) else None

@@ -1,0 +1,111 @@
+"""Permissions of API views; a view without one is closed to all callers."""
+
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from runs.access.api.identity import caller_of
+from runs.access.rules import rights
+from runs.access.rules.rights import Rule
+
+if TYPE_CHECKING:
+    # REST framework's views import the default permissions of this module on load.
+    from rest_framework.views import APIView
+
+
+def _run_of(view: "APIView") -> str | None:
+    """Return the name of the run in the view's URL, or None when it has none."""
+    run = view.kwargs.get("run")
+    return run if isinstance(run, str) else None
+
+
+class Denied(BasePermission):
+    """No caller: the permission of a view that declares none."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return False."""
+        return False
+
+
+class Anyone(BasePermission):
+    """Every caller, with or without credentials."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return True."""
+        return True
+
+
+class Known(BasePermission):
+    """Every person with a session and every token with any right."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the caller is known."""
+        return caller_of(request).is_known
+
+
+class RulePermission(BasePermission):
+    """Callers that pass a rule for the run in the URL; a refusal names what is missing."""
+
+    rule: ClassVar[Rule]
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the caller passes the rule."""
+        caller, run = caller_of(request), _run_of(view)
+        if self.rule.allows(caller, run=run):
+            return True
+        self.message = self.rule.refusal(caller, run=run)
+        return False
+
+
+class Readers(RulePermission):
+    """People, and tokens with the scope `read`."""
+
+    rule = rights.READ
+
+
+class RunMachines(RulePermission):
+    """Readers, and every machine of the run."""
+
+    rule = rights.KNOW_RUN
+
+
+class Operators(RulePermission):
+    """Operators of runs."""
+
+    rule = rights.OPERATE
+
+
+class LayoutKeepers(RulePermission):
+    """People, who may store their own layouts; read-only tokens may not."""
+
+    rule = rights.KEEP_LAYOUTS
+
+
+class Admins(RulePermission):
+    """Administrators."""
+
+    rule = rights.ADMINISTER
+
+
+@cache
+def scoped(*scopes: str, or_rule: Rule | None = None) -> type[BasePermission]:
+    """Return the permission of tokens with one of `scopes`, for the run in the URL.
+
+    Administrators pass as well, and all who pass `or_rule`.
+    """
+    wanted = rights.act_as(*scopes)
+
+    class Scoped(RulePermission):
+        """Tokens with one of a few scopes."""
+
+        rule = wanted if or_rule is None else wanted | or_rule
+
+    Scoped.__name__ = "Scoped" + "Or".join(scope.title() for scope in scopes)
+    return Scoped
+
+
+def readable_by(*scopes: str) -> type[BasePermission]:
+    """Return the permission of readers, and of tokens with one of `scopes`."""
+    return scoped(*scopes, or_rule=rights.READ)

@@ -1,0 +1,101 @@
+"""API views that create, list and revoke tokens."""
+
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of, person_of
+from runs.access.api.permissions import Admins
+from runs.access.services.tokens import mint_token, revoke_token
+from runs.lifecycle.models.runs import ApiToken, TokenIssuer
+from runs.lifecycle.queries.runs import role_of, run_named, token_fields, tokens
+from runs.lifecycle.schemas.runs import MintToken, TokenList, TokenMinted
+from web.http.bodies import answer, read, reason_in
+from web.http.openapi import REASON, problems
+
+
+class TokensView(APIView):
+    """The API tokens."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="tokens_list",
+        responses={200: TokenList},
+        tags=["tokens"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List tokens.
+
+        Newest first, without secrets.
+        """
+        return answer(TokenList(results=tokens()))
+
+    @extend_schema(
+        operation_id="tokens_mint",
+        request=MintToken,
+        responses={201: TokenMinted, **problems(404)},
+        tags=["tokens"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Create a token.
+
+        The secret is in this answer only.
+        """
+        wanted, now = read(request, MintToken), timezone.now()
+        owner, issuer = _source_of_rights(request)
+        lifetime = wanted.expires_in_seconds
+        token, text = mint_token(
+            name=wanted.name,
+            scopes=wanted.scopes,
+            run_id=run_named(wanted.run).pk if wanted.run else None,
+            created_by=owner,
+            issuer=issuer,
+            expires_at=now + timedelta(seconds=lifetime) if lifetime else None,
+            from_networks=wanted.networks,
+            actor=identity_of(request),
+            now=now,
+        )
+        token.owner_role = role_of(owner) if owner else None
+        minted = TokenMinted(**token_fields(token), token=text)
+        response = answer(minted, status=201)
+        response["Cache-Control"] = "no-store"
+        return response
+
+
+def _source_of_rights(request: Request) -> tuple[User | None, TokenIssuer]:
+    """Return the owner and the issuer of a new token: those of the requesting token."""
+    if isinstance(request.auth, ApiToken):
+        return request.auth.created_by, TokenIssuer(request.auth.issuer)
+    return person_of(request), TokenIssuer.PERSON
+
+
+class TokenView(APIView):
+    """One token."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="tokens_revoke",
+        parameters=[REASON],
+        request=None,
+        responses={204: None},
+        tags=["tokens"],
+    )
+    def delete(self, request: Request, token: int) -> HttpResponse:
+        """Revoke a token.
+
+        It is refused from the next request on.
+        """
+        revoke_token(
+            token_id=token,
+            actor=identity_of(request),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
+        return HttpResponse(status=204)

@@ -1,0 +1,109 @@
+"""Read API calls of clients and the audit log."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db.models import Count, Max, Q, QuerySet, Sum
+
+from runs.access.models.calls import ApiCall
+from runs.access.schemas import AuditList, AuditRow, CallRow, ClientRow
+from runs.lifecycle.models.events import RunEvent
+from runs.lifecycle.models.runs import ApiToken
+
+AUDIT_AT_MOST: Final = 500
+CALLS_AT_MOST: Final = 1000
+CLIENTS_AT_MOST: Final = 200
+
+
+def calls(*, client: str, only: str = "", limit: int = 100) -> list[CallRow]:
+    """Return a client's stored calls, newest first; `only` is "refused", "replayed" or ""."""
+    found = ApiCall.objects.filter(client=client)
+    if only == "refused":
+        found = found.filter(status__gte=400)
+    if only == "replayed":
+        found = found.filter(replayed=True)
+    return [
+        CallRow(**{name: getattr(row, name) for name in CallRow.__struct_fields__})
+        for row in found.order_by("-id")[:limit]
+    ]
+
+
+def clients() -> list[ClientRow]:
+    """Return recent clients, the latest first, with their refusal counts."""
+    found = (
+        ApiCall.objects.values("client")
+        .annotate(
+            last_at=Max("at"),
+            calls=Sum("stands_for"),
+            refused=Sum("stands_for", filter=Q(status__gte=400), default=0),
+            replayed=Count("id", filter=Q(replayed=True)),
+        )
+        .order_by("-last_at")[:CLIENTS_AT_MOST]
+    )
+    rows = list(found)
+    names = token_names(row["client"] for row in rows)
+    return [ClientRow(**row, name=names.get(row["client"], "")) for row in rows]
+
+
+def token_names(identities: Any) -> dict[str, str]:
+    """Return the names of those identities that are tokens."""
+    numbers = [
+        int(number)
+        for kind, _, number in (identity.partition(":") for identity in set(identities))
+        if kind == "token" and number.isdigit()
+    ]
+    found = ApiToken.objects.filter(pk__in=numbers).values_list("pk", "name")
+    return {f"token:{pk}": name for pk, name in found}
+
+
+def shown_name(identity: str, names: Mapping[str, str]) -> str:
+    """Return the display name of an actor; `names` are those of tokens, by identity."""
+    return names.get(identity) or identity.partition(":")[2] or identity
+
+
+def audit(
+    *, asked: dict[str, str], before: int | None, limit: int, after: int | None = None
+) -> AuditList:
+    """Return audit rows, newest first.
+
+    Args:
+        asked: Any of `actor`, `run`, `kind`, `request` (exact match), `text` (a part of message or
+            reason), `people` ("1": only actions of people and tokens).
+        before: Only rows with a smaller id.
+        limit: Maximum number of rows.
+        after: Only rows with a larger id.
+    """
+    found = _audited(asked)
+    if after is not None:
+        found = found.filter(id__gt=after)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    rows = list(found.select_related("run").order_by("-id")[: limit + 1])
+    rest, rows = rows[limit:], rows[:limit]
+    names = token_names(row.actor for row in rows)
+    return AuditList(
+        results=[_audit_row(row, names) for row in rows],
+        next_before=rows[-1].pk if rest else None,
+    )
+
+
+def _audited(asked: dict[str, str]) -> QuerySet[RunEvent]:
+    found = RunEvent.objects.all()
+    whole = {"actor": "actor", "run": "run__name", "kind": "kind", "request": "request_id"}
+    for name, column in whole.items():
+        if asked.get(name):
+            found = found.filter(**{column: asked[name]})
+    if asked.get("people"):
+        found = found.filter(Q(actor__startswith="user:") | Q(actor__startswith="token:"))
+    if text := asked.get("text"):
+        found = found.filter(Q(message__icontains=text) | Q(reason__icontains=text))
+    return found
+
+
+def _audit_row(row: RunEvent, names: dict[str, str]) -> AuditRow:
+    own = set(AuditRow.__struct_fields__) - {"run", "actor_name"}
+    return AuditRow(
+        **{name: getattr(row, name) for name in own},
+        run=row.run.name if row.run else None,
+        actor_name=names.get(row.actor, row.actor.partition(":")[2] or row.actor),
+    )

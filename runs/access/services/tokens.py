@@ -1,0 +1,207 @@
+"""Create, check and revoke tokens; only their hashes are stored."""
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from runs.access.rules import networks
+from runs.access.rules.rights import SCOPES, Role
+from runs.lifecycle.models.runs import ApiToken, Run, TokenIssuer
+from runs.lifecycle.queries.runs import OPERATORS_GROUP
+from runs.lifecycle.services.events import record_event
+from web.rows import first_row
+
+MINIMUM_BOOTSTRAP_LENGTH: Final = 16
+# `last_used_at` is informative; writing it on each request would make every read a write.
+USE_IS_NOTED_EVERY: Final = timedelta(minutes=1)
+# The role of a token's owner, as `role_of` computes it for a session; null without an owner.
+OWNER_ROLE: Final = f"""(
+    SELECT CASE
+        WHEN NOT person.is_active THEN {Role.NOBODY:d}
+        WHEN person.is_superuser OR person.is_staff THEN {Role.ADMIN:d}
+        WHEN EXISTS (
+            SELECT FROM auth_user_groups membership
+            JOIN auth_group joined ON joined.id = membership.group_id
+            WHERE membership.user_id = person.id AND joined.name = '{OPERATORS_GROUP}'
+        ) THEN {Role.OPERATOR:d}
+        ELSE {Role.VIEWER:d}
+    END
+    FROM auth_user person WHERE person.id = created_by_id
+)"""  # noqa: S608 constants of this module
+
+
+class UnknownScope(ValueError):
+    """The scopes of a token to create are missing, unknown or without effect."""
+
+    field = "scopes"
+
+
+class TokenNotFound(LookupError):
+    """The token does not exist."""
+
+
+class TokenTooShort(ValueError):
+    """The chosen secret is too easy to guess."""
+
+    field = "ROLLDECK_BOOTSTRAP_TOKEN"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@transaction.atomic
+def mint_token(
+    *,
+    name: str,
+    scopes: Iterable[str],
+    run_id: int | None = None,
+    created_by: User | None = None,
+    issuer: TokenIssuer = TokenIssuer.PERSON,
+    expires_at: datetime | None = None,
+    from_networks: Iterable[str] = (),
+    actor: str = "",
+    now: datetime,
+) -> tuple[ApiToken, str]:
+    """Create a token and return it with its text, which is not stored.
+
+    Args:
+        name: Purpose of the token, for lists.
+        scopes: Permissions of the token.
+        run_id: The only run that it is valid for; None for all.
+        created_by: The owner, whose present role limits the token; None for the platform's own.
+        issuer: Source of its rights; a person's token needs `created_by`, others have none.
+        expires_at: First moment at which it is refused; None for no limit.
+        from_networks: Addresses or networks that it is valid from; none for all.
+        actor: Author in the audit; the owner if empty.
+        now: Time of creation.
+
+    Raises:
+        UnknownScope: If no scope is given, one is unknown, or `user` is given without an owner.
+        InvalidNetwork: If `from_networks` holds anything but addresses and networks.
+    """
+    known = networks.checked(from_networks)
+    wanted = _checked_scopes(scopes, has_owner=created_by is not None)
+    prefix = f"rd_{secrets.token_hex(4)}"
+    text = f"{prefix}_{secrets.token_urlsafe(24)}"
+    token = ApiToken.objects.create(
+        name=name,
+        prefix=prefix,
+        token_sha256=_sha256(text),
+        scopes=wanted,
+        run_id=run_id,
+        created_by=created_by,
+        issuer=issuer,
+        created_at=now,
+        expires_at=expires_at,
+        networks=known,
+    )
+    record_event(
+        run_id=run_id,
+        kind="token_minted",
+        message=f"token {name} minted for {', '.join(wanted)}",
+        actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
+        details={"token": token.pk, **({"networks": known} if known else {})},
+        now=now,
+    )
+    return token, text
+
+
+def _checked_scopes(scopes: Iterable[str], *, has_owner: bool) -> list[str]:
+    wanted = sorted(set(scopes))
+    if not wanted or not set(wanted) <= set(SCOPES):
+        raise UnknownScope(f"must be some of {', '.join(SCOPES)}; got {wanted}")
+    if "user" in wanted and not has_owner:
+        raise UnknownScope(
+            "a token with the scope user has the role of its owner: create it while signed in, "
+            "or with a token that a person created"
+        )
+    return wanted
+
+
+@transaction.atomic
+def revoke_tokens_of(person: User, *, actor: str, reason: str, now: datetime) -> None:
+    """Revoke every live token of a person, each with an event."""
+    live = ApiToken.objects.filter(created_by=person, revoked_at=None)
+    for token_id in live.values_list("pk", flat=True):
+        revoke_token(token_id=token_id, actor=actor, reason=reason, now=now)
+
+
+@transaction.atomic
+def revoke_token(*, token_id: int, actor: str, reason: str = "", now: datetime) -> None:
+    """Revoke a token from the next request on; repeating it changes nothing.
+
+    Raises:
+        TokenNotFound: If there is no such token.
+    """
+    token = ApiToken.objects.filter(pk=token_id).first()
+    if token is None:
+        raise TokenNotFound(f"token {token_id} not found")
+    if not ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now):
+        return
+    record_event(
+        run_id=token.run_id,
+        kind="token_revoked",
+        message=f"token {token.name} revoked",
+        actor=actor,
+        reason=reason,
+        details={"token": token.pk},
+        now=now,
+    )
+
+
+def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:
+    """Create an admin token with the secret `text`, unless it exists.
+
+    Raises:
+        TokenTooShort: If `text` has fewer than :data:`MINIMUM_BOOTSTRAP_LENGTH` characters.
+    """
+    if len(text) < MINIMUM_BOOTSTRAP_LENGTH:
+        raise TokenTooShort(f"{len(text)} characters, at least {MINIMUM_BOOTSTRAP_LENGTH} required")
+    token, _ = ApiToken.objects.get_or_create(
+        token_sha256=_sha256(text),
+        defaults={
+            "name": "bootstrap",
+            "prefix": "bootstrap",
+            "scopes": ["admin"],
+            "issuer": TokenIssuer.PLATFORM,
+            "created_at": now,
+        },
+    )
+    return token
+
+
+def authenticate(*, text: str, address: str | None, now: datetime) -> ApiToken | None:
+    """Return the valid token whose secret is `text`, and note its use; None if there is none.
+
+    The token carries the present role of its owner. A token whose owner is inactive is not valid.
+
+    Args:
+        text: The secret.
+        address: Address of the client; None if unknown, as of a local socket.
+        now: Time of the request.
+    """
+    token = first_row(
+        ApiToken,
+        "token_sha256 = %s AND revoked_at IS NULL",
+        [_sha256(text)],
+        computed={"owner_role": OWNER_ROLE},
+    )
+    if token is None or (token.expires_at is not None and token.expires_at <= now):
+        return None
+    if token.issuer == TokenIssuer.PERSON and not token.owner_role:
+        return None
+    if token.networks and not networks.is_within(address, token.networks):
+        return None
+    if token.run_id is not None:
+        token.run = first_row(Run, "id = %s", [token.run_id])
+        if token.run is None or token.run.archived_at is not None:
+            return None
+    if token.last_used_at is None or token.last_used_at <= now - USE_IS_NOTED_EVERY:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token

@@ -1,0 +1,128 @@
+"""API views that list, acknowledge and resolve alerts."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers
+from runs.alerts.queries import alerts as selectors
+from runs.alerts.rules.alerts import AlertKind, AlertState, Severity
+from runs.alerts.schemas.alerts import AlertDetail, AlertList
+from runs.alerts.services import alerts as services
+from runs.lifecycle.schemas.runs import Ask
+from web.http.bodies import InvalidBody, answer, read, whole_number
+from web.http.openapi import between, problems
+
+CHOICES = {
+    "state": ["unresolved", *map(str, AlertState), "silenced", "all"],
+    "severity": [str(each) for each in Severity],
+    "kind": [str(each) for each in AlertKind],
+}
+QUESTIONS = (*CHOICES, "run", "text")
+ANSWERS: dict[Any, Any] = {200: AlertDetail, **problems(409)}
+
+
+class AlertsView(APIView):
+    """The alerts."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alerts_list",
+        parameters=[
+            *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
+            OpenApiParameter("run", description="Full name of the run."),
+            OpenApiParameter("text", description="A part of the message."),
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only alerts with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, 200), description="1 to 200."),
+        ],
+        responses={200: AlertList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List alerts.
+
+        Newest first; unresolved alerts unless `state` is given.
+        """
+        most = selectors.ALERTS_AT_MOST
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=most)
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        asked = {name: _word(request, name) for name in QUESTIONS}
+        return answer(
+            selectors.alert_page(
+                asked=asked, before=before, limit=limit or most, now=timezone.now()
+            )
+        )
+
+
+class AlertView(APIView):
+    """One alert."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alerts_show",
+        responses={200: AlertDetail},
+        tags=["alerts"],
+    )
+    def get(self, request: Request, alert: int) -> HttpResponse:
+        """Get an alert.
+
+        Returns its details and notifications.
+        """
+        return answer(selectors.alert_detail(selectors.alert_of(alert), now=timezone.now()))
+
+
+class AcknowledgeView(APIView):
+    """Acknowledgement of an alert."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="alerts_acknowledge", request=Ask, responses=ANSWERS, tags=["alerts"]
+    )
+    def post(self, request: Request, alert: int) -> HttpResponse:
+        """Acknowledge an alert."""
+        changed = services.acknowledge(
+            alert_id=alert,
+            actor=identity_of(request),
+            reason=read(request, Ask).reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.alert_detail(changed, now=timezone.now()))
+
+
+class ResolveView(APIView):
+    """Resolution of an alert."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(operation_id="alerts_resolve", request=Ask, responses=ANSWERS, tags=["alerts"])
+    def post(self, request: Request, alert: int) -> HttpResponse:
+        """Resolve an alert.
+
+        The alert does not fire again while its condition still holds.
+        """
+        changed = services.resolve(
+            alert_id=alert,
+            actor=identity_of(request),
+            reason=read(request, Ask).reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.alert_detail(changed, now=timezone.now()))
+
+
+def _word(request: Request, name: str) -> str:
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    if word and name in CHOICES and word not in CHOICES[name]:
+        raise InvalidBody(name, f"must be one of {', '.join(CHOICES[name])}")
+    return word

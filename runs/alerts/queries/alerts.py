@@ -1,0 +1,195 @@
+"""Read alerts and their deliveries."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from django.conf import settings
+from django.db.models import Case, Count, Q, QuerySet, When
+
+from runs.access.queries.audit import shown_name, token_names
+from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.queries.channels import channels
+from runs.alerts.queries.silences import silenced_ids, silences, until_of
+from runs.alerts.rules.alerts import KINDS, AlertKind, AlertState, Severity
+from runs.alerts.rules.silences import Silence
+from runs.alerts.schemas.alerts import (
+    AlertDeliveryRow,
+    AlertDetail,
+    AlertList,
+    AlertRow,
+    AlertSummary,
+    WebhookList,
+    WebhookRow,
+)
+
+ALERTS_AT_MOST: Final = 200
+NEWEST: Final = 8
+DELIVERIES_AT_MOST: Final = 100
+UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
+_WORKED_OUT: Final = frozenset({"title", "advice", "metric", "silenced_until"})
+
+
+class AlertNotFound(LookupError):
+    """The alert does not exist."""
+
+
+def alert_page(
+    *, asked: Mapping[str, str], before: int | None, limit: int, now: datetime
+) -> AlertList:
+    """Return alerts, newest first.
+
+    Args:
+        asked: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
+            `run` (exact match), `text` (a part of the message).
+        before: Only alerts with a smaller id.
+        limit: Maximum number of rows.
+        now: Time at which silences are evaluated.
+    """
+    found = _asked(asked, now=now)
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    rows = list(found.select_related("run").order_by("-pk")[: limit + 1])
+    rest, rows = rows[limit:], rows[:limit]
+    return AlertList(
+        results=_rows(rows, now=now),
+        next_before=rows[-1].pk if rest else None,
+        summary=alert_summary(now=now),
+    )
+
+
+def _asked(asked: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
+    found = Alert.objects.all()
+    state = asked.get("state") or "unresolved"
+    if state == "unresolved":
+        found = found.filter(UNRESOLVED)
+    elif state == "silenced":
+        found = found.filter(pk__in=silenced_ids(now=now))
+    elif state != "all":
+        found = found.filter(state=state)
+    for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
+        if asked.get(name):
+            found = found.filter(**{column: asked[name]})
+    if text := asked.get("text"):
+        found = found.filter(message__icontains=text)
+    return found
+
+
+def alert_summary(*, now: datetime) -> AlertSummary:
+    """Return the counts of alerts that need attention, and the newest, errors first.
+
+    Silenced alerts are counted separately.
+    """
+    still = silenced_ids(now=now)
+    counted = unresolved_counts(besides=still)
+    errors_first = Case(When(severity=Severity.ERROR, then=0), default=1)
+    opened = Alert.objects.filter(state=AlertState.OPEN)
+    newest = opened.exclude(pk__in=still).select_related("run")
+    return AlertSummary(
+        errors=counted[AlertState.OPEN, Severity.ERROR],
+        warnings=counted[AlertState.OPEN, Severity.WARNING],
+        acknowledged=sum(counted[AlertState.ACKNOWLEDGED, each] for each in Severity),
+        silenced=opened.filter(pk__in=still).count() if still else 0,
+        newest=_rows(list(newest.order_by(errors_first, "-pk")[:NEWEST]), now=now),
+    )
+
+
+def unresolved_counts(*, besides: Sequence[int] = ()) -> dict[tuple[str, str], int]:
+    """Return the number of unresolved alerts for every pair of state and severity.
+
+    Open alerts with an id in `besides` are excluded.
+    """
+    states = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
+    counts: dict[tuple[str, str], int] = {(state, each): 0 for state in states for each in Severity}
+    found = Alert.objects.filter(UNRESOLVED).exclude(state=AlertState.OPEN, pk__in=besides)
+    rows = found.order_by().values_list("state", "severity")
+    return counts | {(state, each): number for state, each, number in rows.annotate(Count("pk"))}
+
+
+def alert_of(alert_id: int) -> Alert:
+    """Return an alert.
+
+    Raises:
+        AlertNotFound: If there is no alert with this id.
+    """
+    alert = Alert.objects.select_related("run").filter(pk=alert_id).first()
+    if alert is None:
+        raise AlertNotFound(f"alert {alert_id} not found")
+    return alert
+
+
+def alert_detail(alert: Alert, *, now: datetime) -> AlertDetail:
+    """Return an alert with its details and deliveries, newest first."""
+    deliveries = alert.deliveries.order_by("-pk")[:DELIVERIES_AT_MOST]
+    names = token_names([alert.acknowledged_by, alert.resolved_by])
+    return AlertDetail(
+        **msgspec.structs.asdict(alert_row(alert, names=names, known=silences(now=now))),
+        details=alert.details,
+        deliveries=[delivery_row(row) for row in deliveries],
+    )
+
+
+def delivery_row(row: AlertDelivery) -> AlertDeliveryRow:
+    """Return a delivery for the API."""
+    return AlertDeliveryRow(
+        **{name: getattr(row, name) for name in AlertDeliveryRow.__struct_fields__}
+    )
+
+
+def webhooks() -> WebhookList:
+    """Return the configured channels, each with its newest test delivery."""
+    known = channels()
+    tests = AlertDelivery.objects.filter(change="test").order_by("target_fingerprint", "-pk")
+    newest = {
+        row.target_fingerprint: delivery_row(row)
+        for row in tests.filter(target_fingerprint__in=[one.fingerprint for one in known]).distinct(
+            "target_fingerprint"
+        )
+    }
+    return WebhookList(
+        results=[
+            WebhookRow(
+                id=one.fingerprint,
+                channel="email" if one.is_mail else "webhook",
+                target=one.label,
+                is_signed=bool(settings.ROLLDECK_ALERT_WEBHOOK_SECRET) and not one.is_mail,
+                least_severity=str(one.least),  # type: ignore[arg-type]
+                last_test=newest.get(one.fingerprint),
+            )
+            for one in known
+        ]
+    )
+
+
+def _rows(alerts: list[Alert], *, now: datetime) -> list[AlertRow]:
+    names = token_names(
+        one for alert in alerts for one in (alert.acknowledged_by, alert.resolved_by)
+    )
+    known = silences(now=now)
+    return [alert_row(alert, names=names, known=known) for alert in alerts]
+
+
+def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence] = ()) -> AlertRow:
+    """Return an alert for the API; `names` are those of tokens, by identity.
+
+    An alert of a rule has the name and runbook that the rule had when it was last observed.
+    """
+    note = KINDS[AlertKind(alert.kind)]
+    own = set(AlertRow.__struct_fields__) - _WORKED_OUT
+    given: dict[str, Any] = {name: getattr(alert, name) for name in own}
+    given["run"] = alert.run.name if alert.run else None
+    for name in ("acknowledged_by", "resolved_by"):
+        given[name] = shown_name(given[name], names)
+    told = alert.details if alert.kind == AlertKind.RULE else {}
+    return AlertRow(
+        **given,
+        title=told.get("title") or note.title,
+        advice=told.get("runbook") or note.advice,
+        metric=told.get("metric", ""),
+        silenced_until=_silenced_until(alert, known),
+    )
+
+
+def _silenced_until(alert: Alert, known: Sequence[Silence]) -> datetime | None:
+    return until_of(alert, list(known)) if known else None

@@ -1,0 +1,62 @@
+"""Alert conditions of runs: failed, not starting, unbalanced ledger."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunStatus
+
+STARTS_WITHIN: Final = timedelta(minutes=3)
+_COLUMNS: Final = ("pk", "name", "status", "status_reason")
+
+
+def failed_runs(_now: datetime) -> list[Condition]:
+    """Return the failed runs that were neither restarted nor archived."""
+    failed = Run.objects.current().filter(status=RunStatus.FAILED).order_by("-pk")
+    return [
+        Condition(
+            kind=AlertKind.RUN_FAILED,
+            run_id=run_id,
+            message=_because(f"{name} failed", reason),
+        )
+        for run_id, name, _, reason in failed.values_list(*_COLUMNS)[:SEEN_AT_MOST]
+    ]
+
+
+def runs_that_do_not_start(now: datetime) -> list[Condition]:
+    """Return the runs whose fleet does not start within :data:`STARTS_WITHIN`."""
+    waiting = Run.objects.current().filter(
+        status__in=[RunStatus.QUEUED, RunStatus.STARTING],
+        status_changed_at__lt=now - STARTS_WITHIN,
+    )
+    minutes = int(STARTS_WITHIN.total_seconds() // 60)
+    return [
+        Condition(
+            kind=AlertKind.RUN_NOT_STARTING,
+            run_id=run_id,
+            message=_because(f"{name} has been {status} for more than {minutes} min", reason),
+        )
+        for run_id, name, status, reason in waiting.order_by("-pk").values_list(*_COLUMNS)[
+            :SEEN_AT_MOST
+        ]
+    ]
+
+
+def unbalanced_ledgers(_now: datetime) -> list[Condition]:
+    """Return the runs whose counters differ from their rows."""
+    wrong = Run.objects.exclude(ledger_problem="").order_by("-pk")
+    return [
+        Condition(
+            kind=AlertKind.LEDGER_UNBALANCED,
+            run_id=run_id,
+            message=_because(f"the ledger of {name} does not balance", problem),
+        )
+        for run_id, name, problem in wrong.values_list("pk", "name", "ledger_problem")[
+            :SEEN_AT_MOST
+        ]
+    ]
+
+
+def _because(what: str, reason: str) -> str:
+    return f"{what}: {reason}" if reason else what

@@ -1,0 +1,49 @@
+"""Format alert changes as email messages."""
+
+from urllib.parse import urlsplit
+
+from runs.alerts.schemas.alerts import AlertMessage
+from runs.alerts.services.mailing import Letter
+from web.rules.visible_text import visible
+
+_SUBJECT_LENGTH = 180
+
+
+def letter(told: AlertMessage, *, delivery: int, place: str) -> Letter:
+    """Return the email message of an alert's change; messages of one alert form one thread.
+
+    Args:
+        told: Webhook body of the same change.
+        delivery: Number of the delivery; a retry sends the same message.
+        place: Name of the deployment; empty for its URL.
+    """
+    alert = told.alert
+    host = urlsplit(told.deck).hostname or "rolldeck"
+    lines = [
+        f"{alert.title}: {visible(alert.message)}",
+        f"{alert.severity}, {told.change} {told.at:%Y-%m-%d %H:%M:%S} UTC",
+        *([f"run {alert.run}"] if alert.run else []),
+        *_said(told),
+        "",
+        visible(alert.advice),
+        "",
+        told.url,
+    ]
+    subject = f"[{place or told.deck}] {alert.severity} {told.change}: {alert.message}"
+    return Letter(
+        subject=" ".join(visible(subject).split())[:_SUBJECT_LENGTH],
+        text="\n".join(lines) + "\n",
+        letter_id=f"<rolldeck-delivery-{delivery}@{host}>",
+        thread=f"<rolldeck-alert-{alert.id}@{host}>" if alert.id else "",
+    )
+
+
+def _said(told: AlertMessage) -> list[str]:
+    alert = told.alert
+    who, why = {
+        "acknowledged": (alert.acknowledged_by, alert.acknowledged_reason),
+        "resolved": (alert.resolved_by, alert.resolved_reason),
+    }.get(told.change, ("", ""))
+    if not who:
+        return []
+    return [f"{told.change} by {visible(who)}" + (f": {visible(why)}" if why else "")]

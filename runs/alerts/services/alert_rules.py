@@ -1,0 +1,144 @@
+"""Create, change and delete alert rules."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from runs.alerts.models.alert_rules import AlertRule
+from runs.alerts.queries.alert_rules import RuleNotFound
+from runs.alerts.rules.alert_rules import RULES_AT_MOST, Comparator, InvalidRule, Limit
+from runs.alerts.schemas.alert_rules import SetAlertRule
+from runs.lifecycle.queries.runs import RunNotFound, run_id_named
+from runs.lifecycle.services.changed_fields import set_fields
+from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
+from runs.search.rules.filter_parsing import InvalidFilter, parse
+
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.alert rules'))"
+_PARTS: Final = (
+    *("name", "metric", "comparator", "threshold", "for_seconds", "severity", "runbook"),
+    *("run_id", "run_filter", "is_enabled"),
+)
+
+
+class TooManyRules(Exception):
+    """The deployment has reached its limit of alert rules."""
+
+
+@transaction.atomic
+def make_rule(*, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
+    """Create a rule; it takes effect at the next evaluation.
+
+    Raises:
+        InvalidRule: If the rule is invalid.
+        TooManyRules: If the limit of rules is reached.
+    """
+    values = _checked(wanted)
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK)
+    if AlertRule.objects.count() >= RULES_AT_MOST:
+        raise TooManyRules(f"at most {RULES_AT_MOST} alert rules allowed; delete one first")
+    who = actor[:ACTOR_LENGTH]
+    rule = AlertRule.objects.create(
+        **values, created_at=now, created_by=who, changed_at=now, changed_by=who
+    )
+    _audit(rule, "made", details={"after": values}, actor=actor, reason=wanted.reason, now=now)
+    return rule
+
+
+@transaction.atomic
+def change_rule(*, rule_id: int, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
+    """Replace all fields of a rule; alerts of a changed metric or threshold are re-evaluated.
+
+    Raises:
+        RuleNotFound: If there is no rule with this id.
+        InvalidRule: If the rule is invalid.
+    """
+    values = _checked(wanted)
+    rule = _locked(rule_id)
+    changed = set_fields(rule, values)
+    if not changed:
+        return rule
+    rule.changed_at, rule.changed_by = now, actor[:ACTOR_LENGTH]
+    rule.save()
+    verb = "changed"
+    if set(changed) == {"is_enabled"}:
+        verb = "enabled" if rule.is_enabled else "disabled"
+    _audit(rule, verb, details=changed, actor=actor, reason=wanted.reason, now=now)
+    return rule
+
+
+@transaction.atomic
+def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) -> None:
+    """Delete a rule and its silences; the next evaluation clears its alerts.
+
+    Raises:
+        RuleNotFound: If there is no rule with this id.
+    """
+    rule = _locked(rule_id)
+    details = {"before": {name: getattr(rule, name) for name in _PARTS}}
+    _audit(rule, "deleted", details=details, actor=actor, reason=reason, now=now)
+    rule.delete()
+
+
+def _checked(wanted: SetAlertRule) -> dict[str, Any]:
+    """Validate a rule and return its columns."""
+    limit = Limit(
+        comparator=Comparator(wanted.comparator),
+        threshold=wanted.threshold,
+        for_seconds=wanted.for_seconds,
+    )
+    if not wanted.name.strip():
+        raise InvalidRule("name", "must not be empty")
+    return {
+        "name": wanted.name.strip(),
+        "metric": wanted.metric,
+        "comparator": str(limit.comparator),
+        "threshold": limit.threshold,
+        "for_seconds": limit.for_seconds,
+        "severity": wanted.severity,
+        "runbook": wanted.runbook,
+        "is_enabled": wanted.is_enabled,
+        **scope_of(run=wanted.run, run_filter=wanted.filter),
+    }
+
+
+def scope_of(*, run: str | None, run_filter: str) -> dict[str, Any]:
+    """Return the columns that select the runs of a rule.
+
+    Raises:
+        InvalidRule: If the run does not exist, the filter is invalid, or both are given.
+    """
+    text = run_filter.strip()
+    if run is not None and text:
+        raise InvalidRule("filter", "must be empty if a run is given")
+    try:
+        parse(text)
+        return {"run_id": None if run is None else run_id_named(run), "run_filter": text}
+    except InvalidFilter as error:
+        raise InvalidRule("filter", str(error)) from error
+    except RunNotFound as error:
+        raise InvalidRule("run", str(error)) from error
+
+
+def _locked(rule_id: int) -> AlertRule:
+    rule = AlertRule.objects.select_for_update(of=("self",)).filter(pk=rule_id).first()
+    if rule is None:
+        raise RuleNotFound(f"alert rule {rule_id} not found")
+    return rule
+
+
+def _audit(
+    rule: AlertRule, verb: str, *, details: dict[str, Any], actor: str, reason: str, now: datetime
+) -> None:
+    done = "created" if verb == "made" else verb
+    said = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.words}"
+    record_event(
+        run_id=rule.run_id,
+        kind=f"alert_rule_{verb}",
+        message=said,
+        actor=actor,
+        reason=reason,
+        details={"rule": rule.pk, **details},
+        now=now,
+    )

@@ -1,0 +1,279 @@
+"""Deliver alert changes to webhooks and mailboxes, with retries.
+
+A delivery is stored in the transaction that changes the alert, so it exists exactly when the change
+does. A separate job sends deliveries. It claims each one by postponing its next attempt, so a
+crashed sender costs a wait and no delivery is sent twice concurrently.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+
+from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.queries.alerts import alert_row
+from runs.alerts.queries.channels import MAIL, Channel, channel_of, channels
+from runs.alerts.queries.silences import silences, until_of
+from runs.alerts.rules import webhooks as rules
+from runs.alerts.rules.alerts import AlertState
+from runs.alerts.schemas.alerts import AlertMessage, AlertRow
+from runs.alerts.services import mailing, posting
+from runs.alerts.services.alert_mail import letter
+from runs.lifecycle.services.events import record_event
+
+logger = logging.getLogger(__name__)
+
+SEND_FOR: Final = timedelta(seconds=20)
+"""Time during which one pass starts deliveries."""
+# Longer than a job may take, so that no other sender takes the delivery.
+CLAIMED_FOR: Final = timedelta(seconds=90)
+_SAMPLE_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
+
+
+class WebhookNotFound(LookupError):
+    """No such channel is configured."""
+
+
+class SampleSentJustNow(Exception):
+    """A test delivery was sent to the channel too recently."""
+
+
+def tell(alert: Alert, change: str, *, now: datetime) -> int:
+    """Store a delivery of an alert's change for each channel; return their number.
+
+    Silenced alerts send nothing. An alert raised while silenced is held back: it is delivered when
+    the silence ends if it is still open. Its later changes are not sent before that.
+    """
+    is_silenced = until_of(alert, silences(now=now)) is not None
+    if is_silenced and change == "raised":
+        Alert.objects.filter(pk=alert.pk).update(is_held_back=True)
+    if is_silenced or alert.is_held_back:
+        return 0
+    hearing = [one for one in channels() if one.hears_of(alert.severity)]
+    message = _message(alert_row(alert, names={}), change, now=now)
+    deliveries = AlertDelivery.objects.bulk_create(
+        _delivery(one, message, alert=alert, now=now) for one in hearing
+    )
+    return len(deliveries)
+
+
+def tell_held_back(*, now: datetime) -> int:
+    """Deliver open alerts raised during a silence that has ended; return their number."""
+    known = silences(now=now)
+    waiting = Alert.objects.select_related("run").filter(is_held_back=True, state=AlertState.OPEN)
+    told = [alert for alert in waiting if until_of(alert, known) is None]
+    for alert in told:
+        Alert.objects.filter(pk=alert.pk).update(is_held_back=False)
+        alert.is_held_back = False
+        tell(alert, "raised", now=now)
+    return len(told)
+
+
+@transaction.atomic
+def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) -> AlertDelivery:
+    """Queue a test delivery to a channel.
+
+    It is signed and checked like every delivery, and sent once.
+
+    Raises:
+        WebhookNotFound: If no channel has this fingerprint.
+        SampleSentJustNow: If one was sent within SAMPLE_AGAIN_AFTER.
+    """
+    channel = channel_of(webhook)
+    if channel is None:
+        raise WebhookNotFound(f"webhook {webhook} not found")
+    with connection.cursor() as cursor:
+        cursor.execute(_SAMPLE_LOCK, [webhook])
+    lately = AlertDelivery.objects.filter(
+        change="test",
+        target_fingerprint=webhook,
+        created_at__gt=now - rules.SAMPLE_AGAIN_AFTER,
+    )
+    if lately.exists():
+        seconds = rules.SAMPLE_AGAIN_AFTER.total_seconds()
+        raise SampleSentJustNow(f"a test was sent to it within the last {seconds:.0f} seconds")
+    message = _message(_sample_row(now=now), "test", now=now)
+    delivery = _delivery(channel, message, alert=None, now=now)
+    delivery.save()
+    record_event(
+        run_id=None,
+        kind="webhook_tested",
+        message=f"sent a test to {delivery.target}",
+        actor=actor,
+        reason=reason,
+        details={"delivery": delivery.pk, "webhook": webhook},
+        now=now,
+    )
+    return delivery
+
+
+def _sample_row(*, now: datetime) -> AlertRow:
+    """Return a resolved sample alert, which receivers do not keep open."""
+    return AlertRow(
+        id=0,
+        kind="disk_low",
+        title="Test notification",
+        advice="No action is required.",
+        severity="warning",
+        state="resolved",
+        run=None,
+        subject="",
+        metric="",
+        message="test notification, no action required",
+        first_seen_at=now,
+        last_seen_at=now,
+        times_seen=1,
+        cleared_at=now,
+        acknowledged_at=None,
+        acknowledged_by="",
+        acknowledged_reason="",
+        resolved_at=now,
+        resolved_by="",
+        resolved_reason="",
+        silenced_until=None,
+    )
+
+
+def _delivery(
+    channel: Channel, message: AlertMessage, *, alert: Alert | None, now: datetime
+) -> AlertDelivery:
+    return AlertDelivery(
+        alert=alert,
+        change=message.change,
+        target=channel.label,
+        target_fingerprint=channel.fingerprint,
+        body=msgspec.json.encode(message).decode(),
+        created_at=now,
+        next_attempt_at=now,
+    )
+
+
+def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
+    deck = settings.ROLLDECK_PUBLIC_URL
+    where = settings.ROLLDECK_DEPLOYMENT or deck
+    return AlertMessage(
+        change=change,  # type: ignore[arg-type]
+        at=now,
+        deck=deck,
+        text=rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
+        url=f"{deck}/alerts?alert={row.id}" if row.id else f"{deck}/settings",
+        alert=row,
+    )
+
+
+def send_due(*, clock: Callable[[], datetime]) -> int:
+    """Send due deliveries one by one for :data:`SEND_FOR`; return the number delivered."""
+    delivered, until = 0, clock() + SEND_FOR
+    while (now := clock()) < until:
+        delivery = _claim(now=now)
+        if delivery is None:
+            break
+        delivered += _send(delivery, now=now, clock=clock)
+    return delivered
+
+
+@transaction.atomic
+def _claim(*, now: datetime) -> AlertDelivery | None:
+    due = AlertDelivery.objects.select_for_update(skip_locked=True).filter(
+        state="waiting", next_attempt_at__lte=now
+    )
+    delivery = due.order_by("next_attempt_at", "pk").first()
+    if delivery is not None:
+        AlertDelivery.objects.filter(pk=delivery.pk).update(
+            attempts=F("attempts") + 1, next_attempt_at=now + CLAIMED_FOR
+        )
+        delivery.attempts += 1
+    return delivery
+
+
+def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetime]) -> bool:
+    channel = channel_of(delivery.target_fingerprint)
+    if channel is None:
+        return _settle(delivery, "given up", error="the channel is no longer configured", now=now)
+    status: int | None = None  # mail has no status
+    try:
+        if channel.is_mail:
+            _mail(delivery, channel)
+        else:
+            status = _post(delivery, channel, now=now)
+    except posting.AddressNotPublic as error:
+        return _settle(delivery, "given up", error=str(error), now=clock())
+    except posting.NotHeard as error:
+        return _put_off(delivery, error=str(error), begun_at=now, now=clock())
+    if status is None or 200 <= status < 300:
+        return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
+    return _put_off(delivery, error="", status=status, begun_at=now, now=clock())
+
+
+def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
+    body = delivery.body.encode()
+    signature = rules.signature(
+        settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
+    )
+    return posting.post(
+        channel.address,
+        body,
+        headers={"X-Rolldeck-Delivery": str(delivery.pk), "X-Rolldeck-Signature": signature},
+        may_be_private=settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS,
+    )
+
+
+def _mail(delivery: AlertDelivery, channel: Channel) -> None:
+    told = msgspec.json.decode(delivery.body, type=AlertMessage)
+    mailing.mail(
+        channel.address.removeprefix(MAIL),
+        letter(told, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
+    )
+
+
+def _settle(
+    delivery: AlertDelivery,
+    state: str,
+    *,
+    error: str = "",
+    status: int | None = None,
+    begun_at: datetime | None = None,
+    now: datetime,
+) -> bool:
+    AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
+        state=state,
+        last_error=error,
+        last_status=status,
+        last_took_ms=_took_ms(begun_at, now),
+        settled_at=now,
+    )
+    if state != "delivered":
+        said = "delivery to %s of alert %s (%s) failed: %s"
+        logger.warning(said, delivery.target, delivery.alert_id, delivery.change, error)
+    return state == "delivered"
+
+
+def _took_ms(begun_at: datetime | None, now: datetime) -> int | None:
+    return None if begun_at is None else max((now - begun_at) // timedelta(milliseconds=1), 0)
+
+
+def _put_off(
+    delivery: AlertDelivery,
+    *,
+    error: str,
+    status: int | None = None,
+    begun_at: datetime,
+    now: datetime,
+) -> bool:
+    # A test is not retried: its sender sees the result.
+    wait = None if delivery.change == "test" else rules.wait_after(delivery.attempts)
+    said = error or f"status {status}"
+    if wait is None:
+        return _settle(delivery, "given up", error=said, status=status, begun_at=begun_at, now=now)
+    AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
+        last_error=said,
+        last_status=status,
+        last_took_ms=_took_ms(begun_at, now),
+        next_attempt_at=now + wait,
+    )
+    return False

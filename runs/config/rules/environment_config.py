@@ -1,0 +1,41 @@
+"""Environment settings of a run."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from runs.config.rules.config_field import described as _field
+
+
+class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The environment that the fleet steps."""
+
+    spec: Annotated[
+        str,
+        _field(
+            "Environment",
+            "A registered environment, as gymnasium:<id> or rolldeck:<id>.",
+            pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
+        ),
+    ] = "gymnasium:CartPole-v1"
+    kwargs: Annotated[
+        dict[str, Any], _field("Arguments", "Keyword arguments for the environment.")
+    ] = {}
+    restart_interval_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        _field(
+            "Restart interval",
+            "Restart an environment's process between episodes after this long; empty for never.",
+            unit="s",
+        ),
+    ] = None
+    hung_after_seconds: Annotated[
+        float,
+        _field(
+            "Hung after",
+            "Replace an environment's process that does not respond for this long.",
+            unit="s",
+            gt=0,
+            le=86_400,
+        ),
+    ] = 120.0

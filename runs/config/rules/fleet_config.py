@@ -1,0 +1,166 @@
+"""Fleet settings of a run: workers, environments, inference and placement."""
+
+import re
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from runs.config.rules.config_field import described as _field
+
+
+class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Workers of a fleet and how they roll out."""
+
+    num_workers: Annotated[
+        int, _field("Workers", "Rollout workers, each a Ray actor with a policy.", ge=1, le=4096)
+    ] = 1
+    envs_per_worker: Annotated[
+        int, _field("Environments per worker", "Env slots of one worker.", ge=1, le=1024)
+    ] = 8
+    envs_per_process: Annotated[
+        int,
+        _field(
+            "Environments per process",
+            "Env slots that share one operating-system process; raise it for cheap environments.",
+            ge=1,
+            le=1024,
+        ),
+    ] = 8
+    envs_in_worker: Annotated[
+        bool,
+        _field(
+            "Environments in the worker",
+            "Step all environments in the worker's own process: faster for those that cost a few "
+            "microseconds a step; a hang or a crash affects the whole worker.",
+        ),
+    ] = False
+    inference_batch_size: Annotated[
+        int,
+        _field(
+            "Inference batch",
+            "Observations that start an inference immediately.",
+            ge=1,
+            le=1024,
+        ),
+    ] = 8
+    batch_timeout_ms: Annotated[
+        float,
+        _field(
+            "Inference timeout",
+            "Start an inference with fewer observations after this long.",
+            unit="ms",
+            gt=0,
+            le=60_000,
+        ),
+    ] = 20.0
+    fragment_length: Annotated[
+        int, _field("Fragment length", "Env steps in one fragment.", unit="steps", ge=1, le=65_536)
+    ] = 128
+    to_send_queue_size: Annotated[
+        int, _field("Send queue", "Fragments a worker queues before it blocks.", ge=1, le=4096)
+    ] = 16
+    num_cpus_per_worker: Annotated[
+        float, _field("CPUs per worker", "Ray CPUs one worker reserves.", ge=0, le=1024)
+    ] = 0.25
+    num_gpus_per_worker: Annotated[
+        float,
+        _field(
+            "GPUs per worker",
+            "Ray GPUs one worker reserves; a fraction such as 0.25 shares a GPU.",
+            ge=0,
+            le=64,
+        ),
+    ] = 0.0
+    weights_transport: Annotated[
+        Literal["http", "directory"],
+        _field(
+            "Weights transport",
+            "http: the trainer uploads them. directory: the trainer writes them to a directory "
+            "that the administrator shares between trainers and fleets.",
+        ),
+    ] = "http"
+    weights_timeout_seconds: Annotated[
+        float,
+        _field(
+            "Weights timeout",
+            "A worker that takes longer to load a version is replaced.",
+            unit="s",
+            gt=0,
+            le=86_400,
+        ),
+    ] = 300.0
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        _field("Device", "Device of the policy; auto uses a GPU if one is available."),
+    ] = "auto"
+    placement: Annotated[
+        Literal["auto", "spread", "pack"],
+        _field(
+            "Placement",
+            "auto: each worker is placed where resources are free; a fleet runs with those that "
+            "fit. spread, pack: resources for all are reserved together, over many nodes or few.",
+        ),
+    ] = "auto"
+    resources: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=1_000_000)]],
+        _field(
+            "Custom resources",
+            'Further Ray resources one worker reserves, by name: {"simulator": 1}.',
+            max_length=16,
+        ),
+    ] = {}
+    discount: Annotated[
+        float,
+        _field(
+            "Discount",
+            "Discount per env step of the returns shown in statistics; trainers use their own.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.99
+
+    @property
+    def env_processes(self) -> int:
+        """Number of processes that step one worker's environments; 1 for in-worker steps."""
+        return 1 if self.envs_in_worker else -(-self.envs_per_worker // self.envs_per_process)
+
+    @property
+    def worker_resources(self) -> dict[str, float]:
+        """Resources that one worker reserves, by Ray's names, without zero amounts."""
+        wanted = {"CPU": self.num_cpus_per_worker, "GPU": self.num_gpus_per_worker}
+        return {name: amount for name, amount in {**wanted, **self.resources}.items() if amount}
+
+
+_RESOURCE_NAME: Final = re.compile(r"[A-Za-z][\w.:-]{0,63}")
+_NOT_CUSTOM: Final = {
+    "cpu": "fleet.num_cpus_per_worker",
+    "gpu": "fleet.num_gpus_per_worker",
+    "memory": "",
+    "object_store_memory": "",
+    "bundle": "",
+}
+
+
+def contradiction(config: FleetConfig) -> tuple[str, str] | None:
+    """Return the first field that contradicts the others, and the reason."""
+    if config.inference_batch_size > config.envs_per_worker:
+        most = f"{config.inference_batch_size} observations can never be pending"
+        return "inference_batch_size", f"{most}: a worker has {config.envs_per_worker} environments"
+    gpus = config.num_gpus_per_worker
+    if gpus > 1 and gpus != int(gpus):
+        return "num_gpus_per_worker", f"{gpus:g} GPUs: must be at most 1 or a whole number"
+    for name in config.resources:
+        if wrong := _wrong_name(name):
+            return "resources", wrong
+    if config.placement != "auto" and not config.worker_resources:
+        return "placement", "must be auto for workers that reserve no CPU, GPU or custom resource"
+    return None
+
+
+def _wrong_name(name: str) -> str:
+    instead = _NOT_CUSTOM.get(name.lower())
+    if instead is not None:
+        return f"{name!r} is not a custom resource" + (f"; set {instead}" if instead else "")
+    if not _RESOURCE_NAME.fullmatch(name):
+        return f"{name!r} is not a valid resource name: a letter, then letters, digits, . : _ -"
+    return ""

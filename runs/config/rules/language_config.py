@@ -1,0 +1,204 @@
+"""Language settings of a run: model, lessons, sampling and evaluation.
+
+A lesson is a token environment with sampling parameters. The curriculum strategy selects the next
+lesson. A language run produces groups of answers to one prompt.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from runs.config.rules.config_field import described as _field
+
+LessonName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]{0,63}$")]
+
+
+class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Architecture of the transformer that workers build, or the path of its checkpoint."""
+
+    checkpoint: Annotated[
+        str,
+        _field(
+            "Checkpoint",
+            "Folder below the administrator's checkpoint folder, in Hugging Face's layout; "
+            "empty to build a model with the dimensions below.",
+            pattern=r"^([A-Za-z0-9][\w.-]{0,63}(/[A-Za-z0-9][\w.-]{0,63}){0,3})?$",
+        ),
+    ] = ""
+    hidden_size: Annotated[int, _field("Hidden size", "Width of the model.", ge=8, le=65_536)] = 128
+    num_hidden_layers: Annotated[
+        int, _field("Layers", "Number of transformer blocks.", ge=1, le=512)
+    ] = 4
+    num_attention_heads: Annotated[int, _field("Heads", "Query heads.", ge=1, le=512)] = 4
+    num_key_value_heads: Annotated[
+        int, _field("Key-value heads", "Heads of keys and values; divides the heads.", ge=1, le=512)
+    ] = 4
+    intermediate_size: Annotated[
+        int, _field("Intermediate size", "Width inside a block's MLP.", ge=8, le=1 << 20)
+    ] = 384
+    max_position_embeddings: Annotated[
+        int,
+        _field(
+            "Context",
+            "Maximum tokens of prompt and answer together.",
+            unit="tokens",
+            ge=8,
+            le=1 << 20,
+        ),
+    ] = 128
+    tokenizer: Annotated[
+        Literal["alphabet", "bytes", "checkpoint"],
+        _field(
+            "Tokenizer",
+            "alphabet: one token per character of the lessons' tasks; bytes; or the checkpoint's.",
+        ),
+    ] = "alphabet"
+
+
+class SamplingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sampling parameters of answers."""
+
+    temperature: Annotated[float, _field("Temperature", "0 is greedy.", ge=0, le=10)] = 1.0
+    top_p: Annotated[float, _field("Top-p", "1 for all tokens.", gt=0, le=1)] = 1.0
+    top_k: Annotated[int, _field("Top-k", "0 for all tokens.", ge=0, le=1 << 20)] = 0
+    max_tokens: Annotated[
+        int,
+        _field("Longest turn", "Maximum tokens of one answer.", unit="tokens", ge=1, le=1 << 20),
+    ] = 32
+
+
+class RequirementConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A lesson that must succeed first."""
+
+    lesson: Annotated[LessonName, _field("Lesson", "Name of the required lesson.")]
+    min_success: Annotated[
+        float, _field("Success", "Minimum success rate of that lesson.", ge=0, le=1)
+    ] = 0.0
+
+
+class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One lesson: an environment, its sampling parameters, and its graduation criteria."""
+
+    spec: Annotated[
+        str,
+        _field(
+            "Environment",
+            "A token environment: task:reverse, task:sort, task:addition, task:calculator, "
+            "verifiers:<id>, or one that an administrator registered.",
+            pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
+        ),
+    ]
+    kwargs: Annotated[dict[str, Any], _field("Arguments", "Arguments of the environment.")] = {}
+    requires: Annotated[
+        list[RequirementConfig],
+        _field("Requires", "Lessons required before this one.", max_length=64),
+    ] = []
+    sampling: SamplingConfig = SamplingConfig()
+    stop_success: Annotated[
+        float, _field("Learnt at", "Success rate at which the lesson graduates.", gt=0, le=1)
+    ] = 0.9
+    plateau_window: Annotated[
+        int, _field("Plateau window", "Samples in which a plateau is detected.", ge=2, le=100_000)
+    ] = 256
+    plateau_threshold: Annotated[
+        float,
+        _field("Plateau threshold", "Largest gain in success that counts as flat.", ge=0, le=1),
+    ] = 0.01
+    success_above: Annotated[
+        float | None,
+        _field(
+            "Success above",
+            "Reward above which an episode counts as a success; empty to use the environment's "
+            "own criterion.",
+        ),
+    ] = None
+
+
+class EvaluationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Schedule and size of evaluations."""
+
+    every_train_steps: Annotated[
+        int, _field("Every", "Train steps between full evaluations.", unit="steps", ge=1)
+    ] = 20
+    examples: Annotated[
+        int, _field("Examples", "Fixed number of problems per lesson.", ge=1, le=100_000)
+    ] = 256
+    generations: Annotated[
+        int, _field("Answers each", "Answers per problem: the k of pass@k.", ge=1, le=1024)
+    ] = 1
+    temperature: Annotated[float, _field("Temperature", "0 is greedy.", ge=0, le=10)] = 0.0
+    micro_every_batches: Annotated[
+        int,
+        _field(
+            "Micro-evaluation every",
+            "Rollout batches of a worker between micro-evaluations of its current lesson, "
+            "which are only logged; 0 for none.",
+            ge=0,
+        ),
+    ] = 0
+    micro_examples: Annotated[
+        int, _field("Micro-evaluation examples", "Problems per micro-evaluation.", ge=1, le=10_000)
+    ] = 32
+    lease_seconds: Annotated[
+        float,
+        _field(
+            "Lease",
+            "Time after which a lost evaluation is assigned to another worker.",
+            unit="s",
+            ge=5,
+            le=86_400,
+        ),
+    ] = 120.0
+
+
+class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a language run."""
+
+    lessons: Annotated[dict[LessonName, LessonConfig], _field("Lessons", "Lessons by name.")]
+    lesson_order: Annotated[
+        list[LessonName],
+        _field(
+            "Order of lessons",
+            "Order of lessons that do not require each other. Lessons not named follow in the "
+            "order written; names without a lesson are ignored.",
+            max_length=4096,
+        ),
+    ] = []
+    model: ModelConfig = ModelConfig()
+    inference: Annotated[
+        str,
+        _field(
+            "Inference server",
+            "Name of a server configured by an administrator; empty: each worker generates itself.",
+            pattern=r"^([A-Za-z0-9][\w.-]{0,63})?$",
+        ),
+    ] = ""
+    strategy: Annotated[
+        str,
+        _field(
+            "Curriculum",
+            "rolldeck, marin, or the module:Class of a strategy registered by an administrator.",
+            pattern=r"^[\w.]{1,100}(:\w{1,60})?$",
+        ),
+    ] = "rolldeck"
+    strategy_options: Annotated[
+        dict[str, float | bool | int], _field("Curriculum options", "Options of the strategy.")
+    ] = {}
+    group_size: Annotated[int, _field("Group size", "Answers to one prompt.", ge=1, le=1024)] = 8
+    prompts_per_batch: Annotated[
+        int, _field("Prompts at a time", "Prompts a worker answers concurrently.", ge=1, le=4096)
+    ] = 8
+    keeps_zero_variance: Annotated[
+        bool,
+        _field(
+            "Keep groups without variance",
+            "Send groups whose answers all have the same reward, which carry no learning signal.",
+        ),
+    ] = False
+    evaluation: EvaluationConfig = EvaluationConfig()
+
+    def __post_init__(self) -> None:
+        """Record the order of the lessons: databases do not preserve the order of object fields."""
+        named = [name for name in self.lesson_order if name in self.lessons]
+        force_setattr(self, "lesson_order", list(dict.fromkeys([*named, *self.lessons])))

@@ -1,0 +1,38 @@
+"""Policy settings of a run, shared by fleet and trainer."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runs.config.rules.config_field import described as _field
+
+
+class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The policy network that fleet and trainer use."""
+
+    kind: Annotated[
+        Literal["mlp", "cnn", "gru"],
+        _field("Policy", "Network: mlp; cnn for images; gru with memory, for any observations."),
+    ] = "mlp"
+    hidden_sizes: Annotated[
+        list[Annotated[int, Meta(ge=1, le=8192)]],
+        _field(
+            "Hidden layers",
+            "Units of each hidden layer; for a gru, of the layers before its memory.",
+            min_length=1,
+            max_length=8,
+        ),
+    ] = msgspec.field(default_factory=lambda: [64, 64])
+    recurrent_units: Annotated[
+        int, _field("Recurrent units", "Units of a gru's memory.", ge=1, le=8192)
+    ] = 128
+    channels: Annotated[
+        list[Annotated[int, Meta(ge=1, le=1024)]],
+        _field(
+            "Channels",
+            "Channels of each convolution; each one halves the image size.",
+            min_length=1,
+            max_length=8,
+        ),
+    ] = msgspec.field(default_factory=lambda: [16, 32, 32])

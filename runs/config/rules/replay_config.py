@@ -1,0 +1,101 @@
+"""Replay settings of a fleet run: the sampler, its weights and its capacity."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runs.config.rules.config_field import described
+
+Sampler = Literal["fifo", "uniform", "recency", "balanced", "weighted", "prioritized"]
+MAX_FRAGMENTS_PER_CHUNK: Final = 256
+
+
+class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Replay settings. The defaults form a queue: oldest first, each fragment once."""
+
+    sampler: Annotated[
+        Sampler,
+        described(
+            "Sampler",
+            "fifo: the oldest. uniform: any. recency: newer ones more often. balanced: equally "
+            "from each environment. weighted, prioritized: by the trainer's priorities.",
+        ),
+    ] = "fifo"
+    alpha: Annotated[
+        float,
+        described(
+            "Alpha",
+            "Exponent of recency or priority; 0 is uniform.",
+            ge=0,
+            le=16,
+        ),
+    ] = 0.6
+    beta: Annotated[
+        float,
+        described(
+            "Beta",
+            "Exponent of the importance weights; 1 corrects the bias of sampling fully.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.4
+    max_reuse: Annotated[
+        int,
+        described(
+            "Maximum reuse",
+            "Maximum number of batches that contain the same chunk.",
+            ge=1,
+            le=1 << 20,
+        ),
+    ] = 1
+    fragments_per_chunk: Annotated[
+        int,
+        described(
+            "Chunk length",
+            "Consecutive fragments of one env slot that are sampled together.",
+            unit="fragments",
+            ge=1,
+            le=MAX_FRAGMENTS_PER_CHUNK,
+        ),
+    ] = 1
+    max_chunks: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+        described(
+            "Capacity",
+            "Maximum number of stored chunks; the oldest are evicted. Empty for no limit.",
+            unit="chunks",
+        ),
+    ] = None
+    max_chunks_per_environment: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+        described(
+            "Capacity per environment",
+            "Maximum number of stored chunks of each environment. Empty for no limit.",
+            unit="chunks",
+        ),
+    ] = None
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether every fragment is served once, alone and in order."""
+        return self.sampler == "fifo" and self.max_reuse == 1 and self.fragments_per_chunk == 1
+
+
+_DEFAULTS: Final = ReplayConfig()
+
+
+def replay_of(config: dict[str, Any]) -> ReplayConfig:
+    """Return the replay settings of a stored run configuration (parsed or empty)."""
+    raw = config.get("buffer", {}).get("replay")
+    return _DEFAULTS if raw is None else msgspec.convert(raw, ReplayConfig)
+
+
+def contradiction(replay: ReplayConfig, *, batch_size: int) -> tuple[str, str] | None:
+    """Return a field that makes batches of `batch_size` fragments impossible, and the reason."""
+    length = replay.fragments_per_chunk
+    if batch_size % length:
+        return "fragments_per_chunk", f"batch_size {batch_size} must be a multiple of {length}"
+    if replay.max_chunks is not None and replay.max_chunks * length < batch_size:
+        return "max_chunks", f"must be at least {batch_size // length}, the chunks of one batch"
+    return None

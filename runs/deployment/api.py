@@ -1,0 +1,67 @@
+"""API view of the announcement to all users."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Known, Operators
+from runs.deployment import queries as deck
+from runs.deployment.schemas.deployment import NoticeAnswer, NoticeWanted
+from runs.deployment.services.notices import clear_notice, set_notice
+from web.http import bodies
+from web.http.openapi import REASON
+
+
+class NoticeView(APIView):
+    """The announcement shown on every page."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: all known callers read it, operators change it."""
+        return [Known() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(
+        operation_id="notice_show",
+        responses={200: NoticeAnswer},
+        tags=["server"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get the announcement."""
+        del request
+        return _now()
+
+    @extend_schema(
+        operation_id="notice_set",
+        request=NoticeWanted,
+        responses={200: NoticeAnswer},
+        tags=["server"],
+    )
+    def put(self, request: Request) -> HttpResponse:
+        """Post an announcement.
+
+        Replaces the current one.
+        """
+        wanted, now = bodies.read(request, NoticeWanted), timezone.now()
+        if wanted.until is not None and wanted.until <= now:
+            raise bodies.InvalidBody("until", "must be in the future")
+        set_notice(wanted=wanted, actor=identity_of(request), now=now)
+        return _now()
+
+    @extend_schema(
+        operation_id="notice_clear",
+        parameters=[REASON],
+        responses={200: NoticeAnswer},
+        tags=["server"],
+    )
+    def delete(self, request: Request) -> HttpResponse:
+        """Remove the announcement."""
+        reason = str(request.query_params.get("reason", ""))[:2000]
+        clear_notice(reason=reason, actor=identity_of(request), now=timezone.now())
+        return _now()
+
+
+def _now() -> HttpResponse:
+    return bodies.answer(NoticeAnswer(notice=deck.notice(now=timezone.now())))

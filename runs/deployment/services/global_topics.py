@@ -1,0 +1,76 @@
+"""Topics of the deployment: access rules, change notices and frame rates.
+
+Apps register their content as parts; see :mod:`web.live.parts`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from runs.access.rules.rights import Caller, may_administer, may_read
+
+DECK: Final = "runs"
+ALERTS: Final = "alerts"
+AUDIT: Final = "audit"
+CLUSTER: Final = "cluster"
+CLUSTER_ADMIN: Final = "cluster_admin"
+ME: Final = "me"
+"""Each person has a separate topic under this name."""
+
+
+def _is_person(caller: Caller) -> bool:
+    return caller.identity.startswith("user:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeckTopicRule:
+    """Access and rate of a deployment topic."""
+
+    may_watch: Callable[[Caller], bool] = may_read
+    needs: str = "the right to read every run"
+    """Requirement named in refusals."""
+    hears: frozenset[str] | None = frozenset()
+    """Parts whose notices concern the topic; None for all notices."""
+    frame_seconds: float = 1.0
+    """Minimum interval between frames."""
+    look_seconds: float = 2.0
+    """Poll interval without notices."""
+    is_seen_only: bool = False
+    """Not read while all pages that watch it are hidden."""
+
+
+DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
+    DECK: DeckTopicRule(hears=None),
+    ALERTS: DeckTopicRule(hears=frozenset({"alerts"})),
+    AUDIT: DeckTopicRule(hears=frozenset({"events"}), is_seen_only=True),
+    # Machines announce only cordons: other changes are polled, once for all watchers.
+    CLUSTER: DeckTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
+    CLUSTER_ADMIN: DeckTopicRule(
+        may_watch=may_administer,
+        needs="the right to administer",
+        hears=frozenset({"cluster"}),
+        look_seconds=5.0,
+        is_seen_only=True,
+    ),
+    ME: DeckTopicRule(
+        may_watch=_is_person,
+        needs="a signed-in user",
+        hears=frozenset({"me"}),
+        look_seconds=5.0,
+    ),
+}
+
+
+def key_of(topic: str, caller: Caller) -> str:
+    """Return the internal key of a topic that a page names."""
+    return f"{ME}:{caller.identity}" if topic == ME else topic
+
+
+def told_as(key: str) -> str:
+    """Return the name of a topic in frames."""
+    return ME if key.startswith(f"{ME}:") else key
+
+
+def rule_of(key: str) -> DeckTopicRule | None:
+    """Return the rule of a deployment topic; None for a topic of a run."""
+    return DECK_TOPICS.get(told_as(key))

@@ -1,0 +1,38 @@
+"""Set and clear the notice shown to all users."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from runs.deployment.models.deployment import DeckNotice
+from runs.deployment.schemas.deployment import NoticeWanted
+from runs.lifecycle.services.events import record_event
+from web.live.announcements import NO_RUN, announce
+
+
+@transaction.atomic
+def set_notice(*, wanted: NoticeWanted, actor: str, now: datetime) -> None:
+    """Set the notice, replacing the previous one."""
+    told = {"text": wanted.text, "reason": wanted.reason, "until": wanted.until}
+    DeckNotice.objects.update_or_create(id=1, defaults={**told, "set_by": actor, "set_at": now})
+    record_event(
+        run_id=None,
+        kind="notice_set",
+        message=f"notice set: {wanted.text}",
+        actor=actor,
+        reason=wanted.reason,
+        details={"until": wanted.until.isoformat()} if wanted.until else {},
+        now=now,
+    )
+    announce(NO_RUN, "me")
+
+
+@transaction.atomic
+def clear_notice(*, reason: str, actor: str, now: datetime) -> None:
+    """Clear the notice, if there is one."""
+    if DeckNotice.objects.all().delete()[0]:
+        message = "notice cleared"
+        record_event(
+            run_id=None, kind="notice_cleared", message=message, actor=actor, reason=reason, now=now
+        )
+        announce(NO_RUN, "me")

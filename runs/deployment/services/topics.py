@@ -1,0 +1,262 @@
+"""Read the topics of live pages from the database.
+
+A topic is read completely, or only in the parts that a notice named. A part that fails is logged
+and keeps its last value, so that it does not break the page.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from django.db import connection
+from msgspec import Raw
+
+from runs.deployment.schemas.live import ControlFrame, DeltaFrame, SnapshotFrame
+from runs.deployment.services.global_topics import ME, rule_of, told_as
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.control import DESIRED
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.schemas.runs import Control
+from web.live import parts
+from web.live.rows import WINDOW_ROWS, Topic
+
+logger = logging.getLogger(__name__)
+
+RUN_PREFIX: Final = "run:"
+CONTROL_PREFIX: Final = "control:"
+# Parts still sent to hidden tabs.
+HIDDEN_PARTS: Final = frozenset({"run", "alerts", "session", "notice"})
+HIDDEN_SERIES: Final = frozenset({"events"})
+# Placeholder for a part's name: the announced change may be in any part.
+ANY: Final = ""
+
+
+@dataclass(slots=True)
+class Change:
+    """Result of one read: new encoded parts and rows, and the number of its frame."""
+
+    sequence: int
+    parts: dict[str, bytes] = field(default_factory=dict)
+    series: dict[str, list[bytes]] = field(default_factory=dict)
+    commits: Mapping[str, float] = field(default_factory=dict)
+    """Commit times of announced changes by part or series; :data:`ANY` for all of them."""
+
+    @property
+    def committed_at(self) -> datetime | None:
+        """Commit time of the newest change; None for unannounced changes."""
+        known = [
+            self.commits[name] for name in (*self.parts, *self.series, ANY) if name in self.commits
+        ]
+        return datetime.fromtimestamp(max(known), UTC) if known else None
+
+    def for_hidden(self) -> "Change | None":
+        """Return the subset for hidden tabs, or None."""
+        kept = Change(
+            sequence=self.sequence,
+            commits=self.commits,
+            parts={name: text for name, text in self.parts.items() if name in HIDDEN_PARTS},
+            series={name: rows for name, rows in self.series.items() if name in HIDDEN_SERIES},
+        )
+        return kept if kept.parts or kept.series else None
+
+
+class RunTopic:
+    """Topic of one run's page."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.run_id: int | None = None
+        self.sequence = 0
+        self.committed_at: datetime | None = None
+        """Commit time of the newest shown change, if known."""
+        self._shown = Topic()
+        self._read_at: dict[str, float] = {}
+        self.late: set[str] = set()
+        """Expensive parts: read right after the first snapshot, not before."""
+
+    def look(self, names: Collection[str] | None) -> Change | None:
+        """Read the parts and series in `names` (None: all) and return the changes.
+
+        Runs in a thread; the hub never reads a topic twice concurrently.
+        """
+        if names is not None and not names:
+            return None
+        if names is None:
+            self._find_run()
+        if self.run_id is None:
+            return None
+        found = Change(sequence=0)
+        found.parts = self._shown.changed_parts(self._read_parts(self.run_id, names))
+        found.series = self._read_series(self.run_id, names)
+        if not found.parts and not found.series:
+            return None
+        self.sequence = found.sequence = next_sequence()
+        return found
+
+    def _find_run(self) -> None:
+        """Find the run at the address; after a reset it is a new run with an empty page."""
+        run = Run.objects.only("pk").at(self.name.partition(":")[2])
+        if run is not None and run.pk != self.run_id:
+            self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
+
+    def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
+        read: dict[str, Any] = {}
+        for name, reader in parts.part_readers().items():
+            if (names is None or name in names) and self._is_due(name):
+                try:
+                    read[name] = reader(run_id)
+                except Exception:
+                    logger.exception("reading part %s of %s failed", name, self.name)
+        return read
+
+    def _is_due(self, name: str) -> bool:
+        """Return whether a part may be read again, and if so record the time."""
+        if not (pace := parts.pace_of(name)):
+            return True
+        now = time.monotonic()
+        if name not in self._read_at:
+            self._read_at[name] = now - pace
+            self.late.add(name)
+            return False
+        if now - self._read_at[name] < pace:
+            return False
+        self._read_at[name] = now
+        return True
+
+    def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:
+        fresh: dict[str, list[bytes]] = {}
+        for name, reader in parts.series_readers().items():
+            if names is None or name in names:
+                try:
+                    rows = reader(run_id, self._shown.after(name), WINDOW_ROWS)
+                except Exception:
+                    logger.exception("reading series %s of %s failed", name, self.name)
+                    continue
+                if new := self._shown.new_rows(name, rows):
+                    fresh[name] = new
+        return fresh
+
+    def snapshot(self, *, at: datetime) -> str:
+        """Return the complete state as one frame."""
+        frame = SnapshotFrame(
+            topic=told_as(self.name),
+            sequence=self.sequence,
+            at=at,
+            committed_at=_no_later(self.committed_at, at),
+            parts=_raw_parts(self._shown.parts),
+            series=_raw_series(self._shown.window()),
+        )
+        return msgspec.json.encode(frame).decode()
+
+    def delta(self, change: Change, *, previous: int, at: datetime) -> str:
+        """Return the changes as one frame that follows frame `previous`."""
+        frame = DeltaFrame(
+            topic=told_as(self.name),
+            previous=previous,
+            sequence=change.sequence,
+            at=at,
+            committed_at=_no_later(change.committed_at, at),
+            parts=_raw_parts(change.parts),
+            series=_raw_series(change.series),
+        )
+        return msgspec.json.encode(frame).decode()
+
+
+class DeckTopic(RunTopic):
+    """Topic of the deployment: the list of runs, the alerts, the machines."""
+
+    def look(self, names: Collection[str] | None) -> Change | None:
+        """Read all parts and return the changes."""
+        if names is not None and not names:
+            return None
+        read: dict[str, Any] = {}
+        for name, reader in self._readers().items():
+            try:
+                read[name] = reader()
+            except Exception:
+                logger.exception("reading deployment part %s failed", name)
+        changed = self._shown.changed_parts(read)
+        if not changed:
+            return None
+        self.sequence = next_sequence()
+        return Change(sequence=self.sequence, parts=changed)
+
+    def _readers(self) -> dict[str, Callable[[], Any]]:
+        return parts.deck_readers(self.name)
+
+
+class OwnTopic(DeckTopic):
+    """Topic of one person: the session and the notice."""
+
+    def _readers(self) -> dict[str, Callable[[], Any]]:
+        username = self.name.removeprefix(f"{ME}:user:")
+        return {name: partial(read, username) for name, read in parts.own_readers().items()}
+
+
+class ControlTopic(RunTopic):
+    """Control state of one run, for rollout handlers."""
+
+    def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:  # noqa: ARG002
+        control = control_of(run_id)
+        return {} if control is None else {"control": control}
+
+    def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:  # noqa: ARG002
+        return {}
+
+    def snapshot(self, *, at: datetime) -> str:
+        """Return the control frame."""
+        control = msgspec.json.decode(self._shown.parts["control"], type=Control)
+        frame = ControlFrame(**msgspec.structs.asdict(control), at=at)
+        return msgspec.json.encode(frame).decode()
+
+    def delta(self, change: Change, *, previous: int, at: datetime) -> str:  # noqa: ARG002
+        """Return the control frame, which is always complete."""
+        return self.snapshot(at=at)
+
+
+def control_of(run_id: int) -> Control | None:
+    """Return the control state of a run, or None if it does not exist."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return None
+    read_queue = parts.part_readers().get("queue")
+    queue = read_queue(run_id) if read_queue else None
+    return Control(
+        desired=DESIRED[RunStatus(run.status)],
+        queue_size=queue.queued if queue else 0,
+        threshold=queue.threshold if queue else run.off_policy_tolerance * (run.batch_size or 0),
+        policy_step=run.policy_step,
+        epoch=run.epoch,
+    )
+
+
+def topic_named(name: str) -> RunTopic:
+    """Return a new topic without state."""
+    if rule_of(name) is not None:
+        return OwnTopic(name) if name.startswith(f"{ME}:") else DeckTopic(name)
+    return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
+
+
+def _no_later(committed_at: datetime | None, at: datetime) -> datetime | None:
+    """Cap commit times at the present, because the clocks of machines differ."""
+    return None if committed_at is None else min(committed_at, at)
+
+
+def _raw_parts(parts: Mapping[str, bytes]) -> dict[str, Raw]:
+    return {name: Raw(text) for name, text in parts.items()}
+
+
+def _raw_series(series: Mapping[str, list[bytes]]) -> dict[str, list[Raw]]:
+    return {name: [Raw(row) for row in rows] for name, rows in series.items()}
+
+
+def next_sequence() -> int:
+    """Return the next frame number, which rises over all processes."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('runs_live_sequence')")
+        return int(cursor.fetchone()[0])

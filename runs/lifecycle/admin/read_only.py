@@ -1,0 +1,241 @@
+"""Read-only admin of tables that the platform writes, of any size.
+
+A list must load within half a second over ten million rows, without an index for each column that a
+user may filter by. So three things are bounded: rows are counted up to ten thousand, pages begin
+with the newest row, and filters without an index search the newest rows only, which the page
+states. Filtering by run searches all rows, as they have an index by run.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
+
+from django.contrib import admin, messages
+from django.contrib.auth import get_permission_codename
+from django.core.paginator import Paginator
+from django.db import connection
+from django.db.models import Max, Model, QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from runs.lifecycle.models.runs import Run
+from web.rules.visible_text import visible
+
+COUNTED_AT_MOST: Final = 10_000
+"""Maximum number of counted rows; longer lists show their first pages."""
+LOOKED_AT: Final = 200_000
+"""Newest rows that filters without an index search."""
+# Query parameters of a list other than filters.
+_NO_FILTERS: Final = frozenset({"p", "o", "e", "all", "q", "_changelist_filters"})
+RUN_FILTER: Final = ("run", AutocompleteSelectFilter)
+"""Filter by run, with completion by the beginning of its name and no query of the rows."""
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]
+    """Paginator of a table that may be too large to count."""
+
+    template_name = "runs/bounded_pages.html"
+
+    @cached_property
+    def count(self) -> int:
+        """Return the number of rows, at most one more than :data:`COUNTED_AT_MOST`."""
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
+
+    @cached_property
+    def counted(self) -> str:
+        """Return the number of rows in words.
+
+        For an unfiltered table above the limit this is the database's estimate.
+        """
+        if self.count <= COUNTED_AT_MOST:
+            return f"{self.count:,}"
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        estimate = 0 if rows.query.where else _estimated_rows(rows.model)
+        if estimate <= COUNTED_AT_MOST:
+            return f"more than {COUNTED_AT_MOST:,}"
+        return f"about {int(float(f'{estimate:.2g}')):,}"
+
+
+def _estimated_rows(model: type[Model]) -> int:
+    """Return the database's estimate of a table's rows; -1 before the first ANALYZE."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
+            [connection.ops.quote_name(model._meta.db_table)],
+        )
+        return int(cursor.fetchone()[0])
+
+
+def link_to(row: Model | None) -> SafeString | str:
+    """Return a link to the admin page of `row`."""
+    return "-" if row is None else link_to_row(type(row), row.pk, str(row))
+
+
+def link_to_row(model: type[Model], pk: Any, words: str) -> SafeString:
+    """Return a link to the admin page of a row without reading the row."""
+    options = model._meta
+    address = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[pk])
+    return format_html('<a class="text-link" href="{}">{}</a>', address, visible(words))
+
+
+def links_to_lists(*models: type[Model], **lookup: Any) -> SafeString:
+    """Return links to the lists of related rows, filtered by `lookup`."""
+    query = "&".join(f"{name}={value}" for name, value in lookup.items())
+    links = [
+        format_html(
+            '<a class="text-link" href="{}?{}">{}</a>',
+            reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"),
+            query,
+            model._meta.verbose_name_plural,
+        )
+        for model in models
+    ]
+    return SafeString(SafeString(" · ").join(links))
+
+
+def as_written(text: str) -> SafeString:
+    """Return untrusted text with its line breaks and visible control characters."""
+    style = "white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px"
+    return format_html('<pre style="{}">{}</pre>', style, visible(text))
+
+
+def rounded(name: str) -> Callable[[Any], str]:
+    """Return a list column that shows a number with four significant digits."""
+
+    @admin.display(description=name.replace("_", " "), ordering=name)
+    def shown(row: Any) -> str:
+        value = getattr(row, name)
+        return "-" if value is None else f"{value:,.4g}"
+
+    return shown
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """Admin that lists, filters and searches, but never adds, changes or deletes."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # facets count every row of every choice
+    list_per_page = 50
+    list_filter_submit = True
+    list_disable_select_all = True
+    """Actions apply to one page: rows that were not displayed are not affected."""
+    actions_list: ClassVar[list[str]] = []
+    search_fields: tuple[str, ...] = ("run__name",)
+    search_help_text = "The name of a run, or its beginning"
+    run_lookup = "run"
+    """Lookup from a row to its run; empty if there is none, or the row is a run."""
+    dashboard = ""
+    """Dashboard path of a `{row}` of a `{run}`; empty without one."""
+    may_grow = False
+    """Whether the table may become too large to scan; it has numeric keys."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may run actions, which needs the change permission.
+
+        Actions are the only use of that permission here.
+        """
+        right = get_permission_codename("change", self.opts)
+        return bool(request.user.has_perm(f"{self.opts.app_label}.{right}"))
+
+    def view_on_site(self, row: Any) -> str | None:
+        """Return the dashboard path of a row, or None."""
+        if "{run}" not in self.dashboard:
+            return self.dashboard or None
+        run = row
+        for name in self.run_lookup.split("__") if self.run_lookup else ():
+            run = getattr(run, name)
+        if run is None or run.archived_at is not None:
+            return None
+        return self.dashboard.format(run=quote(run.name, safe=""), row=row)
+
+    def get_list_display_links(
+        self, request: HttpRequest, list_display: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the first column that is not a link, as the link to the row."""
+        return [name for name in list_display if not str(name).endswith("_link")][:1]
+
+    @admin.display(description="run", ordering="run")
+    def run_link(self, row: Any) -> SafeString | str:
+        """Return a link to the row's run."""
+        return link_to(row.run)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Return the row with an id, or the rows of runs whose name begins with the search term.
+
+        Runs are few and have an index by name. Large tables show the rows of the newest matching
+        run only, because an index returns one run's rows in order.
+        """
+        words = search_term.strip()
+        if not words:
+            return queryset, False
+        if self.search_fields != ReadOnlyAdmin.search_fields:
+            found: tuple[QuerySet[Any], bool] = super().get_search_results(request, queryset, words)
+            return found
+        if self.may_grow and words.isdigit() and len(words) < 19:
+            return queryset.filter(pk=int(words)), False
+        runs = Run.objects.filter(name__istartswith=words).order_by("-id")
+        ids = list(runs.values_list("pk", flat=True)[: 1 if self.may_grow else 100])
+        return self.rows_of_runs(queryset, ids), False
+
+    def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
+        """Return the rows of runs, with a query that uses an index."""
+        return queryset.filter(**{f"{self.run_lookup}__in": runs})
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return all rows, or the newest ones if a filter has no index."""
+        rows: QuerySet[Any] = super().get_queryset(request)
+        if not self.may_grow or not self._looks_through(request):
+            return rows
+        newest = self.model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
+        return rows.filter(pk__gt=newest - LOOKED_AT)
+
+    def _looks_through(self, request: HttpRequest) -> bool:
+        asked = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
+        if any(name.startswith("run__") for name in asked):
+            return False
+        return bool(asked) or self._searches_through(request.GET.get("q", "").strip())
+
+    def _searches_through(self, words: str) -> bool:
+        """Return whether a search for `words` has no index."""
+        if self.search_fields != ReadOnlyAdmin.search_fields:
+            return bool(words)
+        return "__" in self.run_lookup and bool(words) and not words.isdigit()
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> TemplateResponse:
+        """Return the list, with a message if only the newest rows are searched."""
+        if self.may_grow and request.method == "GET" and self._looks_through(request):
+            messages.info(
+                request,
+                f"Filters search the newest {LOOKED_AT:,} rows. "
+                "Select a run to search all its rows.",
+            )
+        answer: TemplateResponse = super().changelist_view(request, extra_context)
+        return answer
+
+    def audit(self, request: HttpRequest, row: Model, words: str) -> None:
+        """Record an action on a row in the admin's log."""
+        self.log_change(request, row, words)

@@ -1,0 +1,214 @@
+"""API views that create, show and control runs."""
+
+from typing import Any
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Known, Operators, Readers, RunMachines
+from runs.config.rules import run_config
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import (
+    EVENTS_PER_PAGE,
+    environments,
+    events,
+    readable_run,
+    run_detail,
+    run_named,
+)
+from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.schemas.runs import (
+    Ask,
+    ChangeRun,
+    EnvironmentList,
+    EventList,
+    Preset,
+    RunConfigSchema,
+    RunDetail,
+)
+from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.run_settings import change_settings
+from web.http.bodies import answer, read, whole_number
+from web.http.openapi import between, problems
+
+EVENTS_PER_ANSWER = 100
+
+
+class RunView(APIView):
+    """One run."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: readers and machines read the run, operators change it."""
+        return [Operators() if self.request.method == "PATCH" else RunMachines()]
+
+    @extend_schema(
+        operation_id="runs_show",
+        responses={200: RunDetail},
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get a run.
+
+        With its configuration.
+        """
+        return answer(run_detail(readable_run(run)))
+
+    @extend_schema(
+        operation_id="runs_change",
+        request=ChangeRun,
+        responses={200: RunDetail, **problems(409)},
+        tags=["runs"],
+    )
+    def patch(self, request: Request, run: str) -> HttpResponse:
+        """Update a run.
+
+        Changes settings that may change while a run is active.
+        """
+        changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeRun))
+        reason = changes.pop("reason")
+        changed: Run = change_settings(
+            run_id=run_named(run).pk,
+            changes=changes,
+            actor=identity_of(request),
+            reason=reason,
+            now=timezone.now(),
+        )
+        return answer(run_detail(changed))
+
+
+class AskView(APIView):
+    """A status change of a run; each verb has its own route."""
+
+    permission_classes = [Operators]
+    verb: RunVerb
+
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Apply the verb to the run."""
+        wanted = read(request, Ask)
+        moved: Run = ask(
+            run_id=run_named(run).pk,
+            verb=self.verb,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return answer(run_detail(moved))
+
+
+SUMMARIES = {
+    RunVerb.START: ("Start a run", "Also restarts a stopped or failed run."),
+    RunVerb.PAUSE: ("Pause a run", "Sampling stops; existing data is still accepted and served."),
+    RunVerb.RESUME: ("Resume a run", ""),
+    RunVerb.DRAIN: ("Drain a run", "Finishes started work, serves the queue, then completes."),
+    RunVerb.STOP: ("Stop a run", "Drains with a deadline, then stops."),
+    RunVerb.KILL: ("Kill a run", "Stops at once; lost items are counted."),
+}
+
+
+def ask_view(verb: RunVerb) -> type[AskView]:
+    """Return the view for `verb`, with its OpenAPI description."""
+    summary, description = SUMMARIES[verb]
+
+    class VerbView(AskView):
+        @extend_schema(
+            operation_id=f"runs_{verb}",
+            summary=summary,
+            description=description,
+            request=Ask,
+            responses={200: RunDetail, **problems(409)},
+            tags=["runs"],
+        )
+        def post(self, request: Request, run: str) -> HttpResponse:
+            return super().post(request, run)
+
+    VerbView.verb = verb
+    VerbView.__name__ = f"{verb.title()}View"
+    VerbView.__doc__ = f"{summary}."
+    return VerbView
+
+
+class EventsView(APIView):
+    """The events of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_events",
+        parameters=[
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only events with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, EVENTS_PER_PAGE)),
+            OpenApiParameter("kinds", str, description="Comma-separated; omit for all."),
+        ],
+        responses={200: EventList},
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List a run's events.
+
+        Newest first.
+        """
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        limit = whole_number(
+            request,
+            "limit",
+            default=EVENTS_PER_ANSWER,
+            at_least=1,
+            at_most=EVENTS_PER_PAGE,
+        )
+        kinds = [kind for kind in request.query_params.get("kinds", "").split(",") if kind]
+        found = events(
+            run_id=readable_run(run).pk,
+            before=before,
+            limit=limit or EVENTS_PER_ANSWER,
+            kinds=[kind for kind in kinds if "\x00" not in kind],
+        )
+        return answer(EventList(results=found))
+
+
+class EnvironmentsView(APIView):
+    """The environments of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_environments",
+        responses={200: EnvironmentList},
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List a run's environments.
+
+        In the order of registration.
+        """
+        found = environments(run_id=readable_run(run).pk, now=timezone.now())
+        return answer(EnvironmentList(results=found))
+
+
+class RunConfigSchemaView(APIView):
+    """The launch form's schema."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="run_config_schema",
+        responses={200: RunConfigSchema},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get the run configuration schema.
+
+        JSON Schema of a run's configuration, and the built-in presets.
+        """
+        presets = [
+            Preset(name=name, title=title, config=run_config.to_builtins(config))
+            for name, (title, config) in run_config.PRESETS.items()
+        ]
+        return answer(RunConfigSchema(schema=run_config.json_schema(), presets=presets))

@@ -1,0 +1,345 @@
+"""Schemas of the API of this app."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]+$")]
+Reason = Annotated[str, Meta(max_length=2000)]
+
+
+BatchSize = Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run without its configuration; versions are of the current epoch, times in UTC."""
+
+    id: int
+    name: str
+    kind: Literal["fleet", "language", "outside"]
+    status: Literal[
+        "draft",
+        "queued",
+        "starting",
+        "running",
+        "paused",
+        "draining",
+        "completed",
+        "stopped",
+        "failed",
+    ]
+    status_reason: str
+    status_changed_at: datetime
+    started_at: datetime | None
+    """Last start; null if never started."""
+    drain_target: str
+    drain_deadline_at: datetime | None
+    preset: str
+    created_by: str | None
+    created_at: datetime
+    archived_at: datetime | None
+    is_default: bool
+    batch_size: int | None
+    max_token_len: int | None
+    num_steps: int
+    num_workers: int | None
+    """Requested rollout workers; null for a run without a fleet."""
+    max_staleness: int | None
+    max_age_seconds: float | None
+    off_policy_tolerance: float
+    exact_queue_size: bool
+    lenient: bool
+    lease_seconds: float
+    dry_deadline_seconds: float | None
+    advantages: Literal["", "rloo", "grpo"]
+    drop_zero_variance: bool
+    served_steps: int
+    epoch: int
+    policy_step: int
+    """Newest published version of the epoch; -2 for none yet."""
+    ledger_problem: str
+    """Problem found by the last audit of the ledger; empty when it balanced."""
+    registered_at: datetime | None
+    """Time of the first registration that set the run's settings."""
+    trainer_started_at: datetime | None
+    allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]
+    wandb_group: str | None
+    wandb_project: str | None
+    tags: list[str]
+
+
+class RunDetail(RunSummary, frozen=True, kw_only=True):
+    """A run with its configuration; empty for outside runs."""
+
+    config: dict[str, Any]
+
+
+class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run to create; `config` overrides the preset, and `language` makes a language run."""
+
+    name: Name
+    kind: Literal["fleet", "outside"] = "fleet"
+    preset: Annotated[str, Meta(max_length=80)] = ""
+    config: dict[str, Any] = {}
+    tags: Annotated[list[str], Meta(max_length=20)] = []
+    lenient: bool = False
+    """Accept groups with inconsistent lengths or unknown environments, and record an event."""
+    start: bool = False
+
+
+class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a run to change; those left out stay."""
+
+    dry_deadline_seconds: Annotated[float, Meta(ge=0, le=604_800)] | UnsetType | None = UNSET
+    """Time that a batch waits for an environment's minimum; null for no limit."""
+    max_staleness: Annotated[int, Meta(ge=0, le=1 << 20)] | UnsetType | None = UNSET
+    """Maximum number of versions between sampling and training; null for no limit."""
+    max_age_seconds: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType | None = UNSET
+    """Maximum time an item may be queued; null for no limit."""
+    off_policy_tolerance: Annotated[float, Meta(gt=0, le=1024)] | UnsetType = UNSET
+    """Batches that may wait in the queue before producers pause."""
+    exact_queue_size: bool | UnsetType = UNSET
+    """Report the exact queue size to stock environments, even above the tolerance."""
+    lease_seconds: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType = UNSET
+    """Time that a trainer may hold a batch."""
+    batch_size: BatchSize | UnsetType = UNSET
+    """Sequences per batch of an outside run."""
+    lenient: bool | UnsetType = UNSET
+    """Accept groups with inconsistent lengths or unknown environments, and record an event."""
+    advantages: Literal["", "rloo", "grpo"] | UnsetType = UNSET
+    """Rule that computes missing advantages of groups; empty for none."""
+    drop_zero_variance: bool | UnsetType = UNSET
+    """Drop incoming groups whose scores are all equal."""
+    num_workers: Annotated[int, Meta(ge=1, le=4096)] | UnsetType = UNSET
+    """Rollout workers; surplus ones send their data and exit."""
+    reason: Reason = ""
+    """Reason, recorded in the run's history."""
+
+
+class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason of a status change."""
+
+    reason: Reason = ""
+
+
+class ResetRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason for archiving an outside run and replacing it by a new one."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class ChangeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of an environment to change; those left out stay."""
+
+    weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
+    """Share of the batches, relative to the weights of the others."""
+    min_batch_allocation: Annotated[float, Meta(ge=0, le=1)] | UnsetType | None = UNSET
+    """Minimum share of every batch; null for none."""
+    connected: bool | UnsetType = UNSET
+    """Whether it counts as connected: otherwise it has no share and no minimum."""
+    muted: bool | UnsetType = UNSET
+    """Whether its future pushes are accepted, counted as dropped, and never trained on."""
+    reason: Reason = ""
+
+
+class PolicyVersionRow(Struct, frozen=True, kw_only=True):
+    """A published version of the weights."""
+
+    id: int
+    epoch: int
+    step: int
+    sha256: str
+    size_bytes: int
+    published_at: datetime
+    trainer: str | None
+    has_file: bool
+    """Whether the server still stores the file: only the newest are kept."""
+
+
+class PolicyVersionList(Struct, frozen=True, kw_only=True):
+    """Published weights, newest first."""
+
+    results: list[PolicyVersionRow]
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """A configuration to start from."""
+
+    name: str
+    title: str
+    config: dict[str, Any]
+
+
+class RunConfigSchema(Struct, frozen=True, kw_only=True):
+    """JSON Schema of a run's configuration, and the built-in presets."""
+
+    schema: dict[str, Any]
+    presets: list[Preset]
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """An event of a run."""
+
+    id: int
+    at: datetime
+    kind: str
+    level: Literal["info", "warning", "error"]
+    actor: str
+    message: str
+    reason: str
+    details: dict[str, Any]
+    request_id: str
+    """Id of the causing request; empty for actions of the platform."""
+
+
+class EventList(Struct, frozen=True, kw_only=True):
+    """Events, newest first."""
+
+    results: list[Event]
+
+
+class RefusedPushes(Struct, frozen=True, kw_only=True):
+    """Refused pushes of an environment, for one reason."""
+
+    pushes: int
+    newest_at: datetime
+    said: str
+    """Refusal message of the newest push."""
+
+
+class EnvironmentRow(Struct, frozen=True, kw_only=True):
+    """A registered producer of data."""
+
+    env_id: int
+    desired_name: str
+    wandb_name: str
+    spec: str
+    weight: float
+    max_token_length: int
+    group_size: int
+    min_batch_allocation: float | None
+    connected: bool
+    muted: bool
+    """Its pushes are counted as dropped, and batches do not wait for it."""
+    refused: dict[str, RefusedPushes]
+    """Refused pushes that named the environment, by reason; updated within seconds."""
+    registered_at: datetime
+    last_seen_at: datetime
+
+
+class EnvironmentList(Struct, frozen=True, kw_only=True):
+    """Environments in order of registration."""
+
+    results: list[EnvironmentRow]
+
+
+class TrainerRow(Struct, frozen=True, kw_only=True):
+    """A registered consumer of batches."""
+
+    uuid: int
+    name: str
+    identity: str
+    epoch: int
+    registered_at: datetime
+    last_seen_at: datetime
+
+
+class TrainerList(Struct, frozen=True, kw_only=True):
+    """Trainers in order of their first registration."""
+
+    results: list[TrainerRow]
+
+
+class RegisterTrainer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trainer that joins a run; `resume` keeps the current epoch."""
+
+    name: Annotated[str, Meta(max_length=200)] = ""
+    resume: bool = False
+    batch_size: BatchSize | None = None
+    """Sequences per batch, for an outside run without a batch size."""
+
+
+class TrainerRegistered(Struct, frozen=True, kw_only=True):
+    """Settings that a trainer needs to begin."""
+
+    uuid: int
+    epoch: int
+    policy_step: int
+    batch_size: int | None
+    config: dict[str, Any]
+    weights_directory: str = ""
+    """Directory where the trainer writes its weights; empty if it uploads them."""
+
+
+class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A token to create; valid for all runs without `run`, and without end without an expiry."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=120)]
+    scopes: Annotated[
+        list[Literal["trainer", "env", "worker", "read", "user", "metrics", "admin"]],
+        Meta(min_length=1, max_length=7),
+    ]
+    run: Name | None = None
+    expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
+    networks: Annotated[list[Annotated[str, Meta(max_length=60)]], Meta(max_length=20)] = []
+    """Addresses and networks that may use it, such as 10.0.0.0/8; empty for all."""
+
+
+class TokenRow(Struct, frozen=True, kw_only=True):
+    """A token without its secret."""
+
+    id: int
+    name: str
+    prefix: str
+    scopes: list[str]
+    run: str | None
+    networks: list[str]
+    """Networks that may use it; empty for all."""
+    issuer: Literal["person", "platform", "manager"]
+    """Source of its rights: its owner, the server, or the server for a fleet manager."""
+    created_by: str | None
+    """The owner, whose present role limits the token."""
+    suspended: list[str]
+    """Scopes without effect, because the owner's role does not allow them at present."""
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class TokenMinted(TokenRow, frozen=True, kw_only=True):
+    """A new token; `token` is shown only once."""
+
+    token: str
+
+
+class TokenList(Struct, frozen=True, kw_only=True):
+    """Tokens, newest first."""
+
+    results: list[TokenRow]
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """The signed-in user."""
+
+    authenticated: bool
+    username: str
+    role: Literal["nobody", "viewer", "operator", "admin"]
+
+
+class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Credentials of a person."""
+
+    username: Annotated[str, Meta(min_length=1, max_length=150)]
+    password: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class Control(Struct, frozen=True, kw_only=True):
+    """Control state of a run for rollout handlers; sizes count sequences or fragments."""
+
+    desired: Literal["running", "paused", "draining", "stopped"]
+    queue_size: int
+    threshold: float
+    policy_step: int
+    epoch: int

@@ -1,0 +1,304 @@
+"""Register trainers and environments, and manage the run at the server root."""
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+
+from runs.config.rules.environment_words import words_of
+from runs.lifecycle.models.runs import ApiToken, Environment, Run, RunKind, Trainer
+from runs.lifecycle.queries.runs import RunNotFound
+from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
+from runs.lifecycle.rules.registration import SEEN_EVERY, Registration, is_heard, opens_an_epoch
+from runs.lifecycle.rules.versions import NO_POLICY_STEP
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, move
+from web.live.announcements import announce
+from web.rows import first_row
+
+# JSON clients read integers of up to 53 bits exactly.
+UUID_BITS: Final = 53
+
+
+class RunIsOver(Exception):
+    """The run has ended and accepts no registrations."""
+
+
+@transaction.atomic
+def register_trainer(
+    *,
+    run_id: int,
+    identity: str,
+    name: str = "",
+    resume: bool = False,
+    registration: Registration | None = None,
+    batch_size: int | None = None,
+    now: datetime,
+) -> Trainer:
+    """Register a trainer; the first registration with settings configures an outside run.
+
+    Args:
+        run_id: A current run that has not ended.
+        identity: Client that may take over the trainer's leases after a restart.
+        name: Display name.
+        resume: The trainer continues the current epoch.
+        registration: Settings of a stock Atropos trainer.
+        batch_size: Sequences per batch, for an outside run without a batch size.
+        now: Time of registration.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        RunIsOver: If the run is completed, stopped or failed.
+    """
+    run = _open_run(run_id)
+    known = Trainer.objects.filter(run=run, identity=identity).first()
+    if opens_an_epoch(
+        epoch=run.epoch,
+        published=run.policy_step > NO_POLICY_STEP,
+        known=known is not None,
+        resume=resume,
+        is_fleet=run.has_fleet,
+        is_stock=registration is not None,
+    ):
+        _open_epoch(run, actor=identity, now=now)
+    _configure(run, registration, batch_size=batch_size, now=now)
+    trainer = _remember(run, known, identity=identity, name=name, resume=resume, now=now)
+    if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
+        move(
+            run_id=run.pk,
+            target=RunStatus.RUNNING,
+            actor=identity,
+            reason="a trainer registered",
+            now=now,
+        )
+    record_event(
+        run_id=run.pk,
+        kind="trainer_registered",
+        message=f"trainer {name or identity} registered in epoch {run.epoch}",
+        actor=identity,
+        details={"uuid": trainer.uuid, "epoch": run.epoch, "resume": resume},
+        now=now,
+    )
+    announce(run.pk, "run")
+    return trainer
+
+
+def _open_run(run_id: int) -> Run:
+    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"no current run with id {run_id}")
+    if run.status in TERMINAL:
+        raise RunIsOver(f"{run.name} is {run.status}: registrations are closed")
+    return run
+
+
+def _open_epoch(run: Run, *, actor: str, now: datetime) -> None:
+    run.epoch += 1
+    run.policy_step = NO_POLICY_STEP
+    run.save(update_fields=["epoch", "policy_step"])
+    record_event(
+        run_id=run.pk,
+        kind="epoch_opened",
+        message=f"epoch {run.epoch} opened",
+        actor=actor,
+        details={"epoch": run.epoch},
+        now=now,
+    )
+
+
+def _configure(
+    run: Run, registration: Registration | None, *, batch_size: int | None, now: datetime
+) -> None:
+    """Apply the settings of a registration that the run does not have yet."""
+    settings = {} if run.has_fleet else _settings_of(run, registration, batch_size=batch_size)
+    if run.registered_at is None and (settings or run.has_fleet):
+        settings["registered_at"] = now
+    if settings:
+        for field, value in settings.items():
+            setattr(run, field, value)
+        run.save(update_fields=list(settings))
+
+
+def _settings_of(
+    run: Run, registration: Registration | None, *, batch_size: int | None
+) -> dict[str, Any]:
+    """Return the settings that a registration applies to an outside run; a batch size is final."""
+    settings: dict[str, Any] = {}
+    # Every stock registration sets `max_token_len`; without it there was none.
+    if registration is not None and run.max_token_len is None:
+        settings = {name: getattr(registration, name) for name in Registration.__slots__}
+    elif batch_size is not None:
+        settings = {"batch_size": batch_size}
+    if run.batch_size is not None:
+        settings.pop("batch_size", None)
+    return settings
+
+
+def _remember(
+    run: Run, known: Trainer | None, *, identity: str, name: str, resume: bool, now: datetime
+) -> Trainer:
+    if known is None:
+        return Trainer.objects.create(
+            run=run,
+            uuid=secrets.randbits(UUID_BITS),
+            identity=identity,
+            name=name,
+            epoch=run.epoch,
+            registered_at=now,
+            last_seen_at=now,
+        )
+    # A restarted trainer keeps its row, and with it its unacknowledged batch.
+    if not resume:
+        known.uuid = secrets.randbits(UUID_BITS)
+    known.name = name or known.name
+    known.epoch = run.epoch
+    known.registered_at = known.last_seen_at = now
+    known.save()
+    return known
+
+
+@transaction.atomic
+def register_environment(
+    *,
+    run_id: int,
+    desired_name: str,
+    weight: float,
+    max_token_length: int,
+    group_size: int,
+    min_batch_allocation: float | None,
+    spec: str = "",
+    now: datetime,
+) -> Environment:
+    """Register an environment; `env_id` counts from 0, `wandb_name` numbers equal names.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        RunIsOver: If the run is completed, stopped or failed.
+    """
+    run = _open_run(run_id)
+    namesakes = run.environments.filter(desired_name=desired_name).count()
+    environment = Environment.objects.create(
+        run=run,
+        env_id=run.environments.count(),
+        desired_name=desired_name,
+        wandb_name=f"{desired_name}_{namesakes}",
+        spec=spec,
+        weight=weight,
+        max_token_length=max_token_length,
+        group_size=group_size,
+        min_batch_allocation=min_batch_allocation,
+        registered_at=now,
+        last_seen_at=now,
+    )
+    known = sorted({*run.environment_words, *words_of([desired_name, spec])})
+    if known != run.environment_words:
+        Run.objects.filter(pk=run.pk).update(environment_words=known)
+    record_event(
+        run_id=run.pk,
+        kind="environment_registered",
+        message=f"environment {environment.wandb_name} registered",
+        actor=environment.wandb_name,
+        details={"env_id": environment.env_id},
+        now=now,
+    )
+    announce(run.pk, "run")
+    return environment
+
+
+def note_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetime) -> None:
+    """Renew `last_seen_at` of environments; rows locked by other transactions are skipped."""
+    rows = Environment.objects.filter(run_id=run_id, env_id__in=list(env_ids)).order_by("pk")
+    with transaction.atomic():
+        stale = rows.filter(last_seen_at__lt=now - SEEN_EVERY).select_for_update(skip_locked=True)
+        found = list(stale.values_list("pk", "last_seen_at"))
+        Environment.objects.filter(pk__in=[pk for pk, _ in found]).update(last_seen_at=now)
+    if any(not is_heard(seen_at, now=now) for _, seen_at in found):
+        announce(run_id, "run")
+
+
+@transaction.atomic
+def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
+    """Mark an environment as disconnected; return False if the run does not have it."""
+    environment = Environment.objects.filter(run_id=run_id, env_id=env_id).first()
+    if environment is None:
+        return False
+    if Environment.objects.filter(pk=environment.pk, connected=True).update(
+        connected=False, last_seen_at=now
+    ):
+        record_event(
+            run_id=run_id,
+            kind="environment_disconnected",
+            message=f"environment {environment.wandb_name} disconnected",
+            actor=environment.wandb_name,
+            details={"env_id": env_id},
+            now=now,
+        )
+        announce(run_id, "run")
+    return True
+
+
+def default_run(*, now: datetime) -> Run:
+    """Return the run at the server root, created on first use; it waits for a trainer."""
+    run = first_row(Run, "is_default AND archived_at IS NULL", [])
+    if run is not None:
+        return run
+    try:
+        with transaction.atomic():
+            return _fresh_default(now=now)
+    except IntegrityError:
+        # A concurrent request created the run first.
+        return Run.objects.current().get(is_default=True)
+
+
+def _fresh_default(*, now: datetime) -> Run:
+    return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
+
+
+def _fresh(*, name: str, is_default: bool, actor: str, now: datetime) -> Run:
+    run = Run.objects.create(
+        name=name,
+        kind=RunKind.OUTSIDE,
+        is_default=is_default,
+        status=RunStatus.QUEUED,
+        created_at=now,
+        status_changed_at=now,
+        started_at=now,
+    )
+    record_event(run_id=run.pk, kind="created", message="outside run created", actor=actor, now=now)
+    announce(run.pk, "run")
+    return run
+
+
+def reset_default_run(*, actor: str, now: datetime) -> Run:
+    """Archive the run at the server root and return its replacement."""
+    return reset_run(run_id=default_run(now=now).pk, actor=actor, now=now)
+
+
+@transaction.atomic
+def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) -> Run:
+    """Archive an outside run and return a new one of the same name; no row is deleted.
+
+    Tokens bound to the run are rebound to the new one.
+
+    Raises:
+        RunNotFound: If there is no such current outside run.
+    """
+    run = Run.objects.current().select_for_update().filter(pk=run_id, kind=RunKind.OUTSIDE).first()
+    if run is None:
+        raise RunNotFound(f"no current outside run with id {run_id}")
+    move(run_id=run.pk, target=RunStatus.STOPPED, actor=actor, reason=reason, now=now)
+    Run.objects.filter(pk=run.pk).update(archived_at=now)
+    record_event(
+        run_id=run.pk,
+        kind="archived",
+        message="archived by a reset",
+        actor=actor,
+        reason=reason,
+        now=now,
+    )
+    fresh = _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)
+    # Clients address a run by name: their tokens stay valid for the new one.
+    ApiToken.objects.filter(run=run).update(run=fresh)
+    return fresh

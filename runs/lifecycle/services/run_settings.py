@@ -1,0 +1,81 @@
+"""Change the settings of an active run."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunNotFound
+from runs.lifecycle.rules.lifecycle import TERMINAL
+from runs.lifecycle.services.changed_fields import in_words, set_fields
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.registry import RunIsOver
+from web.live.announcements import announce
+
+CHANGEABLE: Final = frozenset(
+    {
+        "advantages",
+        "batch_size",
+        "drop_zero_variance",
+        "dry_deadline_seconds",
+        "exact_queue_size",
+        "lease_seconds",
+        "lenient",
+        "max_age_seconds",
+        "max_staleness",
+        "num_workers",
+        "off_policy_tolerance",
+    }
+)
+
+
+class NoFleet(Exception):
+    """The run has no fleet, so its number of workers cannot change."""
+
+
+class BatchSizeConfigured(Exception):
+    """The configuration of a run with a fleet sets its batch size."""
+
+    field = "batch_size"
+
+
+@transaction.atomic
+def change_settings(
+    *, run_id: int, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
+) -> Run:
+    """Set some of :data:`CHANGEABLE` on a run; an event records the previous values.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        RunIsOver: If the run is completed, stopped or failed.
+        NoFleet: If `num_workers` is to change and the run has no fleet.
+        BatchSizeConfigured: If `batch_size` is to change and the run has a fleet.
+    """
+    unknown = sorted(set(changes) - CHANGEABLE)
+    if unknown:
+        raise ValueError(f"{unknown} cannot be changed")
+    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"no current run with id {run_id}")
+    if "num_workers" in changes and not run.has_fleet:
+        raise NoFleet(f"{run.name} is an outside run without workers")
+    if "batch_size" in changes and run.has_fleet:
+        raise BatchSizeConfigured(f"fixed by buffer.batch_size in the configuration of {run.name}")
+    if run.status in TERMINAL:
+        raise RunIsOver(f"{run.name} is {run.status}: settings are read-only after a run has ended")
+    changed = set_fields(run, changes)
+    if not changed:
+        return run
+    run.save(update_fields=list(changed))
+    record_event(
+        run_id=run.pk,
+        kind="settings_changed",
+        message=in_words(changed),
+        actor=actor,
+        reason=reason,
+        details=changed,
+        now=now,
+    )
+    announce(run.pk, "run", "queue")
+    return run

@@ -1,0 +1,279 @@
+"""API views that filter, export and act on many runs."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of, person_of
+from runs.access.api.permissions import Operators, Readers
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import (
+    run_detail,
+    run_named,
+)
+from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.schemas.runs import (
+    CreateRun,
+    RunDetail,
+)
+from runs.lifecycle.services.archiving import set_tags
+from runs.lifecycle.services.lifecycle import create_and_start
+from runs.search.queries import run_filters, run_table
+from runs.search.queries.live_runs import run_outlooks
+from runs.search.schemas import (
+    ActedOn,
+    ActedOnRuns,
+    ActOnRuns,
+    OutlookList,
+    QualifierList,
+    RunList,
+    SetTags,
+    ValueList,
+)
+from runs.search.services import AT_ONCE, Deed, act_on
+from web.http.bodies import InvalidBody, answer, read, whole_number
+from web.http.openapi import between, listed, problems
+
+OUTLOOKS_AT_MOST = 200
+
+
+class FilterView(APIView):
+    """The filter language."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_filter_show",
+        responses={200: QualifierList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get the run filter syntax.
+
+        Fields, operators and an example of each.
+        """
+        return answer(QualifierList(results=run_table.qualifiers()))
+
+
+class FilterValuesView(APIView):
+    """Values of a qualifier."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_filter_values",
+        parameters=[
+            OpenApiParameter("of", required=True, enum=list(run_table.VALUES_OF)),
+            OpenApiParameter("part", description="Text that the values contain."),
+        ],
+        responses={200: ValueList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List values for the run filter.
+
+        Most frequent first.
+        """
+        of, part = request.query_params.get("of", ""), request.query_params.get("part", "")
+        if of not in run_table.VALUES_OF:
+            raise InvalidBody("of", f"must be one of {', '.join(run_table.VALUES_OF)}")
+        if "\x00" in part:
+            raise InvalidBody("part", "must not contain the NUL character")
+        return answer(ValueList(results=run_table.filter_values(of=of, part=part)))
+
+
+class RunsCsvView(APIView):
+    """The list of runs as CSV."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_export",
+        parameters=[OpenApiParameter("q"), OpenApiParameter("sort")],
+        responses={(200, "text/csv"): OpenApiTypes.STR},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Export runs as CSV.
+
+        Runs that match the filter.
+        """
+        lines = run_table.runs_csv(
+            text=request.query_params.get("q", ""),
+            sort=request.query_params.get("sort", run_table.NEWEST_FIRST),
+            now=timezone.now(),
+        )
+        return HttpResponse(
+            "".join(lines),
+            content_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": 'attachment; filename="runs.csv"'},
+        )
+
+
+class OutlooksView(APIView):
+    """Summaries of runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_outlooks",
+        parameters=[
+            OpenApiParameter(
+                "ids", listed(200), required=True, description="Ids of runs, comma-separated."
+            )
+        ],
+        responses={200: OutlookList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get summaries of runs.
+
+        Queue, fleet and returns; unknown values are omitted.
+        """
+        words = request.query_params.get("ids", "").split(",")
+        if len(words) > OUTLOOKS_AT_MOST or not all(
+            word.isascii() and word.isdigit() and len(word) < 19 for word in words
+        ):
+            raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} comma-separated ids")
+        return answer(OutlookList(results=run_outlooks([int(word) for word in words])))
+
+
+class TagsView(APIView):
+    """The tags of a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_tag",
+        request=SetTags,
+        responses={200: RunDetail},
+        tags=["runs"],
+    )
+    def put(self, request: Request, run: str) -> HttpResponse:
+        """Replace a run's tags."""
+        wanted = read(request, SetTags)
+        tagged = set_tags(
+            run_id=run_named(run).pk,
+            tags=wanted.tags,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return answer(run_detail(tagged))
+
+
+class RunActionsView(APIView):
+    """Actions on many runs."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_act_on_many",
+        request=ActOnRuns,
+        responses={200: ActedOnRuns},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Apply an action to many runs.
+
+        At most 100 runs per request; the result of each is returned.
+        """
+        wanted, now = read(request, ActOnRuns), timezone.now()
+        if (wanted.ids is None) == (wanted.q is None):
+            raise InvalidBody("ids", "exactly one of ids and q is required")
+        if wanted.action in ("tag", "untag") and not wanted.tag:
+            raise InvalidBody("tag", "required for this action")
+        found = (
+            Run.objects.filter(pk__in=wanted.ids)
+            if wanted.ids is not None
+            else run_filters.filtered(wanted.q or "", now=now)
+        ).filter(pk__gt=wanted.after_id)
+        rows = list(found.order_by("pk")[:AT_ONCE])
+        left = found.count() - len(rows)
+        deed = Deed(
+            action=wanted.action, actor=identity_of(request), reason=wanted.reason, tag=wanted.tag
+        )
+        refused = act_on(rows, deed, now=now)
+        return answer(
+            ActedOnRuns(
+                results=[
+                    ActedOn(id=run.pk, name=run.name, problem=problem)
+                    for run, problem in zip(rows, refused, strict=True)
+                ],
+                next_after_id=rows[-1].pk if left else None,
+                left=left,
+            )
+        )
+
+
+class RunsView(APIView):
+    """All current runs."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: readers list runs, operators create them."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="runs_list",
+        parameters=[
+            OpenApiParameter("q", description="A filter, such as `state:running env:gsm8k`."),
+            OpenApiParameter("status", enum=[str(status) for status in RunStatus]),
+            OpenApiParameter(
+                "sort",
+                enum=[sign + name for name in run_table.SORTS for sign in ("", "-")],
+                description="Sort key; prefix a minus for descending order.",
+            ),
+            OpenApiParameter("after", description="`next` of the previous page."),
+            OpenApiParameter("limit", between(1, run_table.ROWS_AT_MOST)),
+        ],
+        responses={200: RunList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List runs.
+
+        Runs that match the filter, newest first unless `sort` is given.
+        """
+        asked, most = request.query_params, run_table.ROWS_AT_MOST
+        status = asked.get("status", "")
+        if status and status not in set(RunStatus):
+            raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
+        limit = whole_number(request, "limit", default=most, at_least=1, at_most=most)
+        page = run_table.run_page(
+            text=f"{asked.get('q', '')} state:{status}" if status else asked.get("q", ""),
+            sort=asked.get("sort", run_table.NEWEST_FIRST),
+            after=asked.get("after", ""),
+            limit=limit or most,
+            now=timezone.now(),
+        )
+        return answer(page)
+
+    @extend_schema(
+        operation_id="runs_create",
+        request=CreateRun,
+        responses={201: RunDetail, **problems(409)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Create a run.
+
+        Starts it if `start` is true.
+        """
+        wanted = read(request, CreateRun)
+        run = create_and_start(
+            name=wanted.name,
+            kind=wanted.kind,
+            preset=wanted.preset,
+            config=wanted.config,
+            tags=wanted.tags,
+            lenient=wanted.lenient,
+            start=wanted.start,
+            created_by=person_of(request),
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(run_detail(run), status=201)

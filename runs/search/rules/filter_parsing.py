@@ -1,0 +1,181 @@
+"""Parse filters and locate their errors."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from runs.search.rules.filter_qualifiers import QUALIFIERS, Form, Qualifier
+
+LONGEST_FILTER: Final = 1000
+MOST_TERMS: Final = 40
+LARGEST_NUMBER: Final = 1 << 62
+LONGEST_AGE: Final = timedelta(days=36_525)
+
+# A piece of a word is quoted text or anything without spaces.
+_WORD: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
+_QUALIFIED: Final = re.compile(r"(-?)([a-z]+)(>=|<=|[:=~<>])(.*)", re.DOTALL | re.IGNORECASE)
+_COMMA: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
+_NUMBER: Final = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)([kM]?)")
+_AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?Z?)?")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
+
+
+class InvalidFilter(ValueError):
+    """A word of a filter is invalid.
+
+    Attributes:
+        start: First character of the invalid part, from 0.
+        end: End of the invalid part, exclusive.
+        message: Description of the error.
+    """
+
+    field = "q"
+
+    def __init__(self, message: str, *, start: int, end: int) -> None:
+        super().__init__(f"at character {start + 1}: {message}")
+        self.message = f"at character {start + 1}: {message}"
+        self.start = start
+        self.end = end
+
+
+Value = str | float | timedelta | datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One condition that a run must meet, or must not.
+
+    `values` are alternatives: choices in lower case, text as written, numbers, ages, or times in
+    UTC.
+    """
+
+    name: str
+    operator: str
+    values: tuple[Value, ...]
+    negated: bool = False
+
+
+def parse(text: str) -> list[Term]:
+    """Return the terms of a filter, in order; an empty filter has none.
+
+    Raises:
+        InvalidFilter: If a word is invalid; the error has its position.
+    """
+    if len(text) > LONGEST_FILTER:
+        raise InvalidFilter(
+            f"{len(text)} characters, at most {LONGEST_FILTER} allowed",
+            start=LONGEST_FILTER,
+            end=len(text),
+        )
+    if "\x00" in text:
+        at = text.index("\x00")
+        raise InvalidFilter("a filter must not contain NUL characters", start=at, end=at + 1)
+    words = list(_WORD.finditer(text))
+    if len(words) > MOST_TERMS:
+        far = words[MOST_TERMS].start()
+        raise InvalidFilter(
+            f"{len(words)} words, at most {MOST_TERMS} allowed", start=far, end=len(text)
+        )
+    return [_term(found.group(), found.start()) for found in words]
+
+
+def _term(word: str, start: int) -> Term:
+    end = start + len(word)
+    if word.count('"') % 2:
+        raise InvalidFilter("a quote is not closed", start=start, end=end)
+    found = _QUALIFIED.fullmatch(word)
+    if found is None:
+        return _bare(word, start)
+    minus, name, operator, raw = found.groups()
+    qualifier = QUALIFIERS.get(name.lower())
+    at = start + len(minus)
+    if qualifier is None:
+        known = ", ".join(QUALIFIERS)
+        raise InvalidFilter(
+            f"unknown qualifier {name!r}; known: {known}", start=at, end=at + len(name)
+        )
+    if operator not in qualifier.operators:
+        raise InvalidFilter(
+            f"{qualifier.name} takes {' '.join(qualifier.operators)}, not {operator}",
+            start=at + len(name),
+            end=at + len(name) + len(operator),
+        )
+    values = tuple(_values(qualifier, raw, end - len(raw), end))
+    return Term(name=qualifier.name, operator=operator, values=values, negated=bool(minus))
+
+
+def _bare(word: str, start: int) -> Term:
+    """Return the term of a word without a qualifier: a part of the name."""
+    negated = word.startswith("-") and len(word) > 1
+    text = _unquoted(word[1:] if negated else word)
+    if not text:
+        raise InvalidFilter("the quotes are empty", start=start, end=start + len(word))
+    return Term(name="name", operator="~", values=(text,), negated=negated)
+
+
+def _values(qualifier: Qualifier, raw: str, start: int, end: int) -> Iterator[Value]:
+    if not raw:
+        raise InvalidFilter(
+            f"{qualifier.name} needs a value, as in {qualifier.example}",
+            start=start - len(qualifier.name) - 1,
+            end=end,
+        )
+    at = start
+    for piece in _alternatives(raw):
+        text = _unquoted(piece)
+        if not text:
+            raise InvalidFilter("a value is empty", start=at, end=max(at + len(piece), at + 1))
+        yield _value(qualifier, text, at, at + len(piece))
+        at += len(piece) + 1
+
+
+def _alternatives(raw: str) -> list[str]:
+    """Split at the commas outside quotes."""
+    return _COMMA.split(raw)
+
+
+def _unquoted(text: str) -> str:
+    return text.replace('"', "")
+
+
+def _value(qualifier: Qualifier, text: str, start: int, end: int) -> Value:
+    if qualifier.form is Form.TEXT:
+        return text
+    if qualifier.form is Form.CHOICE:
+        if text.lower() not in qualifier.choices:
+            known = ", ".join(qualifier.choices)
+            message = f"{qualifier.name} must be one of {known}"
+            raise InvalidFilter(message, start=start, end=end)
+        return text.lower()
+    if qualifier.form is Form.NUMBER:
+        return _number(text, start, end)
+    return _time(text, start, end)
+
+
+def _number(text: str, start: int, end: int) -> float:
+    found = _NUMBER.fullmatch(text)
+    number = float(found[1]) * _TIMES[found[2]] if found else None
+    if number is None or abs(number) > LARGEST_NUMBER:
+        raise InvalidFilter(f"{text!r} is not a number such as 100 or 2.5k", start=start, end=end)
+    return number
+
+
+def _time(text: str, start: int, end: int) -> timedelta | datetime:
+    if found := _AGE.fullmatch(text):
+        return min(timedelta(seconds=float(found[1]) * _SECONDS[found[2]]), LONGEST_AGE)
+    if _DATE.fullmatch(text):
+        try:
+            moment = datetime.fromisoformat(text.removesuffix("Z"))
+        except ValueError:
+            pass
+        else:
+            return moment.replace(tzinfo=UTC)
+    raise InvalidFilter(
+        f"{text!r} is neither an age, such as 36h or 7d, nor a date, such as 2026-03-01",
+        start=start,
+        end=end,
+    )

@@ -1,0 +1,145 @@
+"""Schemas of run lists and of bulk actions."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from runs.lifecycle.schemas.runs import Reason, RunSummary
+
+
+class RunRow(RunSummary, frozen=True, kw_only=True):
+    """A run in a list."""
+
+    environment: str | None
+    """Its environment, its lessons, or the registered environments; null if there are none yet."""
+
+
+class RunList(Struct, frozen=True, kw_only=True):
+    """A page of runs."""
+
+    results: list[RunRow]
+    next: str | None = None
+    """Cursor of the next page, for `after`; null on the last one."""
+    total: int | None = None
+    """Number of matching runs, counted up to 10,001; null on all but the first page."""
+
+
+class QualifierRow(Struct, frozen=True, kw_only=True):
+    """A qualifier of the filter language."""
+
+    name: str
+    form: Literal["choice", "text", "number", "time"]
+    meaning: str
+    operators: list[str]
+    choices: list[str]
+    example: str
+
+
+class QualifierList(Struct, frozen=True, kw_only=True):
+    """All qualifiers of the filter language."""
+
+    results: list[QualifierRow]
+
+
+class ValueRow(Struct, frozen=True, kw_only=True):
+    """A value and the number of runs that have it."""
+
+    value: str
+    runs: int
+
+
+class ValueList(Struct, frozen=True, kw_only=True):
+    """Values, the most used first."""
+
+    results: list[ValueRow]
+
+
+class Outlook(Struct, frozen=True, kw_only=True):
+    """Recent activity of a run, shown in lists."""
+
+    queued: int | None = None
+    """Sequences or fragments waiting for a trainer."""
+    workers: int | None = None
+    observed_at: datetime | None = None
+    """Last heartbeat of its fleet; null if none is expected."""
+    fleet_reason: str = ""
+    """Reason of its fleet's state, or why that is unknown."""
+    return_mean: float | None = None
+    """Mean over the last 20 training episodes."""
+    returns: list[float] = []
+    """History of `return_mean`, oldest first, at most 40 values."""
+    accepted_per_second: float | None = None
+    """Recent rate of groups, or of fragments for a fleet run; null if unknown."""
+    staleness_p50: float | None = None
+    """Median staleness of the last served batches, in policy versions."""
+    measured_at: datetime | None = None
+    """Time at which these two were measured."""
+
+
+class OutlookList(Struct, frozen=True, kw_only=True):
+    """Run summaries by run id."""
+
+    results: dict[int, Outlook]
+
+
+class SetTags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """New tags of a run; they replace the existing ones."""
+
+    tags: Annotated[list[str], Meta(max_length=20)]
+    reason: Reason = ""
+
+
+class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One action on many runs: on those in `ids`, or on all that match the filter `q`.
+
+    At most 100 runs are processed per request; continue with `after_id`.
+    """
+
+    action: Literal[
+        "pause", "resume", "drain", "stop", "kill", "archive", "unarchive", "tag", "untag"
+    ]
+    ids: Annotated[list[int], Meta(max_length=1000)] | None = None
+    q: str | None = None
+    after_id: Annotated[int, Meta(ge=0)] = 0
+    tag: Annotated[str, Meta(max_length=40)] = ""
+    reason: Reason = ""
+
+
+class ActedOn(Struct, frozen=True, kw_only=True):
+    """Result for one run; `problem` is empty on success."""
+
+    id: int
+    name: str
+    problem: str = ""
+
+
+class ActedOnRuns(Struct, frozen=True, kw_only=True):
+    """Results per run, and where to continue."""
+
+    results: list[ActedOn]
+    next_after_id: int | None
+    left: int
+    """Number of runs still to be processed."""
+
+
+class DeckRun(RunRow, frozen=True, kw_only=True):
+    """A run in the live list, with its summary while it is active."""
+
+    queued: int | UnsetType | None = UNSET
+    """Sequences or fragments waiting for a trainer."""
+    workers: int | UnsetType | None = UNSET
+    observed_at: datetime | UnsetType | None = UNSET
+    """Last heartbeat of its fleet; null if none is expected."""
+    fleet_reason: str | UnsetType = UNSET
+    """Reason of its fleet's state, or why that is unknown."""
+    return_mean: float | UnsetType | None = UNSET
+    """Mean over the last 20 training episodes."""
+    returns: list[float] | UnsetType = UNSET
+    """History of `return_mean`, oldest first, at most 40 values."""
+    accepted_per_second: float | UnsetType | None = UNSET
+    """Recent rate of groups, or of fragments for a fleet run; null if unknown."""
+    staleness_p50: float | UnsetType | None = UNSET
+    """Median staleness of the last served batches, in policy versions."""
+    measured_at: datetime | UnsetType | None = UNSET
+    """Time at which these two were measured."""

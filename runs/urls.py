@@ -1,0 +1,119 @@
+"""URLs of the runs API."""
+
+from django.urls import path, register_converter
+from django.urls.converters import IntConverter
+
+from runs.access.api.audit import (
+    AuditCsvView,
+    AuditView,
+    BrowserView,
+    CallsView,
+    ClientsView,
+    SessionsView,
+)
+from runs.access.api.sessions import SessionView
+from runs.access.api.tokens import TokensView, TokenView
+from runs.alerts.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
+from runs.alerts.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
+from runs.alerts.api.webhooks import WebhooksView, WebhookTestView
+from runs.config.api import PresetsView, PresetView
+from runs.deployment.api import NoticeView
+from runs.lifecycle.api.notes import NotesView, NoteView
+from runs.lifecycle.api.runs import (
+    EnvironmentsView,
+    EventsView,
+    RunConfigSchemaView,
+    RunView,
+    ask_view,
+)
+from runs.lifecycle.api.steering import EnvironmentView, ResetView
+from runs.lifecycle.api.trainers import TrainersView
+from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.search.api import (
+    FilterValuesView,
+    FilterView,
+    OutlooksView,
+    RunActionsView,
+    RunsCsvView,
+    RunsView,
+    TagsView,
+)
+from runs.weights.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
+from runs.weights.api.weights_commands import (
+    WeightsOrdersView,
+    WeightsPinView,
+    WeightsSyncView,
+    WeightsUnpinView,
+)
+
+
+class SmallNumber(IntConverter):
+    """An integer that fits a 32-bit column."""
+
+    regex = "[0-9]{1,9}"
+
+
+class LargeNumber(IntConverter):
+    """An integer that fits a 64-bit column."""
+
+    regex = "[0-9]{1,18}"
+
+
+class Step(IntConverter):
+    """The step of a policy version, which may be -1."""
+
+    regex = "-1|[0-9]{1,9}"
+
+
+register_converter(SmallNumber, "small")
+register_converter(LargeNumber, "large")
+register_converter(Step, "step")
+
+urlpatterns = [
+    path("deck/notice", NoticeView.as_view()),
+    path("session", SessionView.as_view()),
+    path("sessions", SessionsView.as_view()),
+    path("sessions/<slug:browser>", BrowserView.as_view()),
+    path("api-clients", ClientsView.as_view()),
+    path("api-calls", CallsView.as_view()),
+    path("audit", AuditView.as_view()),
+    path("audit.csv", AuditCsvView.as_view()),
+    path("alerts", AlertsView.as_view()),
+    path("alerts/<large:alert>", AlertView.as_view()),
+    path("alerts/<large:alert>/acknowledge", AcknowledgeView.as_view()),
+    path("alerts/<large:alert>/resolve", ResolveView.as_view()),
+    path("alert-rules", AlertRulesView.as_view()),
+    path("alert-rules/<large:rule>", AlertRuleView.as_view()),
+    path("alert-silences", SilencesView.as_view()),
+    path("alert-silences/<large:silence>/end", EndSilenceView.as_view()),
+    path("webhooks", WebhooksView.as_view()),
+    path("webhooks/<slug:webhook>/test", WebhookTestView.as_view()),
+    path("run-config-schema", RunConfigSchemaView.as_view()),
+    path("presets", PresetsView.as_view()),
+    path("presets/<slug:preset>", PresetView.as_view()),
+    path("tokens", TokensView.as_view()),
+    path("tokens/<small:token>", TokenView.as_view()),
+    path("runs", RunsView.as_view()),
+    path("run-filter", FilterView.as_view()),
+    path("run-filter/values", FilterValuesView.as_view()),
+    path("runs.csv", RunsCsvView.as_view()),
+    path("run-outlooks", OutlooksView.as_view()),
+    path("run-actions", RunActionsView.as_view()),
+    path("runs/<slug:run>", RunView.as_view()),
+    *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
+    path("runs/<slug:run>/tags", TagsView.as_view()),
+    path("runs/<slug:run>/notes", NotesView.as_view()),
+    path("runs/<slug:run>/notes/<small:revision>", NoteView.as_view()),
+    path("runs/<slug:run>/events", EventsView.as_view()),
+    path("runs/<slug:run>/environments", EnvironmentsView.as_view()),
+    path("runs/<slug:run>/environments/<small:env_id>", EnvironmentView.as_view()),
+    path("runs/<slug:run>/reset", ResetView.as_view()),
+    path("runs/<slug:run>/trainers", TrainersView.as_view()),
+    path("runs/<slug:run>/weights", WeightsView.as_view()),
+    path("runs/<slug:run>/weights/current", CurrentWeightsView.as_view()),
+    path("runs/<slug:run>/weights/orders", WeightsOrdersView.as_view()),
+    path("runs/<slug:run>/weights/pin", WeightsPinView.as_view()),
+    path("runs/<slug:run>/weights/unpin", WeightsUnpinView.as_view()),
+    path("runs/<slug:run>/weights/sync", WeightsSyncView.as_view()),
+    path("runs/<slug:run>/weights/<small:epoch>/<step:step>", WeightsFileView.as_view()),
+]

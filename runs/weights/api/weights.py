@@ -1,0 +1,184 @@
+"""API views that publish and download weights."""
+
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.wire import WeightsManifest
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import readable_by, scoped
+from runs.lifecycle.models.runs import PolicyVersion
+from runs.lifecycle.queries.runs import (
+    current_weights,
+    policy_versions,
+    readable_run,
+    run_named,
+    weights,
+    weights_directory,
+    weights_file,
+)
+from runs.lifecycle.schemas.runs import PolicyVersionList
+from runs.weights import queries as weights_orders
+from runs.weights.services.weights import publish_weights
+from web.http import byte_ranges
+from web.http.bodies import InvalidBody, answer, decoded, whole_number
+from web.http.openapi import between, problems
+
+FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "required": ["manifest"],
+        "properties": {
+            "manifest": {"type": "string", "description": "A WeightsManifest as JSON."},
+            "weights": {
+                "type": "string",
+                "format": "binary",
+                "description": "safetensors; omitted if the run's weights are transferred "
+                "through a shared directory",
+            },
+        },
+    }
+}
+
+
+def _manifest(version: PolicyVersion, *, status: int = 200) -> HttpResponse:
+    return answer(WeightsManifest(**version.manifest), status=status)
+
+
+class WeightsView(APIView):
+    """The weights of a run."""
+
+    parser_classes = [MultiPartParser]
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: readers and machines list versions, trainers publish."""
+        is_published = self.request.method == "POST"
+        return [scoped("trainer")() if is_published else readable_by("trainer", "worker")()]
+
+    @extend_schema(
+        operation_id="weights_list",
+        parameters=[
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only versions with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, 200), description="1 to 200, 50 if absent."),
+        ],
+        responses={200: PolicyVersionList},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List policy versions.
+
+        Newest first.
+        """
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=200)
+        rows = policy_versions(run_id=readable_run(run).pk, before=before, limit=limit or 50)
+        return answer(PolicyVersionList(results=rows))
+
+    @extend_schema(
+        operation_id="weights_publish",
+        request=FORM,
+        responses={
+            200: WeightsManifest,
+            201: WeightsManifest,
+            **problems(409, 413, 415, 422),
+        },
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Publish a policy version.
+
+        A repeated upload of the same version is answered with 200.
+        """
+        target = run_named(run)
+        manifest, file = _form(request.data)
+        if file is None and not weights_directory(target):
+            raise InvalidBody("weights", "required")
+        version, is_new = publish_weights(
+            run_id=target.pk,
+            manifest=manifest,
+            file=file,
+            identity=identity_of(request),
+            now=timezone.now(),
+        )
+        return _manifest(version, status=201 if is_new else 200)
+
+
+def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes] | None"]:
+    """Return the manifest and, if present, the file of the form.
+
+    Raises:
+        InvalidBody: If a field is missing or the manifest is invalid.
+    """
+    manifest, file = fields.get("manifest"), fields.get("weights")
+    if manifest is None:
+        raise InvalidBody("manifest", "required")
+    if file is not None and not isinstance(file, UploadedFile):
+        raise InvalidBody("weights", "must be a file")
+    raw = manifest.read() if isinstance(manifest, UploadedFile) else manifest.encode()
+    return decoded(raw, WeightsManifest, inside="manifest"), file
+
+
+class CurrentWeightsView(APIView):
+    """The newest weights."""
+
+    permission_classes = [readable_by("trainer", "worker")]
+
+    @extend_schema(
+        operation_id="weights_current",
+        parameters=[
+            OpenApiParameter(
+                "acting",
+                between(0, 1),
+                description="`1` for the version that workers should use, which an operator may "
+                "have pinned; absent for the newest.",
+            )
+        ],
+        responses={200: WeightsManifest},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get the current policy version.
+
+        Its manifest.
+        """
+        target = readable_run(run)
+        if not whole_number(request, "acting", default=0, at_least=0, at_most=1):
+            return _manifest(current_weights(run=target))
+        step = weights_orders.acting_step(target, weights_orders.newest_order(target.pk))
+        return _manifest(weights(run=target, epoch=target.epoch, step=step))
+
+
+class WeightsFileView(APIView):
+    """The bytes of one policy version."""
+
+    permission_classes = [readable_by("trainer", "worker")]
+
+    @extend_schema(
+        operation_id="weights_download",
+        parameters=[OpenApiParameter("Range", location=OpenApiParameter.HEADER)],
+        responses={
+            (200, "application/octet-stream"): OpenApiTypes.BINARY,
+            (206, "application/octet-stream"): OpenApiTypes.BINARY,
+            416: None,
+        },
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str, epoch: int, step: int) -> HttpResponseBase:
+        """Download a policy version.
+
+        Supports byte ranges.
+        """
+        version = weights(run=readable_run(run), epoch=epoch, step=step)
+        file = weights_file(version)
+        return byte_ranges.respond(request, file, size=version.size_bytes, etag=version.sha256)

@@ -1,0 +1,115 @@
+"""API views that pin, unpin and reload weights."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, readable_by
+from runs.lifecycle.queries.runs import readable_run, run_id_named
+from runs.weights.queries import weights_orders
+from runs.weights.schemas import WeightsOrders, WeightsPin, WeightsRequest
+from runs.weights.services.weights_commands import pin_weights, sync_weights, unpin_weights
+from web.http.bodies import answer, read
+from web.http.openapi import problems
+
+
+def _answer(run: str) -> HttpResponse:
+    return answer(weights_orders(readable_run(run)))
+
+
+class WeightsOrdersView(APIView):
+    """The weights commands of a run."""
+
+    permission_classes = [readable_by("trainer", "worker")]
+
+    @extend_schema(
+        operation_id="weights_orders",
+        responses={200: WeightsOrders},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List weight orders.
+
+        The policy version in use, and its pins and reloads, newest first.
+        """
+        return _answer(run)
+
+
+class WeightsPinView(APIView):
+    """A pin of a policy version."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_pin",
+        request=WeightsPin,
+        responses={200: WeightsOrders, **problems(409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Pin a policy version.
+
+        Workers keep the version although newer ones are published.
+        """
+        wanted = read(request, WeightsPin)
+        pin_weights(
+            run_id=run_id_named(run),
+            step=wanted.step,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _answer(run)
+
+
+class WeightsUnpinView(APIView):
+    """Removal of a pin."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_unpin",
+        request=WeightsRequest,
+        responses={200: WeightsOrders, **problems(409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Unpin the policy version.
+
+        Workers follow the newest version again.
+        """
+        unpin_weights(
+            run_id=run_id_named(run),
+            actor=identity_of(request),
+            reason=read(request, WeightsRequest).reason,
+            now=timezone.now(),
+        )
+        return _answer(run)
+
+
+class WeightsSyncView(APIView):
+    """Reload of the weights."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_sync",
+        request=WeightsRequest,
+        responses={200: WeightsOrders, **problems(409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Reload the weights.
+
+        The fleet downloads the current version again and every worker reloads it.
+        """
+        sync_weights(
+            run_id=run_id_named(run),
+            actor=identity_of(request),
+            reason=read(request, WeightsRequest).reason,
+            now=timezone.now(),
+        )
+        return _answer(run)

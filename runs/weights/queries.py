@@ -1,0 +1,51 @@
+"""Read the weights commands of a run."""
+
+from typing import Final
+
+from runs.lifecycle.models.runs import Run
+from runs.weights.models import WeightsOrder
+from runs.weights.schemas import WeightsOrderRow, WeightsOrders
+
+ORDERS_AT_MOST: Final = 200
+
+
+def newest_order(run_id: int) -> WeightsOrder | None:
+    """Return the command in effect, or None without commands."""
+    return WeightsOrder.objects.filter(run_id=run_id).order_by("-number").first()
+
+
+def pinned_step(run: Run, order: WeightsOrder | None) -> int | None:
+    """Return the version that workers keep in the current epoch; None for the newest.
+
+    Args:
+        run: Run of the command.
+        order: The newest command. A pin ends with its epoch.
+    """
+    if order is None or order.epoch != run.epoch:
+        return None
+    return order.pinned_step
+
+
+def acting_step(run: Run, order: WeightsOrder | None) -> int:
+    """Return the version that workers should use: the pinned or the newest one."""
+    kept = pinned_step(run, order)
+    return run.policy_step if kept is None else kept
+
+
+def weights_orders(run: Run) -> WeightsOrders:
+    """Return the current weights settings of a run, and all commands."""
+    rows = list(WeightsOrder.objects.filter(run=run).order_by("-number")[:ORDERS_AT_MOST])
+    newest = rows[0] if rows else None
+    return WeightsOrders(
+        number=newest.number if newest else 0,
+        pinned_step=pinned_step(run, newest),
+        acting_step=acting_step(run, newest),
+        newest_step=run.policy_step,
+        results=[_row(one) for one in rows],
+    )
+
+
+def _row(order: WeightsOrder) -> WeightsOrderRow:
+    return WeightsOrderRow(
+        **{name: getattr(order, name) for name in WeightsOrderRow.__struct_fields__}
+    )
