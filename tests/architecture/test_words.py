@@ -1,0 +1,98 @@
+"""Texts are plain English: no retired words, and docstrings begin with a noun or an imperative."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = (
+    *("platform", "runs", "buffer", "rollouts", "client", "examples", "benchmarks", "tests"),
+    "frontend/src",
+    "frontend/bundles",
+    "docs",
+)
+SKIPPED: Final = {"migrations", "node_modules", "schema.d.ts", "openapi.json", "test_words.py"}
+STILTED: Final = re.compile(
+    r"\b(nobody|somebody|anybody|whoever|whomever|anew|is told|are told|was told"
+    r"|goes? by (itself|themselves)|of one'?s own|in vain|as it were|farewells?|errands?)\b",
+    re.IGNORECASE,
+)
+CLAUSE: Final = re.compile(
+    r"^(what|whatever|who|whoever|whose|how|where|when|why|say|says|tell|tells|let|lets|have|has"
+    r"|shape|it)\b",
+    re.IGNORECASE,
+)
+ALLOWED: Final = frozenset({"errands"})
+"""Words that still are names of modules, fields or routes."""
+
+
+def sources(*suffixes: str) -> list[Path]:
+    """Return the files with these suffixes that people write."""
+    files = (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*")))
+    return [
+        file
+        for file in files
+        if file.suffix in suffixes and not SKIPPED & {*file.relative_to(ROOT).parts}
+    ]
+
+
+def python_texts(file: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield line, text and whether it is a docstring, of docstrings, comments and messages."""
+    source = file.read_text()
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            docstrings.add(node.body[0].value)  # type: ignore[attr-defined]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value, node in docstrings
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string, False
+
+
+def findings(file: Path, line: int, text: str) -> Iterator[str]:
+    """Yield the retired words of a text with their place."""
+    for match in STILTED.finditer(text):
+        if match.group().lower() not in ALLOWED:
+            yield f"{file.relative_to(ROOT)}:{line}: {match.group()}"
+
+
+def test_python_texts_use_no_retired_words() -> None:
+    found = [
+        finding
+        for file in sources(".py")
+        for line, text, _ in python_texts(file)
+        for finding in findings(file, line, text)
+    ]
+
+    assert not found, "\n".join(found)
+
+
+def test_docstrings_begin_with_a_noun_or_an_imperative() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for file in sources(".py")
+        for line, text, is_docstring in python_texts(file)
+        if is_docstring and CLAUSE.match(text)
+    ]
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("suffix", [".ts", ".tsx", ".md"])
+def test_other_texts_use_no_retired_words(suffix: str) -> None:
+    found = [
+        finding
+        for file in sources(suffix)
+        for line, text in enumerate(file.read_text().splitlines(), start=1)
+        for finding in findings(file, line, text)
+    ]
+
+    assert not found, "\n".join(found)
