@@ -1,4 +1,4 @@
-"""Opens a real deck in a real Chromium."""
+"""Fixtures that open a real server in a real Chromium."""
 
 import os
 import re
@@ -36,8 +36,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Chromium writes into the console itself what the API refuses: a form, a right that is missing, a
-# thing that is not there. A picture or a script that is not there is a complaint.
+# Chromium itself logs responses that the API refuses: invalid forms, missing permissions and
+# missing objects. A missing image or script still counts as a complaint.
 _REFUSED = re.compile(r"the server responded with a status of 4(?:0[03]|04 .*/api/|29)")
 USERNAME = "ada"
 VIEWER = "vic"
@@ -45,20 +45,20 @@ OPERATOR = "olga"
 LEAVING = "lou"
 PASSWORD = "a-password-for-tests"
 WEBHOOK_SECRET = "between us"
-# What takes a moment may take long on a machine that is busy with other tests.
+# A busy machine may need long for short operations.
 expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
 def shared() -> Iterator[ExitStack]:
-    """What lives until this process has no more tests of the dashboard (tests/conftest.py)."""
+    """Resources that live until this process has no more dashboard tests (tests/conftest.py)."""
     with OF_THE_DASHBOARD:
         yield OF_THE_DASHBOARD
 
 
 @pytest.fixture(scope="session")
 def webhook(shared: ExitStack) -> Receiver:
-    """A machine in the house that the deck tells of alerts."""
+    """A local HTTP receiver for the webhooks of alerts."""
     return shared.enter_context(receiver())
 
 
@@ -86,14 +86,14 @@ def deck(tmp_path_factory: pytest.TempPathFactory, webhook: Receiver, shared: Ex
 
 @pytest.fixture(scope="session")
 def seeded_deck(deck: Deck, shared: ExitStack) -> Deck:
-    """The deck, with the runs of `manage.py seed --small`; the live one's fleet is played."""
+    """The server with the runs of `manage.py seed --small`; the live run has a fake fleet."""
     shared.enter_context(seeded(deck, "--small"))
     return deck
 
 
 @contextmanager
 def seeded(deck: Deck, *options: str) -> Iterator[None]:
-    """Seed a deck, and play the live run's fleet until the end of the block."""
+    """Seed a server, and simulate the live run's fleet until the end of the block."""
     log = deck.var / "seed.log"
     with log.open("ab") as said:
         process = processes.start(
@@ -129,7 +129,7 @@ def create_superuser(deck: Deck) -> None:
 
 
 def in_the_shell(deck: Deck, code: str, *, seconds: float = 180) -> str:
-    """Run code beside the deck, as an administrator does with `manage.py shell`; what it prints."""
+    """Run code in `manage.py shell` against the server, and return the output."""
     done = processes.run(
         [sys.executable, "manage.py", "shell", "-c", code],
         cwd=ROOT,
@@ -161,7 +161,7 @@ def context(chromium: Browser, deck: Deck) -> Iterator[BrowserContext]:
 
 
 def complaints_of(page: Page) -> list[str]:
-    """Return a list to which everything is added that the console of a page complains of."""
+    """Return a list that collects all errors and warnings in the console of a page."""
     complaints: list[str] = []
 
     def hear(said: ConsoleMessage) -> None:
@@ -176,22 +176,22 @@ def complaints_of(page: Page) -> list[str]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
-    """A page whose console stays silent; anything it complains of fails the test."""
+    """A page with a silent console; any error or warning fails the test."""
     page = context.new_page()
     complaints = complaints_of(page)
     yield page
     assert complaints == []
 
 
-# One deck and its people live as long as this process.
+# The server and its users live as long as this process.
 _signed_in: dict[str, list[Any]] = {}
 
 
 def sign_in(page: Page, username: str) -> Page:
-    """Let a page be somebody's who has signed in; it shows nothing yet.
+    """Sign a user in on a page, without opening a view.
 
-    Everybody signs in once, and has one session in all tests: one that ends sessions, or looks at
-    who has signed in, uses `sign_in_anew`.
+    Each user signs in once and shares one session between all tests. Tests that end sessions or
+    check sign-ins use `sign_in_anew`.
     """
     if username not in _signed_in:
         form = page.context.new_page()
@@ -202,7 +202,7 @@ def sign_in(page: Page, username: str) -> Page:
 
 
 def sign_in_anew(page: Page, username: str) -> Page:
-    """Sign in with the form; the page is then at home."""
+    """Sign in with the form; the page then shows the home view."""
     page.goto("/login")
     page.get_by_label("User name").fill(username)
     page.get_by_role("textbox", name="Password").fill(PASSWORD)
@@ -213,13 +213,13 @@ def sign_in_anew(page: Page, username: str) -> Page:
 
 @pytest.fixture
 def signed_in(page: Page) -> Page:
-    """A page of an administrator, which shows nothing yet."""
+    """A page with an administrator's session, without an open view."""
     return sign_in(page, USERNAME)
 
 
 @pytest.fixture
 def at_home(signed_in: Page) -> Page:
-    """A page of an administrator who has just come home."""
+    """A page that shows an administrator's home view."""
     signed_in.goto("/")
     signed_in.get_by_role("heading", name="Home", exact=True).wait_for()
     return signed_in
@@ -227,7 +227,7 @@ def at_home(signed_in: Page) -> Page:
 
 @pytest.fixture
 def offline(chromium: Browser) -> Iterator[Page]:
-    """A page of a browser without a network, which says nothing and asks for nothing."""
+    """A page of a browser without a network connection; any request or console message fails."""
     context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
     context.set_default_timeout(15_000)
     page = context.new_page()

@@ -1,7 +1,7 @@
-"""Play the manager of a fleet by hand: real messages over real HTTP, and no cluster behind them.
+"""Simulate the manager of a fleet: real messages over real HTTP, without a Ray cluster.
 
-What a page shows of a fleet comes from its reports and its answers; a test that says both itself
-knows what must be seen, and need not wait for processes.
+Pages show a fleet's reports and its answers to requests. A test that sets both knows the
+expected page content, and needs no worker processes.
 """
 
 import json
@@ -34,7 +34,7 @@ CONFIG: Final = {
 
 
 class HandPlayedFleet:
-    """The fleet of one run: what it says is what the test has set."""
+    """Simulated fleet of one run; the test sets its reports."""
 
     def __init__(
         self,
@@ -48,22 +48,22 @@ class HandPlayedFleet:
 
         Args:
             deck: Server of the run.
-            name: Of the run.
-            config: Of the run.
-            is_replaced: The reconciler launches another manager when this one is silent.
+            name: Name of the run.
+            config: Configuration of the run.
+            is_replaced: Whether the reconciler launches another manager when this one is silent.
         """
         self.name = deck.free_name(name)
         self.workers = 2
         self._replacements: dict[int, int] = {}
-        """How often each worker was replaced."""
+        """Number of replacements by worker."""
         self.kept_out: set[int] = set()
         """Workers that have ended and are not replaced."""
         self.last_logs: dict[int, str] = {}
-        """Newest line by worker."""
+        """Newest log line by worker."""
         self.stacks: list[str] = []
-        """Told whoever asks; while it is empty nobody is told."""
+        """Stack traces that answer every request; no answer is sent while the list is empty."""
         self.acting = (-2, 0)
-        """Version that all workers act with, and the order about weights that they obey."""
+        """Policy version of all workers, and the weight order that they have applied."""
         self.logs: dict[tuple[int | None, int | None], list[str]] = {}
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
@@ -92,7 +92,7 @@ class HandPlayedFleet:
         self._thread.start()
 
     def ordered(self, *, recordings: int) -> list[str]:
-        """Wait for so many recordings to be wanted, and return the ids of all that are."""
+        """Wait until so many recordings are requested, and return the ids of all requested ones."""
 
         def look() -> list[str]:
             orders = self.control.recordings if self.control else []
@@ -101,7 +101,7 @@ class HandPlayedFleet:
         return wait_until(look, seconds=30, what="recordings are ordered", every=0.02)
 
     def evaluate(self, *, successes: int) -> list[str]:
-        """Finish every evaluation that is due as a worker does; return the lessons."""
+        """Finish every due evaluation as a worker does; return the lessons."""
         done: list[str] = []
         asked = {"worker": "w0@1", "epoch": 1, "policy_step": 0}
         while (task := self._post("/lessons/tasks", asked))["kind"] == "evaluate":
@@ -127,7 +127,7 @@ class HandPlayedFleet:
         self.update(recording, "ready", filmed=filmed, content=content.encode(), **given | fields)
 
     def update(self, recording: str, state: str, **fields: Any) -> None:
-        """Say how far a recording is."""
+        """Report the state of a recording."""
         fields = {"worker": 0, "slot": 3, **fields}
         update = RecordingUpdate(state=state, **fields)  # type: ignore[arg-type]
         self._http.put(
@@ -137,15 +137,15 @@ class HandPlayedFleet:
         ).raise_for_status()
 
     def replace(self, worker: int) -> None:
-        """Let another one stand in a worker's place."""
+        """Report that another process has replaced a worker."""
         self._replacements[worker] = self._replacements.get(worker, 0) + 1
 
     def acts_with(self, step: int, *, order: int) -> None:
-        """Let all workers have a version, under an order about weights."""
+        """Set the policy version of all workers and the weight order that they have applied."""
         self.acting = step, order
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Stop all reports."""
         self._is_over.set()
         self._thread.join(10)
         self._http.close()
@@ -157,7 +157,7 @@ class HandPlayedFleet:
 
     def _play(self) -> None:
         while not self._is_over.is_set():
-            # A server that is killed by another test comes back.
+            # A server that another test has killed comes back.
             with suppress(httpx.HTTPError):
                 self._report()
                 self._listen()
@@ -191,7 +191,7 @@ class HandPlayedFleet:
     def _answer_log(self, request: LogRequest) -> None:
         lines = self.logs.get((request.worker, request.slot), [])
         read = LogLines(lines=lines, node="node-a", path=f"/logs/w{request.worker}.log")
-        # An answer to a request that somebody repeated meanwhile is refused, which is fine.
+        # The platform refuses the answer if the request was repeated meanwhile, which is fine.
         self._http.post(f"/fleet/logs/{request.id}", content=msgspec.json.encode(read))
 
     def _worker(self, index: int) -> WorkerReport:
@@ -219,13 +219,13 @@ class HandPlayedFleet:
 def hand_played(
     deck: Deck, name: str, *, config: Mapping[str, Any] = CONFIG
 ) -> Iterator[HandPlayedFleet]:
-    """Play the fleet of a new run until the end of the block."""
+    """Simulate the fleet of a new run until the end of the block."""
     fleet = HandPlayedFleet(deck, name, config=config)
     try:
         yield fleet
     finally:
         fleet.close()
-        # A run that goes on without a manager gets a real one, which other tests would pay for.
+        # A running run without a manager would get a real one, which would slow other tests down.
         deck.post(f"/api/runs/{name}/kill", {"reason": "the test is over"})
 
 

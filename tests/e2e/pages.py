@@ -1,4 +1,4 @@
-"""Know every page of the dashboard, from the table of routes that the dashboard itself uses."""
+"""Every page of the dashboard, from the dashboard's own table of routes."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _ROUTE: Final = re.compile(
     r"getParentRoute: \(\) => (?P<parent>\w+),\s*"
     r'(?:path: "(?P<path>[^"]*)"|id: "\w+")'
 )
-# What stands for a parameter of an address; a page with another one says here what to look at.
+# Values for the parameters of addresses; a page with a new parameter needs an entry here.
 SAMPLES: Final[dict[str, Callable[[Deck], str]]] = {
     "name": lambda _: RUN,
     "group": lambda deck: _newest(deck, "groups"),
@@ -34,7 +34,7 @@ SAMPLES: Final[dict[str, Callable[[Deck], str]]] = {
 
 
 class Reader:
-    """Somebody who has signed in, and what the console complained of on their way."""
+    """A signed-in user's page and its console errors and warnings so far."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -66,7 +66,7 @@ def addresses() -> list[str]:
 
 
 def at(address: str, deck: Deck) -> str:
-    """Return an address with something of the seeded deck for each parameter."""
+    """Return an address with an object of the seeded server for each parameter."""
     if "$fragment" in address:
         address = address.replace("$name", FLEET_RUN)
     return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](deck), address)
@@ -78,21 +78,21 @@ def _newest(deck: Deck, kind: str, *, run: str = RUN) -> str:
 
 
 def settle(page: Page) -> None:
-    """Wait until a page shows its first heading and asks for nothing more."""
+    """Wait until a page shows its first heading and no loading placeholders."""
     page.get_by_role("heading", level=1).first.wait_for()
     expect(page.locator(".mantine-Skeleton-root")).to_have_count(0)
 
 
 def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str]:
-    """Return what axe finds that keeps people out: serious and critical breaches.
+    """Return the serious and critical accessibility violations that axe finds.
 
     Args:
-        page: Once it has settled.
-        rules: What axe runs; all of WCAG 2.2 AA when not said.
-        within: The part of the page that is looked at.
+        page: Settled page.
+        rules: Rules that axe runs; all of WCAG 2.2 AA by default.
+        within: Selector of the part of the page to check.
     """
     if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script in
+        page.evaluate(AXE.read_text(encoding="utf-8"))  # the content policy forbids script tags
     found = page.evaluate(
         """([rules, within]) => axe.run(within, {
             runOnly: rules, resultTypes: ["violations"],

@@ -1,8 +1,8 @@
-"""Take the pictures of the docs: every page on seeded data, in both themes, in a real Chromium.
+"""Take the screenshots of the docs: every page on seeded data, in both themes, in Chromium.
 
-``make pictures`` writes them into docs/images. The same data gives the same pictures: what is
-random derives from the runs' names, the page's clock stands, and nothing moves. Numbers of the
-live fleet are those of the moment.
+``make pictures`` writes them into docs/images. The same data gives the same screenshots: random
+values derive from the runs' names, the page's clock stands still, and animations are off. Only
+figures of the live fleet vary.
 """
 
 import re
@@ -21,9 +21,9 @@ from tests.e2e.conftest import CHROMIUM, FLAGS, USERNAME, create_superuser, seed
 IMAGES: Final = ROOT / "docs" / "images"
 WIDTH: Final = 1440
 TALLEST: Final = 1600
-"""Pixels of a page that a picture shows at most."""
+"""Maximum height of a screenshot in pixels."""
 LIVE: Final = "/runs/seed-cartpole-live"
-# Which run shows a tab best; any other tab is seen of the language run, which has all.
+# Best run for each tab; all other tabs use the language run, which has every tab.
 BETTER: Final = {
     "/compare": "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-cartpole-failed",
     "/runs/$name": LIVE,
@@ -38,7 +38,7 @@ NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "
 
 
 def main() -> None:
-    """Seed a deck and take every picture, or those whose names are given."""
+    """Seed a server and take every screenshot, or only those whose names are given."""
     folder = Path(tempfile.mkdtemp(prefix="rolldeck-pictures"))
     with running_deck(folder) as deck, seeded(deck), sync_playwright() as playwright:
         create_superuser(deck)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def take(deck: Deck, browser: Browser, scheme: str) -> None:
-    """Take the pictures of one theme."""
+    """Take the screenshots of one theme."""
     context = browser.new_context(
         base_url=deck.url,
         viewport={"width": WIDTH, "height": 900},
@@ -85,11 +85,11 @@ def slug(address: str) -> str:
 
 
 def picture(page: Page, place: str) -> None:
-    """Open a page and let it be as tall as it is, within bounds."""
+    """Take a screenshot of a page at its full height, between 600 and `TALLEST` pixels."""
     page.set_viewport_size({"width": WIDTH, "height": 900})
     page.goto(place)
     pages.settle(page)
-    page.wait_for_timeout(2_500)  # charts draw, and what begins with the page gets its points
+    page.wait_for_timeout(2_500)  # charts draw, and series that start with the page get points
     height = int(page.evaluate("document.documentElement.scrollHeight"))
     page.set_viewport_size({"width": WIDTH, "height": min(max(height, 600), TALLEST)})
     page.wait_for_timeout(500)

@@ -1,4 +1,4 @@
-"""Push the groups that the tests of the viewer look at."""
+"""Push the groups for the tests of the viewer."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def outside_run(deck: Deck, name: str) -> None:
 
 
 def push(deck: Deck, run: str, *groups: dict[str, Any]) -> list[int]:
-    """Push groups in the binary form; return their ids, once they are digested."""
+    """Push groups in the binary format; return their ids after ingestion."""
     body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(one)) for one in groups]))
     answer = deck.http.post(
         f"/api/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
@@ -36,7 +36,7 @@ def push(deck: Deck, run: str, *groups: dict[str, Any]) -> list[int]:
 def conversation(
     question: str, *answers: str, scores: list[float], **fields: Any
 ) -> dict[str, Any]:
-    """Return a group whose sequences share a prompt of three tokens and then part."""
+    """Return a group whose sequences share a prompt of three tokens and then diverge."""
     rows = [[1, 2, 3, 10 + place, 20] for place in range(len(answers))]
     masks = [[-100, -100, -100, *row[3:]] for row in rows]
     logprobs = [[1.0, 1.0, 1.0, -0.1, -5.0] for _ in rows]

@@ -1,4 +1,4 @@
-"""An administrator looks in the admin for what hangs, follows its links, and decides."""
+"""An administrator finds stuck batches in the admin, follows their links and decides."""
 
 import re
 from uuid import uuid4
@@ -15,7 +15,7 @@ REASON = "poisoned by a broken verifier"
 
 
 def left_batch(deck: Deck) -> tuple[str, str]:
-    """Let a trainer take a batch and never come back; return the run's name and the batch's id."""
+    """Lease a batch and never acknowledge it; return the run's name and the batch's id."""
     run = f"admin-{uuid4().hex[:6]}"
     deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
     answer = deck.http.patch(f"/api/runs/{run}", json={"lease_seconds": 1})
@@ -50,7 +50,7 @@ def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_re
     rows = page.locator("#result_list tbody tr")
     expect(rows).to_have_count(1)
 
-    # To the run, from there to its groups, from a group to its batch: and back where it began.
+    # From the run to its groups, from a group to its batch, and back to the start.
     follow(page, run)
     expect(page).to_have_url(re.compile(f"/admin/runs/run/{run_id}/change/"))
     follow(page, "trajectory groups")

@@ -1,4 +1,4 @@
-"""Pages work under their Content-Security-Policy; what it refuses would be in the console."""
+"""Pages work under their Content-Security-Policy; the console would show violations."""
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect

@@ -1,4 +1,4 @@
-"""The admin can be read and used by everybody: in both themes, on a phone, without a mouse."""
+"""Accessibility of the admin: in both themes, on a phone, and without a mouse."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.e2e.conftest import PASSWORD, USERNAME, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
-# One page of each template: lists, a row, forms, what asks before it acts, and what is at hand.
+# One page of each template: lists, rows, forms, confirmations and shortcuts.
 PAGES = {
     "first page": "/admin/",
     "tables of an app": "/admin/buffer/",
@@ -30,7 +30,7 @@ PAGES = {
     "group of people": "/admin/auth/group/add/",
     "own password": "/admin/password_change/",
 }
-# Shows another page's content in this one: fifty lists differ in nothing else.
+# Replaces this page's content by another page's: the fifty lists differ in nothing else.
 SHOW = """async (address) => {
     const page = new DOMParser().parseFromString(await (await fetch(address)).text(), "text/html");
     document.getElementById("content").replaceChildren(...page.getElementById("content").children);
@@ -42,7 +42,7 @@ def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
     context: BrowserContext = chromium.new_context(
         base_url=seeded_deck.url, viewport={"width": 1440, "height": 900}
     )
-    # What unfold keeps when somebody chooses; Ctrl+E goes to the other theme.
+    # unfold's stored choice of theme; Ctrl+E toggles it.
     context.add_init_script("localStorage.setItem('adminTheme', '\"dark\"')")
     context.set_default_timeout(30_000)
     yield pages.Reader(sign_in(context.new_page(), USERNAME))
@@ -67,7 +67,7 @@ def opens(reader: pages.Reader, place: str) -> Page:
 
 
 def keeps_nobody_out(page: Page, *, within: str = "html") -> None:
-    """Look at a page, or a part, in the dark, on a phone and in the light; leave it as it was."""
+    """Check a page or a part in dark theme, on a phone and in light theme, and restore it."""
     rest(page)
     assert pages.barriers(page, within=within) == []
     with on_a_phone(page):
@@ -78,7 +78,7 @@ def keeps_nobody_out(page: Page, *, within: str = "html") -> None:
 
 
 def rest(page: Page) -> None:
-    """Let nothing be half way between two colours."""
+    """Finish all color transitions."""
     page.evaluate("document.getAnimations().forEach((one) => one.finish())")
 
 
@@ -121,7 +121,7 @@ def open_search(page: Page) -> None:
         page.wait_for_timeout(200)
         return box.is_visible()
 
-    # What is pressed before the page's script listens is lost.
+    # Keys pressed before the page's script listens are lost.
     wait_until(is_open, seconds=30, what="the search is open")
     expect(box).to_be_focused()
     page.keyboard.type("batches")
@@ -147,7 +147,7 @@ def ask_to_discard(page: Page) -> None:
 @pytest.mark.parametrize(
     ("do", "within"),
     [
-        (open_menu, "#nav-sidebar-inner nav"),  # it lies over the links below it
+        (open_menu, "#nav-sidebar-inner nav"),  # the menu covers the links below it
         (open_search, "html"),
         (open_filters, "html"),
         (choose_a_row, "html"),

@@ -1,4 +1,4 @@
-"""Every page can be read and used by everybody: in both themes, on a phone, without a mouse."""
+"""Accessibility of every page: in both themes, on a phone, and without a mouse."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from tests.e2e.conftest import USERNAME, sign_in
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 ADDRESSES = [address for address in pages.addresses() if address != "/login"]
-# Runs that look different from the one that all tabs are seen of.
+# Runs whose tabs look different from those of the language run.
 OTHERS = [
     "/runs/seed-cartpole-live",
     "/runs/seed-cartpole-live/fleet",
@@ -49,9 +49,9 @@ def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_deck: Deck, addres
     expect(page.get_by_role("main")).to_have_count(1)
     assert page.title() not in {"", "owned"}
     with on_a_phone(page):
-        # Charts are drawn anew when their place becomes narrower.
+        # Charts are redrawn when their container becomes narrower.
         wait_until(lambda: is_no_wider(page, 360), seconds=10, what="the page fits a phone")
-    # Whoever asked for it has a page that stands still.
+    # With reduced motion, the page has no animations.
     wait_until(lambda: is_still(page), seconds=5, what="nothing moves by itself")
     assert reader.complaints == []
 
@@ -108,7 +108,7 @@ def test_a_run_is_found_and_looked_into_without_a_mouse(signed_in: Page, seeded_
 
 
 def tab_to(page: Page, words: str, *, most: int = 60) -> None:
-    """Press Tab until what has the focus, which must be seen, has these words."""
+    """Press Tab until the focused element has this text, and check that its focus is visible."""
     for _ in range(most):
         page.keyboard.press("Tab")
         said, ring = page.evaluate(
@@ -119,6 +119,6 @@ def tab_to(page: Page, words: str, *, most: int = 60) -> None:
             }"""
         )
         if str(said).strip() == words:
-            assert ring, f"nobody sees that {words!r} has the focus"
+            assert ring, f"no visible focus on {words!r}"
             return
     raise AssertionError(f"{words!r} was not reached with {most} tabs")

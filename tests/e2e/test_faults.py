@@ -1,4 +1,4 @@
-"""What breaks between a page and the platform heals by itself, and until then the page says so."""
+"""Recovery from faults between a page and the platform, with a notice until then."""
 
 import os
 import random
@@ -22,7 +22,7 @@ MARKUP = "<script>document.title='owned'</script><b id=hostile>x</b>"
 def outside_run(deck: Deck) -> str:
     name = f"faults-{uuid4().hex[:6]}"
     deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
-    # Environments are let in when a trainer has asked for a batch.
+    # Environments are admitted after a trainer has asked for a batch.
     deck.post(f"/atropos/{name}/register", REGISTRATION)
     deck.get(f"/atropos/{name}/batch")
     return name
@@ -110,7 +110,7 @@ def test_a_socket_that_loses_and_reorders_messages_loses_nothing_on_the_page(
     ],
 )
 def test_a_broken_address_says_so_and_leads_on(context: BrowserContext, place: str) -> None:
-    page = sign_in(context.new_page(), USERNAME)  # whose console may tell of what is not there
+    page = sign_in(context.new_page(), USERNAME)  # its console may report missing resources
     page.goto(place)
 
     expect(page.get_by_role("link", name=re.compile("runs", re.IGNORECASE)).first).to_be_visible()

@@ -1,4 +1,4 @@
-"""What people and machines write is only text, wherever it stands: markup, directions, escapes."""
+"""Hostile text of users and machines stays text everywhere: markup, directions, escapes."""
 
 import re
 import time
@@ -14,7 +14,7 @@ from tests.e2e.pushed_groups import conversation, outside_run, push
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
-# Short enough for a layout's name; an escape sequence, and a mark that turns what follows around.
+# Short enough for a layout's name; has an escape sequence and a right-to-left override.
 HOSTILE = "<img src=x id=hostile onerror=alert(1)>\u202egnp\x1b[31m"
 AS_TEXT = re.compile(r"<img src=x id=hostile onerror=alert\(1\)>⟨U\+202E⟩gnp⟨(U\+001B|ESC)⟩\[31m")
 ENDLESS = "(a+)+$"
@@ -23,7 +23,7 @@ OPENED_SECONDS = 15.0
 
 
 class Written(NamedTuple):
-    """Where hostile words stand, and a place on whose page each is to be read."""
+    """Objects with hostile text, one for each page that shows them."""
 
     run: str
     group: int

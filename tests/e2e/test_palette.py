@@ -1,4 +1,4 @@
-"""Everything is a few letters away, and nothing is done before it was asked about."""
+"""The command palette finds everything in a few letters and confirms every action."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def opened(page: Page) -> Locator:
 
 
 def chosen(page: Page) -> Locator:
-    """The option that Enter takes, once the box says of one to a screen reader that it is it."""
+    """Return the active option, once the box announces it to screen readers."""
     box = page.get_by_role("combobox", name="Search pages")
     expect(box).to_have_attribute("aria-activedescendant", re.compile("."))
     return page.locator(f"[id='{box.get_attribute('aria-activedescendant')}']")
@@ -32,7 +32,7 @@ def chosen(page: Page) -> Locator:
 
 def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, deck: Deck) -> None:
     page = signed_in
-    # Its code arrives late, as it does right after a load over a slow line.
+    # Its code arrives late, as on a slow connection.
     page.route("**/Palette-*.js", lambda route: (time.sleep(1), route.continue_()))
     page.goto("/runs")
     page.get_by_role("heading", name="Runs", exact=True).wait_for()

@@ -1,4 +1,4 @@
-"""A person sets how pages look here, and signs out elsewhere."""
+"""A user changes display settings, and ends other sessions."""
 
 import hashlib
 import hmac
@@ -132,7 +132,7 @@ def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
     webhook.answer = lambda body: 503 if is_test(body) else 200
     hook = deck.get("/api/webhooks")["results"][0]["id"]
 
-    def test_is_taken_on() -> bool:  # not within ten seconds of another test's
+    def test_is_taken_on() -> bool:  # refused within ten seconds of another test
         asked = deck.http.post(f"/api/webhooks/{hook}/test", json={})
         return asked.status_code == 202
 

@@ -1,4 +1,4 @@
-"""Whatever page is open: its name, its keys, its address, and commands that work as they stand."""
+"""Features of every page: titles, shortcuts, addresses, and commands ready to paste."""
 
 import json
 import re
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 def test_a_page_is_known_by_its_title(
     signed_in: Page, seeded_deck: Deck, place: str, title: str
 ) -> None:
-    """The number of open errors may stand before it; the seeded deck has some."""
+    """The number of open errors may precede the title; the seeded server has some."""
     signed_in.goto(place)
     expect(signed_in).to_have_title(re.compile(rf"^(\(\d+\) )?{re.escape(title)}$"))
     expect(signed_in.locator("link[rel=icon]")).to_have_attribute(
@@ -62,7 +62,7 @@ def test_a_page_stands_still_until_it_is_asked_to_move(signed_in: Page, seeded_d
     page.keyboard.press("l")
     expect(page.locator("[data-live=held]")).to_be_visible()
     held = steps.get_attribute("data-value")
-    page.wait_for_timeout(2_500)  # the played fleet reports every second
+    page.wait_for_timeout(2_500)  # the simulated fleet reports every second
     assert steps.get_attribute("data-value") == held
 
     page.locator("[data-live=held]").click()
@@ -121,7 +121,7 @@ def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, deck: Deck)
 
     expect(command).to_contain_text(f"env:{token}@")
     expect(page.get_by_role("button", name="Create one and insert it")).to_have_count(0)
-    # A trainer would be refused with it: its command goes on asking for one of its own.
+    # The token does not permit a trainer: the trainer's command keeps its placeholder.
     page.get_by_role("link", name="Weights").click()
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')
 
@@ -162,7 +162,7 @@ def test_what_somebody_was_writing_outlives_their_session(page: Page, deck: Deck
     page.get_by_role("button", name="Drain").click()
     reason = page.get_by_role("dialog").get_by_label("Reason")
     expect(reason).to_have_value("the paper is out, so")
-    # Given up on purpose, it is gone.
+    # A cancelled dialog discards the draft.
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Drain").click()
     expect(reason).to_have_value("")

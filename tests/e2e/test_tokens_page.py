@@ -1,4 +1,4 @@
-"""An administrator makes a token, sees what its bearer was told, and takes it back."""
+"""An administrator creates a token, sees the responses to its bearer, and revokes it."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""What opens upon a page keeps nobody out: read in both themes, on a phone, left by keys."""
+"""Accessibility of menus and dialogs: both themes, a phone, and closing by keyboard."""
 
 from collections.abc import Iterator
 
@@ -26,10 +26,10 @@ def entry(name: str) -> str:
     return f"role=menuitem[name=/^{name}/]"
 
 
-# A chart or a row that a narrower page moves out of sight takes along what it opened.
+# A narrower page moves a chart or row out of view, together with its open menu.
 OF_A_PLACE = ("Options of", "Mark group")
 ROW = "[data-row] [data-open] >> nth=0"
-# Where one presses what, one after the other, each of which opens something.
+# Sequences of buttons to press on each page, each of which opens something.
 WAYS: dict[str, list[list[str]]] = {
     "/": [[button("Menu of")]],
     "/runs": [
@@ -107,7 +107,7 @@ def has_focus(page: Page) -> bool:
 
 
 def leave(page: Page, opener: Locator, way: list[str]) -> None:
-    """Close by Escape what is open, the newest first; each gives the focus back to its button."""
+    """Close all open layers with Escape, newest first; each returns the focus to its button."""
     layers = page.locator(OPEN).count()
     for left in range(layers - 1, -1, -1):
         page.keyboard.press("Escape")
