@@ -24,7 +24,7 @@ def archived(deck: Deck, name: str) -> int:
 
 def test_an_archived_run_opens_read_only_and_can_be_unarchived(signed_in: Page, deck: Deck) -> None:
     page, run_id = signed_in, archived(deck, "old-words")
-    # The name is free, and another run has taken it.
+    # The name is free again, and another run takes it.
     current = deck.post("/api/runs", {"name": "old-words", "kind": "outside", "start": False})
     page.goto("/runs?q=is:archived tag:shelf name:old-words")
     page.get_by_role("link", name="old-words").click()

@@ -1,4 +1,4 @@
-"""The dashboard stays light: what it loads first, and what an idle tab asks for."""
+"""Traffic budgets of the dashboard: the first load and idle tabs."""
 
 import gzip
 import time
@@ -22,7 +22,7 @@ IDLE_PLACES = [
 
 
 class Traffic:
-    """Counts what a tab takes over HTTP and over its socket."""
+    """Bytes that a tab receives over HTTP and over its socket."""
 
     def __init__(self, page: Page) -> None:
         self.bytes = 0
@@ -33,7 +33,7 @@ class Traffic:
 
     def _answered(self, response: Response) -> None:
         if response.request.resource_type == "script":
-            # Whatever the server compressed it with, the budget is in gzip.
+            # The budget is in gzip, whichever compression the server used.
             self.scripts[response.url] = len(gzip.compress(response.body(), 9))
             if response.headers.get("content-encoding") == "gzip":
                 self.packed.add(response.url)
@@ -69,7 +69,7 @@ def test_idle_tabs_take_next_to_nothing(context: BrowserContext, deck: Deck) -> 
 
 
 def idle_rates(context: BrowserContext, places: list[str]) -> dict[str, int]:
-    """Return what tabs take a second while nobody does anything in them."""
+    """Return the bytes per second of each idle tab."""
     tabs: dict[str, tuple[Page, Traffic]] = {}
     for place in places:
         page = context.new_page()
@@ -80,7 +80,7 @@ def idle_rates(context: BrowserContext, places: list[str]) -> dict[str, int]:
 
     before, began = {place: told.bytes for place, (_, told) in tabs.items()}, time.monotonic()
     for tab, _ in tabs.values():
-        # Whatever came meanwhile is heard of while one waits for something.
+        # Playwright delivers pending events only while it waits.
         tab.wait_for_timeout(1000 * IDLE_SECONDS / len(tabs))
     passed = time.monotonic() - began
     assert min(before.values()) > 0, "nothing was counted, so nothing was measured"

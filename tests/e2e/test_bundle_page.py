@@ -1,4 +1,4 @@
-"""A run is saved as one file, which opens from the disk with no network and no server."""
+"""A run exported as one file, which opens from disk without a network or a server."""
 
 import json
 import re
@@ -20,7 +20,7 @@ SPIKE = 1234.5
 @pytest.fixture(scope="module")
 def group(deck: Deck) -> int:
     outside_run(deck, RUN)
-    # One high value among thousands: what is condensed must keep it.
+    # One high value among thousands, which downsampling must keep.
     values = [SPIKE if step == 777 else 1 / (step + 1) for step in range(3000)]
     for begin in range(0, len(values), 1000):
         samples = [
@@ -37,7 +37,7 @@ def group(deck: Deck) -> int:
 
 @pytest.fixture
 def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
-    """The file that a person saves from the run's page."""
+    """The file that a user exports from the run's page."""
     signed_in.goto(f"/runs/{RUN}/config")
     panel = signed_in.get_by_role("region", name="Export")
     panel.get_by_label("Groups to include").fill("5")
@@ -72,7 +72,7 @@ def test_the_copy_shows_offline_what_the_deck_shows(
     expect(chart).to_be_hidden()
     expect(page.locator("[data-metric=lr]")).to_contain_text("last 0.25")
 
-    # The address of one group, as one would send it.
+    # A link to one group.
     page.goto(f"{copy.as_uri()}#group-{group}")
     page.reload()
     first = page.get_by_label("Sequence 0", exact=True)

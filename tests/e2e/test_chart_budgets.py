@@ -1,7 +1,7 @@
-"""How soon curves are there: of a month with 5,000 metrics, of twenty runs of a million samples.
+"""Paint times of curves: a month with 5,000 metrics, and twenty runs of a million samples.
 
-Wall clocks decide here, so these tests are slow ones, for a machine with nothing else to do; each
-prints what it measured.
+These tests measure wall-clock time, so they are marked slow and need an idle machine. Each prints
+its measurements.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.slow
 ROUNDS = 3
 MONTH = "month"
 OVERVIEW_SECONDS = 1.2
-# No budget names the tab of all metrics: this only shows when it gets slower.
+# The requirements have no budget for the metrics tab; this limit only catches regressions.
 METRICS_SECONDS = 2.0
 RUNS = [f"long-{number}" for number in range(20)]
 AXES = ["step", "time", "elapsed", "amount"]
 POINTS = 2000
 LINES_SECONDS = 1.0
-# Tells, in ms since the navigation began, when every curve that can be seen has been painted:
-# after the frame in which the last of them was drawn.
+# Sets the time in ms since navigation started when all visible curves are painted: after the
+# frame in which the last curve was drawn.
 WATCH = """
 window.curvesPainted = null;
 const isDrawn = (chart) => Number(chart.dataset.points) > 0 && chart.querySelector("canvas");
@@ -54,7 +54,7 @@ new MutationObserver(() => {
 
 @pytest.fixture(scope="module")
 def var(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a deck with runs of very many samples."""
+    """The data folder of a server with runs of very many samples."""
     folder = tmp_path_factory.mktemp("long-runs")
     with running_deck(folder) as deck:
         create_superuser(deck)
@@ -74,9 +74,9 @@ million_samples({RUNS!r}, began=timezone.now() - timedelta(days=12))
 
 @contextlib.contextmanager
 def cold(var: Path) -> Iterator[Deck]:
-    """Start the deck anew, with nothing of its data in memory where the machine allows that.
+    """Start the server with empty caches, also of the file system where permitted.
 
-    What begins beside the web server has begun: cold is what is asked, not the machine busy.
+    All background processes have started: the test measures cold caches, not a busy machine.
     """
     with contextlib.suppress(OSError):
         Path("/proc/sys/vm/drop_caches").write_text("1")
@@ -91,7 +91,7 @@ def cold(var: Path) -> Iterator[Deck]:
 
 @contextlib.contextmanager
 def fresh(chromium: Browser, deck: Deck, signed_in: StorageState | None) -> Iterator[Page]:
-    """Open a browser that has seen nothing of the deck but, perhaps, a session's cookie."""
+    """Open a browser with an empty cache and, optionally, a session cookie."""
     context: BrowserContext = chromium.new_context(
         base_url=deck.url,
         viewport={"width": 1440, "height": 900},
@@ -104,7 +104,7 @@ def fresh(chromium: Browser, deck: Deck, signed_in: StorageState | None) -> Iter
 
 @pytest.fixture(scope="module")
 def session(chromium: Browser, var: Path) -> StorageState:
-    """A session that outlives the deck's processes."""
+    """A session that outlives the server's processes."""
     with running_deck(var) as deck, fresh(chromium, deck, None) as page:
         return sign_in(page, USERNAME).context.storage_state()
 
@@ -114,7 +114,7 @@ def seconds_to_curves(page: Page, address: str) -> float:
     page.goto(address, wait_until="commit")
 
     def painted() -> float:
-        # Python sleeps between two looks: the page's own machinery is not in the way.
+        # Python sleeps between two polls, so that polling does not slow the page.
         return float(page.evaluate("window.curvesPainted") or 0)
 
     return wait_until(painted, seconds=120, what="the curves are painted") / 1000

@@ -1,4 +1,4 @@
-"""What the deck is made of, told by each part itself."""
+"""The cluster page: the health of each service of the deployment."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> None:
     page = signed_in
     page.goto("/cluster")
-    # Processes say within seconds of their start that they live.
+    # Processes send their first heartbeat within seconds of their start.
     for role in ("web", "jobs", "clock"):
         process = page.locator(f"[data-process='{role}']").first
         expect(process.locator("[data-state=running]")).to_be_visible(timeout=60_000)
@@ -30,8 +30,8 @@ def test_workers_are_not_waited_for_once_all_have_answered(deck: Deck) -> None:
     def took_ms() -> float:
         return float(deck.get("/api/cluster")["jobs"]["took_ms"] or 1e9)
 
-    # Waiting for whoever else might answer takes kombu a second and more.
-    wait_until(lambda: took_ms() < 800, seconds=60, what="a look that waits for nobody else")
+    # kombu takes more than a second when it waits for further replies.
+    wait_until(lambda: took_ms() < 800, seconds=60, what="a status without further waiting")
 
 
 def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(

@@ -1,4 +1,4 @@
-"""A researcher puts runs beside each other, and sends a colleague the address."""
+"""A researcher compares runs and sends a colleague the address."""
 
 import re
 import uuid
@@ -39,7 +39,7 @@ def measure(deck: Deck, run: str, metric: str, *, scale: float) -> None:
 
 @pytest.fixture(scope="module")
 def measured(deck: Deck) -> Deck:
-    """Three runs: two drafts told different things, of which all have a loss, one an entropy."""
+    """Three runs, two of them drafts with different settings; all have a loss, one an entropy."""
     launched(deck, "beside-a", seed=1)
     launched(deck, "beside-b", seed=2, buffer={"batch_size": 4})
     out = deck.free_name("beside-out")
@@ -75,7 +75,7 @@ def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured:
         "data-absent", "beside-b"
     )
     expect(row(page, "beside-a")).to_contain_text("draft")
-    # The last value, and the least and greatest of all: 1 / (1 + 399 / 50) … 1.
+    # The last value, and the range of all values: 1 / (1 + 399 / 50) … 1.
     expect(row(page, "beside-a")).to_contain_text("0.111")
     expect(row(page, "beside-a")).to_contain_text("0.111 … 1")
 

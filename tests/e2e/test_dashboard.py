@@ -1,4 +1,4 @@
-"""A person launches a run from the form, watches it learn, pauses it and goes on."""
+"""A user launches a run from the form, watches it learn, pauses it and resumes it."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.deck import Deck, wait_until
 from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in, sign_in_anew
 
-# At once, on a machine that does much else: test_paint_budgets.py measures it on a quiet one.
+# Generous limit for a busy machine; test_paint_budgets.py measures on an idle one.
 ACTS_WITHIN_SECONDS = 10.0
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -75,7 +75,7 @@ def see_it_move(page: Page, chart: str, *, seconds: float) -> None:
 
 
 def pause(page: Page) -> float:
-    """Pause and return after how many seconds the page said so."""
+    """Pause the run and return the seconds until the page shows the pause."""
     began = time.monotonic()
     page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("[data-status=paused]").wait_for()
@@ -88,8 +88,8 @@ def see_the_fleet_stop(page: Page) -> None:
         re.compile("the fleet is paused"), timeout=60_000
     )
 
-    # What was on its way when the fleet paused is counted by one more report. They come once a
-    # second, and a fleet at work has made steps in each.
+    # One more report counts the steps that were in flight at the pause. Reports come once a
+    # second, and a running fleet has made steps in each.
     def stands_still() -> bool:
         before = figure(page, "env-steps")
         time.sleep(2.5)
@@ -161,7 +161,7 @@ def test_nothing_is_wider_than_a_phone(signed_in: Page, deck: Deck, place: str) 
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-# Markup, a direction override, an escape sequence: all of it is only text.
+# Markup, a direction override and an escape sequence: the page shows all of it as text.
 HOSTILE = "<b id=hostile>wrong seed</b> \u202egnp.exe\u202c \x1b[31mred"
 AS_TEXT = "<b id=hostile>wrong seed</b> ⟨U+202E⟩gnp.exe⟨U+202C⟩ ⟨U+001B⟩[31mred"
 
@@ -220,7 +220,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label(re.compile("^Filter runs"))).to_have_value("state:running")
     page.locator("[data-live=live]").wait_for()
-    # What was on its way when the session ended was refused, and nothing else went wrong.
+    # Requests in flight at the end of the session were refused, and nothing else failed.
     assert [said for said in complaints if "status of 401" not in said] == []
 
 

@@ -1,4 +1,4 @@
-"""A person who signs in sees what needs attention, what is under way, and how to begin."""
+"""The home view: alerts that need attention, active runs, and first steps."""
 
 import re
 from uuid import uuid4
@@ -19,7 +19,7 @@ def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_
     attention = page.get_by_role("region", name="Needs attention")
     line = attention.locator("[data-attention=items_corrupt]").first
     expect(line).to_be_visible()
-    # Errors stand before warnings.
+    # Errors come before warnings.
     words = attention.locator("[data-alert]").all_inner_texts()
     severe = [text.strip().splitlines()[-1] for text in words]
     assert severe == sorted(severe), severe
@@ -36,7 +36,7 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
     page, unlike = signed_in, uuid4().hex[:6]
     watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"
     page.goto("/")
-    # Home has room for the newest ones only, and other tests have made many.
+    # The home view lists only the newest runs, and other tests have created many.
     with hand_played(seeded_deck, watched) as fleet:
         card = page.locator(f"[data-run={watched}]")
         expect(card.locator("[data-state=running]")).to_be_visible()
@@ -48,7 +48,7 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
     expect(finished.get_by_role("link", name=watched)).to_be_visible()
     expect(card).to_have_count(0)
 
-    # What begins shows without a reload, and what somebody paused says so.
+    # New runs appear without a reload, and paused runs are marked.
     seeded_deck.post("/api/runs", {"name": begun_now, "kind": "outside", "start": True})
     begun = page.locator(f"[data-run={begun_now}]")
     expect(begun.locator("[data-state=running]")).to_be_visible()
@@ -57,14 +57,14 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
     seeded_deck.post(f"/api/runs/{begun_now}/kill", {"reason": "tests"})
     expect(begun).to_have_count(0)
 
-    # The keyboard goes through what needs attention and the runs alike.
+    # The keyboard moves through alerts and runs alike.
     page.locator("h1").click()
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.hasAttribute('data-open')")
 
 
 def test_an_empty_deck_says_how_to_begin(page: Page, deck: Deck) -> None:
-    """The lists are answered empty: other tests have filled this deck."""
+    """The test stubs empty lists, because other tests have filled this server."""
     nothing = {"results": [], "next": None, "total": 0}
     page.route(re.compile(r"/api/runs\?"), lambda route: route.fulfill(json=nothing))
     sign_in(page, USERNAME)

@@ -1,4 +1,4 @@
-"""A run is checked, cloned and launched from the form, with the keyboard if one likes."""
+"""A run is checked, cloned and launched from the form, also with the keyboard."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.deck import Deck
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
-# Foreign code is tried in a process of its own: on a busy machine that takes a while.
+# Foreign code is probed in its own process, which takes long on a busy machine.
 CHECKED_WITHIN_MS = 90_000
 
 
@@ -49,7 +49,7 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     page.get_by_role("link", name="Clone").click()
 
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
-    # One meaning of default on every page: the schema's; what the parent has stands beside it.
+    # "Default" means the schema's default on every page; the parent's value is shown next to it.
     expect(page.get_by_text(re.compile(r"Default (empty|\d+); the-parent: 7\."))).to_be_visible()
     expect(page.get_by_text("No changes from the-parent.")).to_be_visible()
     page.get_by_label("Name", exact=True).fill("the-child")
@@ -106,7 +106,7 @@ def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -
     lines = written.count("\n") + 1
     expect(page.get_by_text(f"There is no such field: surprise, at line {lines}")).to_be_visible()
 
-    # What is pasted is taken for what it is, and the choice outlives the page.
+    # The format of pasted text is detected, and the choice survives a reload.
     page.reload()
     expect(shown).to_have_value(re.compile("^  num_workers: 3$", re.MULTILINE))
     whole = json.dumps({"fleet": {"num_workers": 5}, "seed": 11})

@@ -1,4 +1,4 @@
-"""A researcher reads the curves of a run: wide, close, beside another, and takes them along."""
+"""A researcher reads the curves of a run: overview, zoom, comparison and export."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ SPIKE_AT = 3210
 
 @pytest.fixture(scope="module")
 def measured(deck: Deck) -> Deck:
-    """Two runs with a loss; that of the first has one spike and one NaN among thousands."""
+    """Two runs with a loss; the first run's loss has one spike and one NaN among thousands."""
     for run in ("curves-a", "curves-b"):
         deck.post("/api/runs", {"name": deck.free_name(run), "kind": "outside"})
         for first in range(0, STEPS, 1000):
@@ -97,7 +97,7 @@ def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, meas
     asked: list[str] = []
     signed_in.on("request", lambda sent: asked.append(sent.url) if "/lines?" in sent.url else None)
     signed_in.goto(f"{measured.url}/runs/curves-a/metrics")
-    # In a chart of a single sample there is a canvas all the same.
+    # A chart of a single sample has a canvas too.
     expect(card(signed_in, "layer/0/norm").locator("canvas")).to_be_visible()
     expect(card(signed_in, "layer/1/norm").locator("canvas")).to_be_visible()
     assert len(asked) <= 2, "the charts of a screen are asked for together"
@@ -212,7 +212,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     tree = page.get_by_role("tree", name="Metric tree")
     layer = tree.locator('[data-path="layer/"]')
     expect(layer).to_contain_text("90")
-    # Of 91 names only those in view are there to be looked at.
+    # Only the visible ones of 91 names are rendered.
     layer.get_by_role("button", name="Expand layer/").click()
     expect(tree.locator('[data-path="layer/1/"]')).to_be_visible()
     assert tree.get_by_role("treeitem").count() < 80
@@ -234,7 +234,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(r"layout=\d+"))
     layout = measured.get("/api/audit?kind=layout_kept")["results"][0]["details"]["layout"]
-    # The layout alone, elsewhere, is the same look.
+    # The layout alone gives the same view on another run.
     page.goto(f"/runs/curves-b/metrics?layout={layout}")
     expect(page.locator("[data-panel]")).to_be_visible()
     expect(page).to_have_url(re.compile("under=train"))
@@ -246,7 +246,7 @@ def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs
 ) -> None:
     page = signed_in
     for left in measured.get("/api/runs/curves-a/annotations")["results"]:
-        measured.delete(f"/api/runs/curves-a/annotations/{left['id']}")  # by an earlier try
+        measured.delete(f"/api/runs/curves-a/annotations/{left['id']}")  # by an earlier attempt
     opened(page, measured, "?q=loss&pick=train%2Floss&at=2500")
     drawer = page.get_by_role("dialog", name="train/loss at train step")
     drawer.get_by_role("textbox", name="Annotation").fill("halved the rate")

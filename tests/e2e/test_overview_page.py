@@ -1,4 +1,4 @@
-"""A person sees on one screen how a run is: eight curves that the deck measures by itself."""
+"""The overview of a run on one screen, with eight curves that the platform measures."""
 
 import re
 
@@ -15,19 +15,19 @@ CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput
 MEASURED_WITHIN_MS = 90_000
 # Events and curves of the API, before compression.
 OVERVIEW_BYTES = 200_000
-# When each question for lines began, and had its answer, in ms since the navigation.
+# Start and end of each request for lines, in ms since navigation started.
 QUESTIONS = """
 performance.getEntriesByType("resource")
     .filter(({ name }) => name.includes("/metrics/lines"))
     .map(({ startTime, responseEnd }) => [startTime, responseEnd])
 """
-# What was fetched from the API, and its bytes before compression.
+# Requests to the API, and their bytes before compression.
 API_BYTES = """
 performance.getEntriesByType("resource")
     .filter(({ name }) => name.includes("/api/"))
     .map(({ name, decodedBodySize }) => [name, decodedBodySize])
 """
-# When the frame was first drawn.
+# Time of the first contentful paint.
 FRAME_READ = """
 performance.getEntriesByName("first-contentful-paint")[0].startTime
 """
@@ -60,7 +60,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
     expect(newest(page, "Zero variance")).to_have_attribute("data-newest", "0")
     curve(page, "reward").scroll_into_view_if_needed()
 
-    # More comes, and the curves move without a reload.
+    # New samples move the curves without a reload.
     push(deck, "measured", conversation("3+3?", "6", "six", scores=[1.0, 1.0]))
     expect(newest(page, "Reward")).to_have_attribute("data-newest", "1", timeout=MEASURED_WITHIN_MS)
     chart = curve(page, "reward").locator(".chart")
@@ -98,7 +98,7 @@ def test_each_kind_of_run_has_all_its_curves(reader: Page, run: str, key: str, t
     expect(newest(reader, title)).to_have_attribute("data-newest", re.compile(r"\d"))
     began_ms, ended_ms = zip(*reader.evaluate(QUESTIONS), strict=True)
     assert min(ended_ms) <= min([*began_ms[1:], float("inf")]), "one question for all curves"
-    # It was on its way before the code that draws had been read.
+    # The request was sent before the first paint.
     assert began_ms[0] < reader.evaluate(FRAME_READ)
     assert reader.locator("[data-curve]").count() == 8
 
@@ -172,7 +172,7 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     page.go_back()
     verdict.get_by_role("link", name="View pipeline").click()
     expect(page).to_have_url(re.compile("/runs/seed-atropos-mix/pipeline$"))
-    # What is over is held up by nothing.
+    # An ended run has no diagnosis.
     page.goto("/runs/seed-cartpole-sweep-0")
     expect(page.get_by_role("region", name="Newest trajectories")).to_be_visible()
     expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
@@ -213,7 +213,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     assert shown.get_by_text("go", exact=True).get_attribute("href") in {None, ""}
     assert page.title() != "owned"
 
-    # While somebody writes, somebody else is sooner; a reload loses nothing.
+    # The first of two concurrent edits is saved; the other one survives a reload as a draft.
     notes.get_by_role("button", name="Edit notes").click()
     notes.get_by_label("Notes", exact=True).fill("mine")
     theirs = {"text": "theirs", "revision": 1}

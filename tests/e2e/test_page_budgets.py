@@ -1,6 +1,6 @@
-"""What a page costs the browser: charts that are mounted, frames while one scrolls, memory.
+"""Browser costs of a page: mounted charts, frames while scrolling, and memory.
 
-A quiet machine decides here, so these tests are slow ones; each prints what it measured.
+The machine must be idle, so these tests are marked slow; each prints its measurements.
 """
 
 import time
@@ -29,8 +29,8 @@ WARM_SECONDS = 40.0
 PUSH_SECONDS = 0.25
 ANNOUNCED_EVERY_SECONDS = 10.0
 SHIFTED = 0.1
-# Charts that are drawn, those of them that nobody could see within a screen of the window, and
-# how many cards there are within it.
+# Numbers of drawn charts, of drawn charts more than one screen away from the window, and of
+# cards within it.
 MOUNTED = """() => {
     const cards = [...document.querySelectorAll("[data-metric]")];
     const isNear = (card) => {
@@ -45,7 +45,7 @@ MOUNTED = """() => {
         far: drawn.filter((card) => !isNear(card)).length,
     };
 }"""
-# Scroll a box as a wheel does that is turned steadily, and count the frames that are drawn.
+# Scroll a box steadily, as with a mouse wheel, and count the drawn frames.
 SCROLL = """([selector, seconds, pixels]) => new Promise((tell) => {
     const box = document.querySelector(selector), times = [];
     const began = performance.now();
@@ -58,8 +58,8 @@ SCROLL = """([selector, seconds, pixels]) => new Promise((tell) => {
     };
     requestAnimationFrame(step);
 })"""
-# Everything that a screen reader would say by itself, when it is said; and what moves on the page
-# though nobody moved it.
+# Collects all live-region announcements with their times, and layout shifts without user
+# input.
 LISTEN = """() => {
     window.said = [];
     window.shifted = 0;
@@ -134,7 +134,7 @@ def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(signed_in: Page, de
 
 
 class Kept:
-    """What a tab keeps after everything was thrown away that can be."""
+    """Memory and DOM nodes of a tab after garbage collection."""
 
     def __init__(self, page: Page) -> None:
         self._session = page.context.new_cdp_session(page)
@@ -185,7 +185,7 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, d
         )
         print(f"{name}: {first:.0f} → {last:.0f}")  # noqa: T201 figures
         if name == "JSHeapUsedSize":
-            # Windows of rows still fill in these minutes, so this is more than a day would show.
+            # Windows of rows still fill in these minutes, so this overestimates a day.
             growing = (last - first) / (2 / 3 * (SOAK_SECONDS - WARM_SECONDS))
             assert last + growing * A_DAY_SECONDS <= MEMORY_BYTES, "within 8 hours"
         else:
@@ -193,7 +193,7 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, d
     print(f"said by itself: {len(said)} times, {said[-3:]}")  # noqa: T201 figures
     print(f"shifted: {shifted:.3f}")  # noqa: T201 figures
     assert shifted <= SHIFTED
-    assert len(heard) > number / 2, "the page was told little, so little was tried"
+    assert len(heard) > number / 2, "the page received few frames"
     assert len(said) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
 
 

@@ -1,7 +1,7 @@
-"""How soon a person sees what is so: with 200 pages open, and among ten thousand runs.
+"""Delays until a page paints a change: with 200 open pages, and among ten thousand runs.
 
-Wall clocks decide here, so these tests are slow ones, for a machine with nothing else to do; each
-prints what it measured.
+These tests measure wall-clock time, so they are marked slow and need an idle machine. Each prints
+its measurements.
 """
 
 import tempfile
@@ -35,7 +35,7 @@ FILTERS = [
     *("env:env-3 step>500", "-tag:tag-3 created<30d", "tag:tag-5 state:paused", "owner:nobody"),
 ]
 EACH = 10
-# When a change that a list shows has been painted: after the frame in which it was drawn.
+# Time at which a change in a list was painted: after the frame in which it was drawn.
 PAINTED = """() => {
     window.painted = {};
     const list = document.querySelector("[aria-label='Events, newest first']");
@@ -78,7 +78,7 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
         heard = others.start(watch, tabs)
         wait_until(ready.exists, seconds=120, what="all pages are open")
         for number in range(CHANGES):
-            # Earlier than the commit, so that no delay is hidden.
+            # Taken before the commit, so that no delay is hidden.
             asked[f"change-{number}"] = 1000 * time.time()
             join(deck, run, f"change-{number}")
             page.wait_for_timeout(1000 * CHANGE_SECONDS)

@@ -1,4 +1,4 @@
-"""A person finds runs among many and acts on several at once."""
+"""A user finds runs among many and acts on several at once."""
 
 import re
 from uuid import uuid4
@@ -52,7 +52,7 @@ def test_runs_are_found_sorted_and_kept_in_the_address(signed_in: Page, many_run
     expect(page.get_by_label(FILTER)).to_have_value("tag:one-of-six state:running")
     expect(page.locator("tbody [data-open]")).to_have_text(["sweep-0", "sweep-2", "sweep-4"])
 
-    # The keyboard goes from row to row and opens one.
+    # The keyboard moves from row to row and opens one.
     page.locator("h1").click()
     page.keyboard.press("j")
     page.keyboard.press("j")
