@@ -1,4 +1,4 @@
-"""A person finds an alert, says that they are at it, and sees that it is over."""
+"""A user finds an alert, acknowledges it, and sees that it is resolved."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def alert_of(deck: Deck, kind: str, run: str) -> int:
 
 
 def quarantine_a_batch(deck: Deck, run: str) -> int:
-    """Let the lease of a batch expire until it is quarantined; return the id of its alert."""
+    """Expire the lease of a batch until it is quarantined; return the id of its alert."""
     answer = deck.http.patch(f"/api/runs/{run}", json={"lease_seconds": 1})
     assert answer.is_success, answer.text
     deck.post(f"/atropos/{run}/register", REGISTRATION)
@@ -29,7 +29,7 @@ def quarantine_a_batch(deck: Deck, run: str) -> int:
     def is_quarantined() -> bool:
         batches = deck.get(f"/api/runs/{run}/batches")["results"]
         if not batches or batches[0]["state"] == "returned":
-            # Atropos' GET /batch would acknowledge the batch before.
+            # Atropos' GET /batch would acknowledge the previous batch.
             deck.http.post(f"/api/runs/{run}/batches/next", json={}).raise_for_status()
         return bool(batches) and batches[0]["state"] == "quarantined"
 
@@ -61,7 +61,7 @@ def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
     events = seeded_deck.get(f"/api/audit?kind=alert_acknowledged&run={run}")["results"]
     assert (events[0]["actor"], events[0]["reason"]) == ("user:ada", "looking at its groups")
 
-    # Somebody decides about the batch, and nobody has to touch the alert.
+    # A decision about the batch resolves the alert.
     batch = seeded_deck.get(f"/api/alerts/{quarantined}")["subject"]
     seeded_deck.post(f"/api/runs/{run}/batches/{batch}/discard", {"reason": "spoilt anyway"})
     expect(drawer.locator("[data-alert=resolved]")).to_be_visible(timeout=40_000)
@@ -124,7 +124,7 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
     expect(bell).to_be_visible()
 
     def is_right() -> bool:
-        """Whether the bell says what is so; other alerts may come and go meanwhile."""
+        """Return whether the bell shows the current count; other alerts may come and go."""
         summary = seeded_deck.get("/api/alerts?limit=1")["summary"]
         return bell.get_attribute("data-open-alerts") == str(
             summary["errors"] + summary["warnings"]
@@ -139,7 +139,7 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
         "print(alerts.raise_alert(seen, now=timezone.now()))",
     )
 
-    # No delta of the alerts ever comes through: what heals the page is the beat.
+    # No delta of the alerts arrives: the heartbeat repairs the page.
     attention = page.get_by_role("region", name="Needs attention")
     expect(attention.get_by_text("a lost frame")).to_be_visible(timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right with it")
@@ -164,7 +164,7 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     dialog = page.get_by_role("dialog", name="New alert rule")
     expect(dialog.get_by_label("Metric")).to_have_value("kl")
     expect(dialog.get_by_role("textbox", name="Run", exact=True)).to_have_value(run)
-    # A height that is clicked becomes the threshold, and the preview follows.
+    # A click at a height sets the threshold, and the preview follows.
     chart = dialog.locator(".u-over")
     box = chart.bounding_box()
     assert box is not None
@@ -178,7 +178,7 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     dialog.get_by_role("button", name="Create rule").click()
     expect(dialog).to_have_count(0)
 
-    # Its alert comes by itself, with what was said of it, and leads to the chart.
+    # The alert appears with its message and links to the chart.
     page.goto(f"/alerts?run={run}&kind=rule")
     page.get_by_role("button", name=re.compile(f"^kl of {run} is above")).click(timeout=60_000)
     drawer = page.get_by_role("dialog", name=rule)

@@ -1,4 +1,4 @@
-"""A person sees where each lesson of a language run is, and why."""
+"""A user sees the state of each lesson of a language run, and its reason."""
 
 import re
 from typing import Any
@@ -33,7 +33,7 @@ LESSONS: dict[str, Any] = {
 HOSTILE = "<b id=hostile>21</b>\u202e"
 
 
-# All in one transaction, so that no reconciler ever sees a run that wants a fleet.
+# One transaction, so that no reconciler sees a run that needs a fleet.
 SEED = """
 from django.db import transaction
 from django.utils import timezone
@@ -85,17 +85,17 @@ print(token)
 
 @pytest.fixture(scope="module")
 def token(deck: Deck) -> str:
-    """Make a run whose lessons are under way; return a token of its workers."""
+    """Create a run with lessons in progress; return a token of its workers."""
     config = {"language": {"lessons": LESSONS, "evaluation": {"examples": 64}}}
     deck.free_name(NAME)
     given = f"NAME, CONFIG, HOSTILE = {NAME!r}, {config!r}, {HOSTILE!r}\n"
-    # What runs inside functions finds names only in the globals of the shell's code.
+    # Functions find names only in the globals of the shell's code.
     code = f"exec(compile({given + SEED!r}, 'seed', 'exec'), {{}})"
     return in_the_shell(deck, code).split()[-1]
 
 
 def fail(deck: Deck, token: str, lesson: str) -> None:
-    """Tell, as a worker does, that a lesson gave nothing."""
+    """Report, as a worker does, that a lesson failed."""
     body = {
         "key": "failed",
         "worker": "w0@1",
@@ -130,7 +130,7 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     words = "Success 0.641, between 0.538 and 0.732; goal 0.9"
     expect(bar).to_have_attribute("aria-label", words)
 
-    # What a worker tells now is here without a reload.
+    # New reports of workers appear without a reload.
     fail(deck, token, "sums")
     expect(lesson(signed_in, "sums")).to_contain_text("no such file")
 
@@ -229,7 +229,7 @@ def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, tok
     expect(link).to_have_attribute("href", re.compile("version_min=40&version_max=40"))
     signed_in.get_by_role("button", name="Close").click()
 
-    # Nobody is there to evaluate anything: the button says so.
+    # Without workers there is no evaluation; the button gives the reason.
     button = signed_in.get_by_role("button", name="Evaluate now")
     expect(button).to_be_disabled()
     expect(button).to_have_accessible_description(
@@ -298,7 +298,7 @@ def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, deck: Deck)
         dialog.get_by_role("button", name="Steer", exact=True).click()
         expect(hand).to_contain_text("held locked, weight × 3 by ada")
         expect(hand).to_contain_text("sums drown the words")
-        # Nobody of the played workers asks for tasks: what was asked for is not applied yet.
+        # No simulated worker asks for tasks, so the change is not applied yet.
         panel = signed_in.get_by_role("region", name="Curriculum")
         expect(panel).to_contain_text("1 lesson is steered manually; not yet applied by w0@")
 
@@ -314,7 +314,7 @@ def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, deck: Deck)
 def test_versions_are_compared_with_another_run(signed_in: Page) -> None:
     signed_in.goto(f"/runs/{NAME}/evaluations?baseline={NAME}")
     cell = signed_in.locator("[data-evaluated='sums']").get_by_role("button").last
-    # Beside itself nothing differs, and that is said by more than a colour.
+    # Compared with itself the run shows no difference, in words as well as in color.
     expect(cell).to_contain_text("≈ ±0 (−")
     expect(signed_in.get_by_role("status").filter(has_text=f"Compared with {NAME}")).to_be_visible()
     signed_in.get_by_role("button", name="Remove baseline").click()

@@ -1,4 +1,4 @@
-"""Every environment of the deck, who uses it, how it does, and how one launches it."""
+"""The registry of environments: their runs, their success and how to launch them."""
 
 import re
 
@@ -66,7 +66,7 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     signed_in: Page, seeded_deck: Deck
 ) -> None:
     page, spec = signed_in, "gymnasium:Acrobot-v1"
-    # An earlier try may have denied it.
+    # An earlier attempt of the test may have denied it.
     seeded_deck.http.put("/api/environments/verdict", json={"spec": spec, "is_allowed": True})
     asked = {"name": "denied-to-me", "kind": "fleet", "config": {"environment": {"spec": spec}}}
     page.goto(f"/environments?q={spec}")

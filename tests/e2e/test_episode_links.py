@@ -1,4 +1,4 @@
-"""The way from an extreme episode to the fragment that holds it."""
+"""Links from an extreme episode to the fragment that holds it."""
 
 import re
 
@@ -30,7 +30,7 @@ Run.objects.filter(pk=run.pk).update(status="stopped")
 
 @pytest.fixture
 def fragments(deck: Deck) -> list[int]:
-    """Store episodes of returns 2, 9 and 1, the second one over two fragments."""
+    """Store episodes of returns 2, 9 and 1, the second one in two fragments."""
     deck.post("/api/runs", {"name": RUN, "preset": "cartpole", "start": False})
     in_the_shell(
         deck,

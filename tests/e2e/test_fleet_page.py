@@ -1,7 +1,6 @@
-"""A person reads a fleet's logs, has episodes filmed, and makes the fleet larger.
+"""A user reads a fleet's logs, requests recordings of episodes, and resizes the fleet.
 
-The fleet is played by hand, so that the test knows what it says; server, socket and browser are
-the real ones.
+The fleet is simulated, so that the test knows its reports. Server, socket and browser are real.
 """
 
 import re
@@ -19,7 +18,7 @@ from tests.e2e.pages import barriers
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
-# Markup, a direction override, escape sequences and a bell: what an environment may print.
+# Possible output of an environment: markup, a direction override, escape sequences, a bell.
 HOSTILE = (
     "<script>document.title='owned'</script><b id=hostile>seed</b>"
     " \u202egnp.exe\u202c \x1b[31mred\x1b[0m \x1b]0;title\x07 ding\x07"
@@ -34,7 +33,7 @@ def fleets(deck: Deck) -> "Iterator[Fleets]":
 
 
 class Fleets:
-    """One fleet for the first try of every test, and another for each further try."""
+    """Provider of one fleet for the first attempt of every test, and a new one for each retry."""
 
     def __init__(self, deck: Deck, open_ones: ExitStack) -> None:
         self._deck = deck
@@ -68,7 +67,7 @@ def open_tab(page: Page, name: str) -> None:
 
 
 def stays_text(page: Page, shown: Locator) -> None:
-    """Look for the hostile words among those shown, and for what they would have done."""
+    """Check that the hostile text is shown as text and had no effect."""
     expect(shown).to_contain_text(SHOWN)
     expect(page.locator("#hostile")).to_have_count(0)
     assert page.title() != "owned"
@@ -98,7 +97,7 @@ def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: HandPlayedFleet) ->
     drawer = run_page.get_by_role("dialog", name="Log of worker 1, slot 2")
 
     stays_text(run_page, drawer.get_by_label("Log, oldest line first"))
-    # A log that nobody wrote to says so, and shows nothing of the one before.
+    # The drawer reports an empty log, and shows no lines of the previous one.
     drawer.get_by_role("combobox", name="Process").click()
     run_page.get_by_role("option", name="worker 1, slot 3").click()
     expect(run_page.get_by_role("dialog")).to_contain_text("The log is empty.")
@@ -134,7 +133,7 @@ def test_the_logs_of_several_processes_are_laid_into_one_by_time(
         ]
     )
     stays_text(run_page, log)
-    # A level that is asked for is asked of all of them.
+    # The chosen level applies to all processes.
     drawer.get_by_role("combobox", name="Level").click()
     run_page.get_by_role("option", name="warnings and errors").click()
     expect(log.locator("span")).to_have_text([re.compile("worker 1 is late")])
@@ -262,7 +261,7 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
     wait_until(
         lambda: fleet.control and [one.worker for one in fleet.control.restarts] == [1],
         seconds=30,
-        what="the fleet is told",
+        what="the fleet receives the request",
     )
     fleet.replace(1)
     expect(run_page.get_by_role("button", name="Replace worker 1")).to_be_visible()
@@ -287,7 +286,7 @@ def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
     wait_until(
         lambda: fleet.control and [one.worker for one in fleet.control.cordons] == [1],
         seconds=30,
-        what="the fleet is told",
+        what="the fleet receives the request",
     )
     fleet.kept_out = {1}
     expect(line.locator("[data-cordon='out']")).to_be_visible()
@@ -354,7 +353,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     button.click()
     dialog = page.get_by_role("dialog", name=f"Workers of {fleet.name}")
     dialog.get_by_label("Workers").fill("9")
-    # Somebody takes the right away while the dialog is open.
+    # An administrator revokes the permission while the dialog is open.
     in_the_shell(deck, lou + "lou.groups.clear()")
     with page.expect_response("**/api/runs/*") as answer:
         dialog.get_by_role("button", name="Resize").click()
@@ -362,7 +361,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     assert answer.value.status == 403
     expect(dialog.get_by_role("alert")).to_contain_text("Fleet not resized")
     dialog.get_by_role("button", name="Cancel").click()
-    # The page has been told meanwhile.
+    # The page has received the change of permissions.
     expect(button).to_be_disabled()
     expect(button).to_have_text(before)
     expect(page.locator("[data-size=applied]")).to_be_visible()

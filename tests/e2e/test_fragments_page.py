@@ -1,4 +1,4 @@
-"""A researcher reads what env slots did, step by step; what is broken is said to be."""
+"""A researcher reads the steps of env slots; corrupt fragments are marked as such."""
 
 import re
 from typing import Any

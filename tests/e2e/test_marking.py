@@ -1,4 +1,4 @@
-"""Marking groups: by keys in the list and the viewer, by mouse in both; facets, sets, names."""
+"""Labels of groups: by keys in the list and the viewer, by mouse in both; facets, sets, names."""
 
 import re
 import uuid
@@ -81,11 +81,11 @@ def test_a_group_gets_a_note_a_named_label_and_a_set_in_the_viewer(
         page.get_by_role("link", name="JSONL").click()
     assert "torn-ones" in download.value.path().read_text()
     page.get_by_role("button", name="Delete set…").click()
-    page.get_by_label("Reason").fill("all folded anew")
+    page.get_by_label("Reason").fill("all folded again")
     page.get_by_role("button", name="Delete set", exact=True).click()
     expect(page.locator("tbody tr")).to_have_count(3)
     page.goto("/audit?run=marked-by-people")
-    expect(page.get_by_text("all folded anew")).to_be_visible()
+    expect(page.get_by_text("all folded again")).to_be_visible()
 
 
 def test_a_group_is_marked_by_mouse_in_the_list(groups: list[int], signed_in: Page) -> None:

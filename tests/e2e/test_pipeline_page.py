@@ -1,4 +1,4 @@
-"""An operator sees what holds a run up; a researcher follows a point of a curve to its tokens."""
+"""An operator finds the bottleneck of a run; a researcher traces a sample to its tokens."""
 
 import re
 import time
@@ -35,7 +35,7 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
     verdict = page.get_by_role("region", name="Diagnosis")
     expect(verdict.get_by_role("heading", level=2)).not_to_be_empty()
     assert told["workers"] > 0
-    # What it says and what is marked are the same, however often it changes meanwhile.
+    # The diagnosis and the marked stage agree, however often they change.
     slowest = page.locator("ol [data-slowest]")
     named = verdict.get_attribute("data-stage")
     if named != "none":
@@ -54,7 +54,7 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
 
 @pytest.fixture(scope="module")
 def followed(deck: Deck) -> list[int]:
-    """An outside run with four groups, and a loss that was measured step by step."""
+    """An external run with four groups and a loss for each step."""
     outside_run(deck, FOLLOWED)
     groups = push(
         deck,

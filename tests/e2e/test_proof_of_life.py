@@ -1,7 +1,7 @@
-"""A state is shown for as long as something proves it, and no longer; then the page says why.
+"""A state is shown only while heartbeats confirm it; afterwards the page gives the reason.
 
-One fleet is real and loses a worker to a signal that nothing can catch; another is played by hand
-and falls silent. Neither page is loaded anew.
+One fleet is real and loses a worker to SIGKILL; another is simulated and falls silent. Neither
+page is reloaded.
 """
 
 import os
@@ -38,7 +38,7 @@ WATCH = """(selector) => {
 
 
 def shown(page: Page) -> list[dict[str, Any]]:
-    """Return every state that the watched chip has had, with its colour and its words."""
+    """Return every state that the watched chip has had, with its color and text."""
     found: list[dict[str, Any]] = page.evaluate("window.shown")
     return found
 
@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
         first, *_ = wait_until(turned_grey, seconds=60, what="the chip turns grey", every=0.1)
         assert time.monotonic() - killed_at < GREY_WITHIN_SECONDS
         assert first["tone"] == "tone-quiet"
-        # The text of the chip holds the reason for those who cannot hover.
+        # The chip's text holds the reason for users who cannot hover.
         assert len(first["text"].partition(", ")[2]) > 10, first
 
         expect(row.locator("[data-state=running]")).to_be_visible(timeout=120_000)
@@ -101,7 +101,7 @@ def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
         expect(page.get_by_role("tooltip")).to_contain_text(
             re.compile(r"No recent heartbeat.*Last heartbeat 20\d\d-")
         )
-        # Nobody answers for it on the cluster either, so the platform starts it again.
+        # The manager is missing from the cluster too, so the platform starts it again.
         page.get_by_role("navigation", name="Tabs of").get_by_role("link", name="Logs").click()
         expect(page.get_by_label("Events, newest first")).to_contain_text(
             "its manager is gone from the cluster", timeout=60_000
@@ -113,7 +113,7 @@ def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
 
 @contextmanager
 def stopped_jobs(deck: Deck) -> Iterator[None]:
-    """Hold the clock and the jobs of a deck, so that nobody looks after its fleets."""
+    """Stop the clock and job processes of a server, so that no fleet is reconciled."""
     held = deck.children("celery")
     assert held
     for pid in held:
@@ -146,7 +146,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
             fleet.close()
             is_unknown(of_the_fleet, "its manager does not report")
             is_unknown(in_its_header, "its manager does not report")
-            # Nothing proves what was applied, nor the last figures.
+            # The applied settings and the last figures are unconfirmed.
             expect(page.locator("[data-arrival]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
             expect(verdict).to_contain_text(re.compile("No reports from the fleet for .*: its"))
@@ -160,7 +160,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
             is_unknown(card.locator("[data-state]"), "its manager does not report")
             expect(card).to_contain_text("its state is unknown")
 
-        # The platform works again and launches another manager, which is no proof of life.
+        # The platform works again and launches another manager, which has sent no heartbeat yet.
         page.goto(f"/runs/{run}/fleet")
         is_unknown(in_its_header, "another was launched and has not reported yet")
         is_unknown(of_the_fleet, "another was launched and has not reported yet")

@@ -1,4 +1,4 @@
-"""A run is paused, resumed, drained and killed; batches and weights are looked into."""
+"""A run is paused, resumed, drained and killed; batches and weights are inspected."""
 
 import re
 from typing import Any
@@ -20,12 +20,12 @@ def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None
     page.locator("[data-status=running]").wait_for()
     expect(page.locator("[data-undo]")).to_have_count(0)
 
-    # A drained run is over: it is asked about, and the reason is kept.
+    # Draining ends a run, so it needs a confirmation, and the reason is stored.
     page.get_by_role("button", name="Drain").click()
     dialog = page.get_by_role("dialog", name=f"Drain {run}?")
     dialog.get_by_label("Reason").fill("good enough")
     dialog.get_by_role("button", name="Drain").click()
-    # Nothing is queued, so the drain is over as soon as somebody looks.
+    # The queue is empty, so the drain completes at the next check.
     page.locator("[data-status=completed], [data-status=draining]").wait_for()
     page.get_by_role("link", name="Config").click()
     changes = page.get_by_label("Changes, newest first")
@@ -43,7 +43,7 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     kill = dialog.get_by_role("button", name="Kill")
-    # Keys that come before the cursor does would be nobody's.
+    # Keys typed before the field has focus would be lost.
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("out of patience")
     expect(kill).to_be_disabled()
@@ -214,5 +214,5 @@ def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) ->
     after = deck.get(f"/api/runs/{run}")
     for name in ("max_staleness", "max_age_seconds"):
         assert after[name] == before[name]
-    # There is nothing to put back to what it is now.
+    # The current value has nothing to restore.
     expect(made.get_by_role("button", name="Restore")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Looking for trajectories: facets, search, the address, and the way into one."""
+"""Search for trajectories: facets, queries, the address, and the link to one."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Looking into a group: messages, tokens, the place where sequences part, export; hostile text."""
+"""The viewer of a group: messages, tokens, diverging sequences, export and hostile text."""
 
 import json
 import re
@@ -20,8 +20,8 @@ from tests.e2e.pushed_groups import (
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
-# Pages of 128 k tokens are to answer in 1.5 s. What the page itself and the quickest of a few
-# answers take is held to that; the wall clock may wait for other tests on the same machine.
+# Pages of 128 k tokens must respond in 1.5 s. The limit applies to the page's own processor time
+# and the fastest of a few answers; wall-clock time may include other tests on the machine.
 INTERACTIVE_SECONDS = 1.5
 PATIENCE_SECONDS = 15.0
 
@@ -60,7 +60,7 @@ def test_from_what_was_said_to_the_token_where_sequences_part(
     page.keyboard.press("n")
     expect(page.locator("[data-selected]")).to_have_attribute("data-token", "4")
     expect(page.get_by_text("-5", exact=True)).to_be_visible()
-    # Elsewhere on the run's pages this key pauses it; in here it is the viewer's.
+    # On the run's other pages this key pauses the run; here it belongs to the viewer.
     page.keyboard.press("p")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("n")
@@ -122,7 +122,7 @@ class OwnTime:
 
 
 def quickest_answer(deck: Deck, path: str, *, times: int = 3) -> float:
-    """Return the seconds of the quickest of a few answers: the others shared the machine."""
+    """Return the seconds of the fastest of a few answers, because the machine is shared."""
     found = []
     for _ in range(times):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A person keeps a version of the weights, lets go of it, and sees which workers have obeyed."""
+"""A user pins and unpins a policy version, and sees which workers have applied it."""
 
 from uuid import uuid4
 
@@ -36,7 +36,7 @@ def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
         expect(held).to_contain_text("Workers are pinned to version 1. The newest is 2, 1 ahead.")
         expect(held).to_contain_text("By ada")
         expect(held).to_contain_text("version 2 collapses")
-        # Requested, and applied by nobody yet.
+        # Requested, but not applied by any worker yet.
         expect(held).to_contain_text("0 of 2 workers use version 1 under order 1")
         versions = page.get_by_role("table", name="Versions, newest first")
         expect(versions.locator("[data-version='1']")).to_contain_text("pinned")
@@ -59,7 +59,7 @@ def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
         orders = page.get_by_role("list", name="Orders, newest first")
         expect(orders).to_contain_text("pin 1.1 by ada")
 
-        # Limits of staleness are changed from here too.
+        # Staleness limits can be changed here too.
         held.get_by_role("button", name="Change max_staleness…").click()
         limits = page.get_by_role("dialog", name=f"Limits of {name}")
         limits.get_by_label("Max. staleness · versions").fill("7")
