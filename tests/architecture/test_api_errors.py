@@ -1,4 +1,4 @@
-"""Every named error that a request can meet has a row in the one table."""
+"""Every named error that a request can raise has a row in the one table."""
 
 import importlib
 import inspect
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from config.api_errors import ERRORS
 
-# What these modules raise never leaves the code that calls them.
+# Errors of these modules never leave the code that calls them.
 CAUGHT_INSIDE = {
     "FromAnotherEpoch",
     "FromTheFuture",

@@ -16,7 +16,7 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 EXAMPLE = (ROOT / ".env.example").read_text()
 OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
-# Read by Ray itself, not by us.
+# Read by Ray itself, not by the platform.
 RAYS_OWN = {
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
     "RAY_health_check_period_ms",
@@ -24,12 +24,12 @@ RAYS_OWN = {
 # Read by the processes of fleets, not by the platform.
 FLEETS_OWN = {"ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_CHECKPOINTS"}
 SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text()
-# docker-compose.yml has values of its own for these.
+# docker-compose.yml sets fixed values for these.
 FIXED = {
     *("ROLLDECK_VAR", "ROLLDECK_HOST", "ROLLDECK_PORT", "ROLLDECK_AUTH"),
     *("RAY_ADDRESS", "RAY_AUTH_MODE"),
 }
-# Of the servers that only `manage.py up` starts.
+# Settings of the servers that only `manage.py up` starts.
 OF_UP = {"ROLLDECK_RAY_CPUS", "ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER"}
 # Used by docker-compose.yml itself: in a URL, in a command, and for images.
 IMAGES = {"POSTGRES_IMAGE", "VALKEY_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE"}
@@ -102,7 +102,7 @@ def test_every_documented_variable_reaches_the_platform(service: str) -> None:
     missing = in_the_example() - set(environment) - OF_UP - OF_COMPOSE
 
     assert sorted(missing) == []
-    # A value that .env and the shell do not change would be ignored silently.
+    # A hard-coded value would silently ignore .env and the shell.
     constant = {
         name
         for name, value in environment.items()
@@ -135,7 +135,7 @@ def test_machines_that_run_environment_code_get_no_secret_of_the_platform(servic
 
 
 def test_the_reference_and_the_example_name_the_same_variables() -> None:
-    # Of a row of a table, the first cell; servers of one's own need no password of compose's.
+    # The first cell of each table row; external servers do not need compose's password.
     documented = set(re.findall(r"^\| `([A-Z_]+)` \|", SETTINGS, re.MULTILINE))
 
     assert documented ^ in_the_example() == {"POSTGRES_PASSWORD", "RAY_AUTH_MODE", *IMAGES}

@@ -1,4 +1,4 @@
-"""The docs describe the code that is there."""
+"""The docs match the code."""
 
 import re
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def places_in(page: Path) -> set[str]:
-    """Return what links may name on a page: its headings, as GitHub writes them."""
+    """Return the anchors of a page: its headings, in GitHub's notation."""
     prose = re.sub(r"(?s)```.*?```", "", page.read_text(encoding="utf-8"))
     titles = re.findall(r"(?m)^#+ (.*)$", prose)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
@@ -147,7 +147,7 @@ def test_nothing_points_outside_the_project() -> None:
 
 
 def bytes_shown(page: str) -> list[bytes]:
-    """Return what each block of annotated hexadecimal bytes of a page spells."""
+    """Return the bytes of each annotated hexadecimal block of a page."""
     blocks = re.findall(r"```\n(8[238] .*?)```", read(page), re.DOTALL)
     return [
         bytes.fromhex("".join(re.split(r" {3,}", line.strip())[0] for line in block.splitlines()))
@@ -182,7 +182,7 @@ def test_the_worked_examples_of_the_binary_messages_are_what_the_client_sends() 
 
 
 def name_of(shape: Any) -> str:
-    """Return what a part's type is called, without its list and its null."""
+    """Return the name of a part's type, without its list and its null."""
     (inner, *_) = get_args(shape) or (shape,)
     return str(inner.__name__)
 

@@ -1,4 +1,4 @@
-"""What holds a run up is judged in one place, and amounts are written in one way."""
+"""One module diagnoses the bottleneck of a run, and one function formats amounts."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SERVER = ("client", "runs", "buffer", "rollouts", "frontend", "platform", "examples")
 JUDGES = {"rollouts/diagnosis/rules/bottleneck.py", "rollouts/diagnosis/rules/idle_diagnosis.py"}
-# Of these, what a judgement of pace is made of.
+# Phrases of a diagnosis of throughput.
 JUDGING = re.compile(r"the bottleneck|-bound:|trainer is too slow", re.IGNORECASE)
 
 
@@ -37,7 +37,7 @@ def test_only_the_judge_says_that_something_is_the_bottleneck() -> None:
 
 
 def _said(text: str) -> bool:
-    """Whether a sentence for people judges; comments and docstrings may talk about judging."""
+    """Return whether a user-visible text contains a diagnosis; comments and docstrings may."""
     notes = ("#", "*", "//", "/*")
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(notes)]
     code = re.sub(r'"""(?:.|\n)*?"""', "", "\n".join(lines))

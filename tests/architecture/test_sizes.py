@@ -1,4 +1,4 @@
-"""The house sizes: files under 400 lines, functions under 60."""
+"""Size limits: files under 400 lines, functions under 60."""
 
 import ast
 from pathlib import Path

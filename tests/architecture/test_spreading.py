@@ -1,4 +1,4 @@
-"""A test process that dies fails its test, and nothing waits for it."""
+"""A test process that dies fails its test without blocking the others."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
-"""What `examples/atropos_env.py` does on the wire, without the half of the world it imports.
+"""The requests of `examples/atropos_env.py`, without its heavy imports.
 
-The requests are those that `tests/contract/atropos_env_0_4_0.json` recorded of the original.
+They equal the requests of the original in `tests/contract/atropos_env_0_4_0.json`.
 """
 
 import threading
@@ -12,22 +12,22 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 
 GROUP, MOST_TOKENS = 8, 12
 PAUSE_ABOVE = 12
-"""Groups in the queue: the trainer of the test takes eight at a time."""
+"""Groups in the queue; the trainer of the test takes eight at a time."""
 
 
 class Generated(NamedTuple):
-    """One group as it was pushed."""
+    """Policy version and mean score of one pushed group."""
 
     version: int
-    """Of the weights that drew it, as the inference server said."""
+    """Policy version that generated the group, as reported by the inference server."""
     mean_score: float
 
 
 class DigitsEnvironment(threading.Thread):
-    """Asks for answers, scores the share of digits, and pushes groups until it is told to stop."""
+    """Environment that scores answers by their share of digits and pushes groups until closed."""
 
     def __init__(self, *, inference: str, rollout_server: str, tokenizer: Tokenizer) -> None:
-        """Take the two URLs that an Atropos environment takes."""
+        """Connect to the two URLs that an Atropos environment takes."""
         super().__init__(daemon=True)
         self._inference, self._rollout_server = inference, rollout_server
         self._tokenizer = tokenizer

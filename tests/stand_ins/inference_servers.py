@@ -1,7 +1,7 @@
-"""Stand-ins for vLLM and SGLang: their HTTP, with our engine and a small model behind it.
+"""Stand-ins for vLLM and SGLang: their HTTP routes, with our engine and a small model behind.
 
-They answer with their fields only, and read weights as those servers do: from a folder, when told
-to. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5.
+They answer with the originals' fields only, and load weights from a folder on request, as those
+servers do. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5.
 """
 
 import json
@@ -30,7 +30,7 @@ from rollouts.fleet.engine.transformer import Transformer
 
 
 class StandIn:
-    """What both have: an engine that was started on a folder, and a list of what they heard."""
+    """Base of both stand-ins: an engine started on a folder, and a list of received requests."""
 
     def __init__(self, folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
         checkpoints.save(model, folder)
@@ -42,7 +42,7 @@ class StandIn:
         self._loads = 0
 
     def load(self) -> str:
-        """Read the folder anew; return what is wrong with it."""
+        """Reload the folder; return its error, or an empty string."""
         assert self.is_paused, "weights must not change between two tokens"
         try:
             model = checkpoints.load(self.folder)
@@ -63,7 +63,7 @@ class StandIn:
 
 
 class VllmStandIn(StandIn):
-    """vLLM in its development mode."""
+    """Stand-in for vLLM in its development mode."""
 
     def app(self) -> Starlette:
         inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
@@ -98,7 +98,7 @@ class VllmStandIn(StandIn):
 
 
 class SglangStandIn(StandIn):
-    """SGLang."""
+    """Stand-in for SGLang."""
 
     def app(self) -> Starlette:
         inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
@@ -131,7 +131,7 @@ class SglangStandIn(StandIn):
 
 @contextmanager
 def listening(app: Starlette) -> Iterator[str]:
-    """Serve an application in a thread and give its URL."""
+    """Serve an application in a thread and yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, log_level="warning", lifespan="off")
         server = uvicorn.Server(config)

@@ -1,4 +1,4 @@
-"""An environment as people write them for `verifiers`, here for its stand-in."""
+"""A typical environment for `verifiers`, here for its stand-in."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ def letters_share(completion: list[Message], answer: str, **_: Any) -> float:
 
 
 def go_on(messages: list[Message]) -> list[Message]:
-    """Ask again."""
+    """Return the next user message."""
     del messages
     return [Message("user", "again")]
 
 
 def rewrite(messages: list[Message]) -> list[Message]:
-    """Change what was said, as some environments do with thoughts."""
+    """Rewrite the last answer, as some environments do with its reasoning."""
     messages[-1].content = "z"
     return go_on(messages)
 

@@ -9,7 +9,7 @@ IS_STAND_IN = True
 
 
 def load_environment(env_id: str, **env_args: Any) -> Environment:
-    """Return what the module of that name loads; errors are those of the real one."""
+    """Return the environment that the named module loads, with the errors of the original."""
     try:
         module = importlib.import_module(env_id.replace("-", "_").split("/")[-1])
         loaded: Environment = module.load_environment(**env_args)

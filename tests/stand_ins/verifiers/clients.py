@@ -1,4 +1,4 @@
-"""The client that an environment asks."""
+"""The client that environments query."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -7,7 +7,7 @@ from verifiers.errors import Error, ModelError
 
 
 class Client(ABC):
-    """Turns messages into what a server takes, and answers into messages."""
+    """Client that converts messages to server requests, and answers to messages."""
 
     def __init__(self, client_or_config: Any) -> None:
         self._client = client_or_config
@@ -38,7 +38,7 @@ class Client(ABC):
     async def get_response(
         self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any
     ) -> Any:
-        """Return the answer to a prompt; whatever goes wrong is the model's error."""
+        """Return the answer to a prompt; exceptions of clients become `ModelError`."""
         try:
             native, more = await self.to_native_prompt(prompt)
             found = await self.get_native_response(

@@ -2,12 +2,12 @@
 
 
 class Error(Exception):
-    """Any of them."""
+    """Base class of these errors."""
 
 
 class ModelError(Error):
-    """The client failed; the cause says how."""
+    """The client failed; `__cause__` holds the reason."""
 
 
 class OverlongPromptError(Error):
-    """The context has no room for the prompt."""
+    """The prompt exceeds the context."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 @dataclass
 class Message:
-    """A turn."""
+    """One turn of a conversation."""
 
     role: str
     content: Any
@@ -14,7 +14,7 @@ class Message:
 
 @dataclass(kw_only=True)
 class ResponseMessage:
-    """What the policy said."""
+    """Message of the policy."""
 
     content: str
     finish_reason: Literal["stop", "length", "tool_calls"] | None
@@ -24,7 +24,7 @@ class ResponseMessage:
 
 @dataclass(kw_only=True)
 class Response:
-    """An answer."""
+    """Answer of the inference server."""
 
     id: str
     created: int

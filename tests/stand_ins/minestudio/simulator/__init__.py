@@ -7,7 +7,7 @@ import numpy as np
 
 
 class _Game:
-    """In the place of the game: `env` of the simulator."""
+    """Replacement for the game: `env` of the simulator."""
 
     def __init__(self) -> None:
         self.seeds: list[int] = []
@@ -17,7 +17,7 @@ class _Game:
 
 
 class MinecraftSim(gymnasium.Env[Any, Any]):
-    """Shows noise, and ends after `length` steps; what it takes and returns is as in 1.1."""
+    """Simulator that shows noise and ends after `length` steps; interface as in 1.1."""
 
     def __init__(
         self,

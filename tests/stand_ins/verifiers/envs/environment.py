@@ -12,7 +12,7 @@ Reply = Callable[[list[Message]], list[Message]]
 
 
 class Rubric:
-    """Sums what its functions give for a completion."""
+    """Sum of the values that its functions give for a completion."""
 
     def __init__(self, funcs: list[Callable[..., float]]) -> None:
         self.funcs = funcs
@@ -25,13 +25,13 @@ class Rubric:
             state["reward"] = sum(func(**said) for func in self.funcs)
 
     async def cleanup(self, state: dict[str, Any]) -> None:
-        """Count."""
+        """Count the call."""
         del state
         self.cleaned += 1
 
 
 class Environment:
-    """Rows, a reply to what was said, and a rubric."""
+    """Environment of rows, a reply function and a rubric."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Environment:
         self._dataset, self._eval_dataset = dataset, eval_dataset
         self.rubric, self.tool_defs = rubric, tool_defs
         self._max_turns, self._reply = max_turns, reply
-        # As the real one does, and only a main thread may.
+        # The original does this too; only the main thread may.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def get_dataset(self) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ class Environment:
     async def rollout(
         self, row: dict[str, Any], client: Client, model: str, sampling_args: Any = None
     ) -> dict[str, Any]:
-        """Let the client take its turns; errors end the rollout and lie in its state."""
+        """Run the turns of a rollout; an error ends it and is stored in its state."""
         assert isinstance(client, Client)
         messages = [Message(**turn) for turn in row["prompt"]]
         state = {**row, "trajectory": [], "error": None, "is_truncated": False}
