@@ -1,4 +1,4 @@
-"""The quick start of the documentation, run as it is written."""
+"""The quick start of the documentation, run exactly as written."""
 
 import json
 import os

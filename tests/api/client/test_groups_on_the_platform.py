@@ -1,4 +1,4 @@
-"""Groups go from an environment to a trainer as arrays, over real HTTP."""
+"""Groups travel from an environment to a trainer as arrays, over real HTTP."""
 
 import threading
 from collections.abc import Iterator

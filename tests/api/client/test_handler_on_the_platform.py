@@ -1,4 +1,4 @@
-"""A rollout handler paces itself by the platform's queue, as by a stock server's."""
+"""A rollout handler paces itself by the queue of the platform or of a stock server."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What a rollout worker saw reaches a trainer byte for byte, pictures and all."""
+"""Observations of rollout workers, images included, reach a trainer unchanged."""
 
 import time
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def config_of(spec: str, kwargs: dict[str, Any], kind: str) -> dict[str, Any]:
 def rolling_out(
     run: Run, config: dict[str, Any], url: str
 ) -> Iterator[tuple[RolloutWorkerWrapper, list[bytes]]]:
-    """Run a worker against the platform; what it pushes is noted on the way."""
+    """Run a worker against the platform, and record its pushes."""
     settings = FleetSettings(
         platform_url=url,
         token=make_token("worker", run=run)[1],
@@ -85,7 +85,7 @@ def rolling_out(
 
 
 def weights_for(config: dict[str, Any]) -> dict[str, np.ndarray]:
-    # Registers what the env processes register.
+    # Registers the same modules as the env processes.
     import_registered_modules()
     parsed = run_config.parse(config)
     spec, kwargs = parsed.environment.spec, parsed.environment.kwargs
@@ -132,7 +132,7 @@ def test_pictures_of_a_worker_come_back_byte_for_byte(
         stacked = batch.stack()
 
     assert sorted(map(bytes, batch.items)) == sorted(sent)
-    # Larger than what the database keeps in a row.
+    # Larger than the limit for payloads inside a database row.
     assert all(len(fragment) > 64 * 1024 for fragment in sent)
     assert all(FragmentChunk.objects.values_list("object", flat=True))
     obs, next_obs = stacked[f"obs{pictures}"], stacked[f"next_obs{pictures}"]

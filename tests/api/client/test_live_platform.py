@@ -1,4 +1,4 @@
-"""The client and the platform understand each other over real HTTP."""
+"""The client and the platform interoperate over real HTTP."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -40,7 +40,7 @@ def run() -> Run:
 
 @pytest.fixture
 def connect(live_server: LiveServer, run: Run) -> Iterator[Callable[..., Connection]]:
-    """Open connections with fresh tokens for the run; all are closed in the end."""
+    """Open connections with fresh tokens for the run, and close all of them at the end."""
     with ExitStack() as open_connections:
 
         def connected(*scopes: str, token: str | None = None) -> Connection:

@@ -1,4 +1,4 @@
-"""A run as one page: its data is all there, bounded, and can do nothing but be read."""
+"""A run exported as one page: complete, bounded and read-only."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ HOSTILE = "</script><script>document.title='owned'</script><!--<script>\u2028 &a
 
 
 class Opened(HTMLParser):
-    """What a browser finds in a page: scripts by their attributes, and everything loaded."""
+    """Parsed page: its scripts with their attributes, and all loaded resources."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

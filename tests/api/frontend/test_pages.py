@@ -24,7 +24,7 @@ STYLES = "/static/admin/css/base.css"
 
 @pytest.fixture
 async def server() -> AsyncIterator[httpx.AsyncClient]:
-    """What the web server serves, without its socket."""
+    """HTTP client of the web application, without its socket."""
     from config.asgi import application
 
     transport = httpx.ASGITransport(application)
@@ -150,7 +150,7 @@ def test_an_address_that_is_nobodys_is_said_so_by_the_dashboard(
     reader = client.get("/no/such/page", headers={"accept": "text/html,*/*"})
     assert (reader.status_code, b"Rolldeck" in reader.content) == (404, True)
 
-    # Programs, and those who write, are told so plainly.
+    # Programs, and requests that write, get a plain 404.
     assert b"Rolldeck" not in client.get("/no/such/page").content
     assert client.post("/no/such/page", headers={"accept": "text/html"}).status_code == 404
     told = client.get("/api/no/such/thing", headers={"accept": "text/html"})

@@ -1,4 +1,4 @@
-"""Serve one file over real HTTP, hanging up and swapping the file when a test wants it."""
+"""Serve one file over real HTTP, and break connections and replace the file on request."""
 
 import hashlib
 import threading
@@ -9,21 +9,25 @@ from typing import Any
 
 
 class BreakingFile:
-    """What is served; `breaks_after` holds the bytes to send before each hang-up to come."""
+    """File of the server.
+
+    Attributes:
+        breaks_after: Bytes to send before each of the next disconnects.
+    """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.tag = hashlib.sha256(content).hexdigest()
         self.breaks_after: list[int] = []
         self.then: bytes | None = None
-        """Takes the place of the content at the first hang-up, under a tag of its own."""
+        """Replaces the content at the first disconnect, with a new ETag."""
         self.keeps_tag = False
-        """It does so under the old tag: what a storage does that is written over in place."""
+        """Keeps the old ETag, like a storage that overwrites files in place."""
         self.requests: list[str] = []
         """The Range header of each request, empty where there was none."""
 
     def swap(self) -> None:
-        """Put the other content in place, if there is one."""
+        """Replace the content by `then`, if it is set."""
         if self.then is not None:
             self.content, self.then = self.then, None
             if not self.keeps_tag:
@@ -57,12 +61,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Discard the message."""
 
 
 @contextmanager
 def serving(file: BreakingFile) -> Iterator[str]:
-    """Serve `file` until the end of the block; give the server's URL."""
+    """Serve `file` until the end of the block; yield the server's URL."""
     handler = type("Handler", (_Handler,), {"file": file})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

@@ -1,4 +1,4 @@
-"""Answers HTTP requests as a test wrote it down, and remembers them."""
+"""An HTTP server with scripted responses that records its requests."""
 
 import contextlib
 import threading
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request that arrived."""
+    """One received request."""
 
     method: str
     path: str
@@ -19,7 +19,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One answer to give; status 0 breaks the connection without one."""
+    """One scripted response; status 0 closes the connection without a response."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -39,7 +39,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(rule: Rule) -> Iterator[Server]:
-    """Serve on a free loopback port; `rule` answers."""
+    """Serve the responses of `rule` on a free loopback port."""
     seen: list[Seen] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -80,6 +80,6 @@ def serving(rule: Rule) -> Iterator[Server]:
 
 
 def in_turn(*answers: Planned) -> Rule:
-    """Give the answers one after the other, the last one for ever."""
+    """Return the responses in order, and repeat the last one."""
     left = list(answers)
     return lambda _request: left.pop(0) if len(left) > 1 else left[0]

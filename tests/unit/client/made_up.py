@@ -1,4 +1,4 @@
-"""Makes fragments and batches of made-up steps."""
+"""Fragments and batches of synthetic steps."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def make_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return a fragment's arrays; `ends` maps a step to "terminated" or "truncated".
 
-    With `real`, the steps behind the first so many are padding.
+    With `real`, the steps after the first `real` ones are padding.
     """
     rng = np.random.default_rng(seed)
     ends = ends or {}
@@ -67,7 +67,7 @@ def make_fragment(
 
 
 def make_batch_body(fragments: list[Fragment]) -> bytes:
-    """Return what ``batches/next`` answers."""
+    """Return the response body of ``batches/next``."""
     head = BatchHead(
         id="b1",
         ordinal=1,

@@ -1,4 +1,4 @@
-"""How much better than its group each sequence scored."""
+"""Advantages of sequences relative to their group."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""A batch is arrays of its fragments, copied only when they are stacked."""
+"""A batch holds arrays of its fragments, copied only by stacking."""
 
 import numpy as np
 import pytest

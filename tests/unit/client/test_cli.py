@@ -1,4 +1,4 @@
-"""The command says what happened, to people or as JSON, and says what went wrong."""
+"""The command reports results and errors, as text or as JSON."""
 
 import io
 import json
@@ -282,7 +282,7 @@ def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
 
 
 def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
-    """Return the names that an operation takes in its query and its body."""
+    """Return the names of an operation's query and body parameters."""
     names = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     shape = content.get("schema", {})

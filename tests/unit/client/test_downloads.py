@@ -1,4 +1,4 @@
-"""A download is one file to its last byte, however often the connection breaks."""
+"""Downloads are complete and consistent, however often the connection breaks."""
 
 import hashlib
 from pathlib import Path

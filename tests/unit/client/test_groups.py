@@ -1,4 +1,4 @@
-"""Groups come through both codecs with the same values."""
+"""Both codecs keep the values of groups."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def rows(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def groups(draw: st.DrawFn) -> dict[str, Any]:
-    """Return any group that some run, lenient or not, may have accepted."""
+    """Return a group that a run, lenient or strict, may have accepted."""
     tokens = draw(rows(st.integers(0, 2**31 - 1)) | rows(whole))
     shape = st.lists(st.booleans(), min_size=10, max_size=10)
     masks = draw(st.just([[t if t % 2 else -100 for t in row] for row in tokens]) | rows(whole))
@@ -137,7 +137,7 @@ def test_a_version_travels_as_numbers() -> None:
 
 
 def broken(**changed: Any) -> bytes:
-    """Return a message of two sequences of 2 and 1 tokens, some fields changed."""
+    """Return a message of two sequences of 2 and 1 tokens, with some fields changed."""
     message = pack_group(
         {
             "tokens": [[1, 2], [3]],

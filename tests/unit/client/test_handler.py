@@ -23,13 +23,13 @@ GROUP = {"tokens": [[1], [2]], "masks": [[1], [2]], "scores": [0.0, 1.0]}
 
 
 class Queue:
-    """What a stock server answers, with a queue that the test sets."""
+    """Responses of a stock server, with a queue that the test sets."""
 
     def __init__(self, *, batch_size: int = 4, waits: int = 0) -> None:
         self.batch_size = batch_size
         self.waits = waits
         self.groups: list[int] = []
-        """Queue lengths that status-env tells, one after the other; the last one for ever."""
+        """Queue lengths in successive status-env responses; the last one repeats."""
 
     def __call__(self, request: Seen) -> Planned:
         return Planned(body=json.dumps(self.answer(request)).encode())
@@ -93,7 +93,7 @@ def test_it_pauses_over_the_mark_and_resumes_below_the_lower_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     queue = Queue(batch_size=4)
-    # Marks: 12 sequences are 6 groups of two; it resumes at 9 sequences, so at 4 groups.
+    # Pauses at 12 sequences, 6 groups of two; resumes at 9 sequences, so at 4 groups.
     queue.groups = [6, 7, 6, 5, 4, 0]
     produced: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Calls outlive outages, are never doubled by accident, and never wait for ever."""
+"""Calls survive outages, never run twice by accident, and always time out."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A batch of groups becomes arrays that a training step can take."""
+"""A batch of groups becomes padded arrays for a training step."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ HEAD = BatchHead(
 
 
 def batch(*groups: dict[str, Any], codecs: str = "") -> Batch:
-    """Return a received batch; `codecs` says j or m for each group, j by default."""
+    """Return a received batch; `codecs` is j or m for each group, j by default."""
     packed = [
         wire.encode(pack_group(group)) if codec == "m" else json.dumps(group).encode()
         for group, codec in zip(groups, codecs or "j" * len(groups), strict=True)

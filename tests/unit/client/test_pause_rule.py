@@ -1,4 +1,4 @@
-"""Producers pause above one mark and resume at a lower one."""
+"""Producers pause above one threshold and resume at a lower one."""
 
 import pytest
 from hypothesis import given

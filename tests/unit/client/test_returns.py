@@ -1,4 +1,4 @@
-"""Returns are those of the papers, whatever ends inside a fragment."""
+"""Returns equal the definitions in the papers, also for episodes that end inside a fragment."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def made_up_steps(seed: int, shape: tuple[int, int], *, endings: float = 0.3) ->
     rng = np.random.default_rng(seed)
     rewards, values, next_values = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
     real = rng.integers(1, shape[1] + 1, shape[0])
-    # Inside an episode, what a step led to is what the next one acted upon.
+    # Inside an episode, each step's next observation is the following step's observation.
     ended = rng.random(shape) < endings
     next_values[:, :-1] = np.where(ended[:, :-1], next_values[:, :-1], values[:, 1:])
     return Transitions(
@@ -34,7 +34,7 @@ def made_up_steps(seed: int, shape: tuple[int, int], *, endings: float = 0.3) ->
 
 
 def rest_of_episode(steps: Transitions, n: int, t: int) -> range:
-    """Return the steps from t to the end of the episode, the fragment or what is real of it."""
+    """Return the steps from t to the end of the episode, of the fragment or of its real steps."""
     for later in range(t, steps.rewards.shape[1]):
         is_last = later + 1 == steps.rewards.shape[1] or not steps.mask[n, later + 1]
         if steps.ended[n, later] or is_last:

@@ -1,4 +1,4 @@
-"""Our safetensors files are those of the reference package, both ways."""
+"""Our safetensors files and those of the reference package are interchangeable."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A trainer waits patiently, confirms what it used, and knows what it may not send."""
+"""Trainers: waiting for batches, outages, lost leases and metric values."""
 
 import json
 import logging
@@ -76,7 +76,7 @@ def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
 ) -> None:
     def answer(request: Seen) -> Planned:
         if request.path.endswith("/ack"):
-            return Planned(409, b'{"code": "lease_lost", "detail": "Leased anew."}')
+            return Planned(409, b'{"code": "lease_lost", "detail": "Leased again."}')
         return BATCH
 
     with training(rule=answer) as (trainer, seen), caplog.at_level(logging.WARNING, "rolldeck"):
@@ -84,7 +84,7 @@ def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
             if count == 2:
                 break
 
-    assert "was not acknowledged: Leased anew." in caplog.text
+    assert "was not acknowledged: Leased again." in caplog.text
     assert len(seen) == 3
 
 

@@ -1,4 +1,4 @@
-"""Serve a run with made-up batches to an example trainer."""
+"""Serve a run with synthetic batches to an example trainer."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ BATCH_SIZE = 2
 
 
 class ServedRun:
-    """Run `demo`: three batches of fragments, then it is over. Use it as a `serving` plan."""
+    """Run `demo`: three batches of fragments, then it ends. Use it as the rule of `serving`."""
 
     def __init__(
         self, config: run_config.RunConfig, *, make_fragment: Callable[..., Fragment]

@@ -1,4 +1,4 @@
-"""The example trainer computes what it says and learns what it is shown."""
+"""The example trainer computes its documented loss and learns from examples."""
 
 from typing import Any
 
@@ -121,7 +121,7 @@ def test_what_the_policy_did_not_write_is_not_trained_on() -> None:
 def test_a_ratio_beyond_the_clip_moves_nothing_further() -> None:
     arrays = batch(group=8)
     arrays["scores"][:] = [1, *[0] * 7]
-    # The one that scored is already far likelier than when it was drawn, the others far less.
+    # The rewarded sequence is already far likelier than when it was sampled, the others far less.
     arrays["inference_logprobs"][0] = -9
     arrays["inference_logprobs"][1:] = -0.01
     one = learner()

@@ -1,4 +1,4 @@
-"""The example trainer computes what it says and learns what it is shown."""
+"""The example trainer computes its documented loss and learns from examples."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_steps_of_another_policy_are_weighed_by_how_likely_the_present_one_would
 
     weights = learner._learned(arrays, steps).weights[0]
 
-    # Fresh logits are almost equal: half for each action.
+    # Fresh logits are almost equal: probability 0.5 for each action.
     np.testing.assert_allclose(weights[:4], 1, atol=0.05)
     np.testing.assert_allclose(weights[4:], 0.5 / 0.9, atol=0.05)
     as_its_own = Learner(policy, PpoSettings(advantages="gae"), seed=0)

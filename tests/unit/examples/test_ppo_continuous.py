@@ -1,4 +1,4 @@
-"""The trainer for continuous actions normalises without anybody noticing, and learns."""
+"""The trainer for continuous actions normalises without changing the policy, and learns."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The recurrent trainer reads fragments as the fleet acted them out."""
+"""The recurrent trainer reproduces the fleet's actions from fragments."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def config_of(kind: str) -> RunConfig:
 def fresh_policy(kind: str) -> RecurrentPolicy | MlpPolicy:
     torch.manual_seed(0)
     policy = policy_for(run_config.to_builtins(config_of(kind)))
-    with torch.no_grad():  # as if trained: fresh heads hardly look at what is remembered
+    with torch.no_grad():  # imitates training: fresh heads hardly use the recurrent state
         for parameter in policy.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
     return policy
@@ -51,7 +51,7 @@ def fresh_policy(kind: str) -> RecurrentPolicy | MlpPolicy:
 def rolled_out(
     policy: RecurrentPolicy | MlpPolicy, kind: str, *, times: int
 ) -> list[list[Fragment]]:
-    """Return so many fragments of every slot, one after the other."""
+    """Return `times` successive fragments of every slot."""
     fleet = LockstepFleet(config_of(kind), seed=0)
     fleet.policy.load({name: value.numpy() for name, value in policy.state_dict().items()})
     return [fleet.fragments(0) for _ in range(times)]
@@ -95,7 +95,7 @@ def test_what_comes_behind_a_fragment_is_valued_with_what_was_remembered() -> No
 
     targets = learner._learned(before, read(before)).targets
 
-    # With lambda 0 a target is the reward and the next value: here that of the next fragment.
+    # With lambda 0 a target is the reward plus the next value, here that of the next fragment.
     goes_on = ~(before["terminated"] | before["truncated"])[:, -1]
     wanted = before["reward"][:, -1] + np.where(goes_on, after["value"][:, 0], 0)
     np.testing.assert_allclose(targets[:, -1], wanted, atol=1e-4)
@@ -107,7 +107,7 @@ def test_an_episode_that_was_cut_off_is_valued_with_what_it_remembered() -> None
     learner = Learner(policy, PpoSettings(gamma=1.0, lam=0.0), seed=0)
     arrays = stacked(rolled_out(policy, "gru", times=1)[0])
     at = np.argwhere(arrays["terminated"])[0]
-    # As if it had been truncated there, and the next observation had been like the first.
+    # Truncate the episode there, with a next observation like the first.
     arrays["truncated"], arrays["terminated"] = arrays["terminated"], arrays["truncated"]
     arrays["final_obs"] = np.repeat(arrays["obs"][:1, 0], len(arrays["final_obs"]), axis=0)
 
