@@ -121,7 +121,7 @@ def reach_the_mark(deck: Deck, *, seconds: float) -> None:
 def test_logs_of_a_run_that_was_killed_half_way_have_no_traceback_of_the_platform(
     deck: Deck,
 ) -> None:
-    wait_until(lambda: not nothing_is_open(deck), seconds=30, what="nobody takes what comes in")
+    wait_until(lambda: not nothing_is_open(deck), seconds=30, what="open fragments")
     deck.post("/api/runs/healing/kill", {"reason": "the test is over"})
     wait_until(
         lambda: deck.get("/api/runs/healing")["status"] == "stopped", seconds=10, what="stopped"

@@ -214,7 +214,7 @@ _visiting = threading.Lock()
 
 
 def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
-    """Run `errand` in a thread and abandon it after `seconds`.
+    """Run a callable in a thread and abandon it after `seconds`.
 
     A hanging call keeps the lock, so that no second one meets a half-connected Ray; Celery's time
     limit or the end of the call frees the process.

@@ -105,7 +105,7 @@ def test_a_lenient_run_notes_an_empty_group_and_keeps_nothing_of_it(server: Serv
 @pytest.mark.parametrize(
     "content",
     [b'{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}', body(group(sequences=1025))],
-    ids=["no JSON to anybody but Python", "over a limit"],
+    ids=["JSON only for Python", "over a limit"],
 )
 def test_not_even_a_lenient_run_takes_what_would_break_readers_or_memory(
     server: Server, content: bytes

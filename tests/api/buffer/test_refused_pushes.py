@@ -129,7 +129,7 @@ def test_who_names_no_environment_of_the_run_is_counted_for_none(
 ) -> None:
     for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "0"}):
         push(noted, content, 422)
-    push(noted, group(env_id=0) | {"scores": []}, 401, Authorization="Bearer nobody")
+    push(noted, group(env_id=0) | {"scores": []}, 401, Authorization="Bearer unknown")
 
     assert refused(deck, noted) == {0: {}, 1: {}}
 

@@ -70,7 +70,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "lessons.a.kwargs.depth",
         "length",
     ),
-    "an environment that nobody registered": (
+    "an unregistered environment": (
         language({"a": lesson(spec="lab:maze")}),
         "lessons.a.spec",
         "ROLLDECK_ENVIRONMENTS",

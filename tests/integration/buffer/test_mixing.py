@@ -114,7 +114,7 @@ def test_a_batch_waits_for_a_dry_minimum_and_is_served_without_it_after_the_dead
     assert batch is not None
     assert batch.composition == {str(busy): 4}
     assert MixingShare.objects.filter(pk=waits.pk, blocks_since=None, debt=4.0).exists()
-    # The next batch waits anew, and what comes then is served first.
+    # The next batch waits again, and the groups that arrive then are served first.
     assert take(run) is None
     push(run, dry, count=4)
     batch = take(run)

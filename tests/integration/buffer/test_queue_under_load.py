@@ -131,7 +131,7 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
     assert sees("alice")  # its first question is noted: environments wait for it
     for trainer in ("alice", "bob"):
         assert take(run_id=run.pk, identity=trainer) is None
-    assert sees("a stranger")  # who is told so when it asks
+    assert sees("a stranger")  # its request must be recorded
     assert not sees("alice")
     push(run)
     assert not sees("alice")

@@ -50,7 +50,7 @@ LATER = NOON + GRACE
 
 @pytest.fixture(autouse=True)
 def nothing_is_deleted() -> Iterator[None]:
-    """Fail when anybody deletes rows of payloads, and leave only the first segment behind."""
+    """Fail on deletes of payload rows, and keep only the first segment."""
     forget_current_segment()
     with connection.cursor() as cursor:
         cursor.execute("""

@@ -44,7 +44,7 @@ def queue_fragments(run: Run, count: int) -> list[int]:
 
 
 def rows_removed(plan: dict[str, Any]) -> float:
-    """Return how many rows a plan looked at in vain, in all its parts."""
+    """Return the number of rows that all nodes of a plan read and discarded."""
     here = plan.get("Rows Removed by Join Filter", 0) * plan["Actual Loops"]
     return float(here + sum(map(rows_removed, plan.get("Plans", []))))
 

@@ -21,7 +21,7 @@ class Odd:
             time.sleep(3600)
         if does == "read":
             raise RuntimeError(" ".join(sorted(os.environ)))
-        print("to whoever listens", flush=True)
+        print("to all listeners", flush=True)
         sys.exit(3)
 """
 SPEC = "module:odd_for_trials:Odd"

@@ -28,7 +28,7 @@ def share(env_id: int, **fields: Any) -> EnvironmentShare:
 def told(
     queued: dict[int | None, int], *, env_id: int = 0, environments: int = 2, over: bool = True
 ) -> int:
-    """Return the queue size an environment is told when 0.4.0 would tell the exact one."""
+    """Return the paced queue size for an environment, where 0.4.0 reports the exact one."""
     exact = EnvironmentStatus(
         queue_size=sum(queued.values()) // 8,
         unallocated_fraction=1.0,

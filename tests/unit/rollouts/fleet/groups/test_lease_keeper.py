@@ -9,7 +9,7 @@ from rollouts.fleet.groups.lease_keeper import LeaseKeeper
 
 SHORT = 0.03
 SECONDS = 30
-AWAY = Unreachable(status=0, code="unreachable", detail="nobody answers")
+AWAY = Unreachable(status=0, code="unreachable", detail="no response")
 
 
 class Platform:

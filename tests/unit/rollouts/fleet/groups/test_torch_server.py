@@ -151,10 +151,10 @@ def test_whoever_waits_hears_the_end_while_a_step_is_under_way() -> None:
     assert StuckModel.begun.wait(60)
     thread.submit(prompt(2), heard.append)
 
-    thread.give_up("somebody said so")
+    thread.give_up("stopped by the test")
 
     assert [answer.finish for answer in heard] == ["cancelled"] * 4
-    with pytest.raises(EngineFailed, match="somebody said so"):
+    with pytest.raises(EngineFailed, match="stopped by the test"):
         thread.submit(prompt(3), heard.append)
     StuckModel.goes_on.set()
     thread.close()
