@@ -19,7 +19,7 @@ from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.weights.records import WeightsOffer
-from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.messages import WorkerCommand
 from rollouts.fleet.worker.settings import WorkerSettings
 from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
@@ -87,7 +87,7 @@ class SamplingWorker:
             owns_process=True,
         )
 
-    def order(self, orders: Orders) -> int:
+    def order(self, orders: WorkerCommand) -> int:
         """Pass on a worker command; return the env steps so far."""
         return self._wrapper.exchange(orders).report.env_steps
 

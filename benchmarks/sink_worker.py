@@ -14,7 +14,7 @@ from rolldeck.wire import Fragment, encode
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.steps.fragment_builder import Collector
+from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
@@ -48,7 +48,7 @@ class SinkWorker:
         events = EventLog()
         monitor = PipelineMonitor(now=time.monotonic())
         self.delivered_bytes = 0
-        self.collector = Collector(
+        self.collector = FragmentBuilder(
             settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
         )
         self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)

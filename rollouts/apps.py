@@ -14,67 +14,83 @@ class RolloutsConfig(AppConfig):
     verbose_name = "Rollout fleets"
 
     def ready(self) -> None:
-        """Register the parts of live pages, and reconcile a fleet when its run changes."""
-        from buffer.batches.queries.queue_depth import count_running_with
-        from buffer.inspect.queries import token_text as buffer_token_text
-        from rollouts import jobs
-        from rollouts.control.queries.fleets import fleet_state, running_fragments
-        from rollouts.control.queries.weight_syncs import weights_part
-        from rollouts.control.schemas.fleets import FleetState
-        from rollouts.curriculum.queries import token_text
-        from rollouts.curriculum.queries.curricula import check_language
-        from rollouts.curriculum.queries.lessons import curriculum_part
-        from rollouts.diagnosis.queries import conditions as seen
-        from rollouts.diagnosis.queries import run_summaries
-        from rollouts.diagnosis.queries.pipelines import verdict_of
-        from rollouts.diagnosis.queries.run_summaries import rate_for_lists, staleness_for_lists
-        from rollouts.diagnosis.schemas import PipelineVerdict
-        from rollouts.environments.services.check_results import refuse_denied
-        from rollouts.episodes.queries.episode_windows import episode_series
-        from rollouts.metrics.queries import rules
-        from rollouts.metrics.queries.metrics import metric_part
-        from runs.alerts.rules.alerts import AlertKind
-        from runs.alerts.services import conditions
-        from runs.config.services import config_checks
-        from runs.lifecycle.services import changes
-        from runs.search.queries import run_table
-        from web.live.announcements import announce
-        from web.live.parts import register_outlook, register_part, register_series
+        """Register the app's parts of live pages, alert conditions and checks."""
+        _register_live_parts()
+        _register_conditions()
+        _register_checks()
 
-        def fleet_part(run_id: int) -> FleetState:
-            return fleet_state(run_id, now=timezone.now())
 
-        def verdict_part(run_id: int) -> PipelineVerdict:
-            return verdict_of(run_id, now=timezone.now())
+def _register_live_parts() -> None:
+    from buffer.inspect.queries import token_text as buffer_token_text
+    from rollouts.control.queries.fleets import fleet_state
+    from rollouts.control.queries.weight_syncs import weights_part
+    from rollouts.control.schemas.fleets import FleetState
+    from rollouts.curriculum.queries import token_text
+    from rollouts.curriculum.queries.lessons import curriculum_part
+    from rollouts.diagnosis.queries import run_summaries
+    from rollouts.diagnosis.queries.pipelines import verdict_of
+    from rollouts.diagnosis.queries.run_summaries import rate_for_lists, staleness_for_lists
+    from rollouts.diagnosis.schemas import PipelineVerdict
+    from rollouts.episodes.queries.episode_windows import episode_series
+    from rollouts.metrics.queries.metrics import metric_part
+    from runs.lifecycle.services import changes
+    from runs.search.queries import run_table
+    from web.live.announcements import announce
+    from web.live.parts import register_outlook, register_part, register_series
 
-        def verdict_changed(run_id: int) -> None:
-            announce(run_id, "verdict")
+    def fleet_part(run_id: int) -> FleetState:
+        return fleet_state(run_id, now=timezone.now())
 
-        def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-            return run_summaries.fleet_outlooks(run_ids, now=timezone.now())
+    def verdict_part(run_id: int) -> PipelineVerdict:
+        return verdict_of(run_id, now=timezone.now())
 
-        def figure_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-            return run_summaries.figure_outlooks(run_ids, now=timezone.now())
+    def verdict_changed(run_id: int) -> None:
+        announce(run_id, "verdict")
 
-        register_part("fleet", fleet_part)
-        # Read with the other parts every two seconds, and at once when the run's status changes.
-        register_part("verdict", verdict_part)
-        changes.subscribe(verdict_changed)
-        register_part("curriculum", curriculum_part)
-        register_part("weights", weights_part)
-        register_series("episodes", episode_series)
-        register_part("metrics", metric_part)
-        register_outlook(fleet_outlooks)
-        register_outlook(figure_outlooks)
-        run_table.add_sort("rate", rate_for_lists)
-        run_table.add_sort("staleness", staleness_for_lists)
-        conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
-        conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
-        conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
-        conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
-        conditions.register({AlertKind.RULE}, rules.broken_rules)
-        changes.subscribe(jobs.nudge)
-        config_checks.register(check_language)
-        config_checks.register(refuse_denied)
-        count_running_with(running_fragments)
-        buffer_token_text.read_tokens_with(token_text.token_pieces)
+    def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        return run_summaries.fleet_outlooks(run_ids, now=timezone.now())
+
+    def figure_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        return run_summaries.figure_outlooks(run_ids, now=timezone.now())
+
+    register_part("fleet", fleet_part)
+    # Read with the other parts every two seconds, and at once when the run's status changes.
+    register_part("verdict", verdict_part)
+    changes.subscribe(verdict_changed)
+    register_part("curriculum", curriculum_part)
+    register_part("weights", weights_part)
+    register_series("episodes", episode_series)
+    register_part("metrics", metric_part)
+    register_outlook(fleet_outlooks)
+    register_outlook(figure_outlooks)
+    run_table.add_sort("rate", rate_for_lists)
+    run_table.add_sort("staleness", staleness_for_lists)
+    buffer_token_text.read_tokens_with(token_text.token_pieces)
+
+
+def _register_conditions() -> None:
+    from rollouts.diagnosis.queries import conditions as seen
+    from rollouts.metrics.queries import rules
+    from runs.alerts.rules.alerts import AlertKind
+    from runs.alerts.services import conditions
+
+    conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
+    conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
+    conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
+    conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
+    conditions.register({AlertKind.RULE}, rules.broken_rules)
+
+
+def _register_checks() -> None:
+    from buffer.batches.queries.queue_depth import count_running_with
+    from rollouts import jobs
+    from rollouts.control.queries.fleets import running_fragments
+    from rollouts.curriculum.queries.curricula import check_language
+    from rollouts.environments.services.check_results import refuse_denied
+    from runs.config.services import config_checks
+    from runs.lifecycle.services import changes
+
+    changes.subscribe(jobs.nudge)
+    config_checks.register(check_language)
+    config_checks.register(refuse_denied)
+    count_running_with(running_fragments)

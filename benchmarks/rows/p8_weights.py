@@ -145,9 +145,9 @@ class Fleet:
     def _order(self, desired: Any) -> None:
         import ray
 
-        from rollouts.fleet.worker.messages import Orders
+        from rollouts.fleet.worker.messages import WorkerCommand
 
-        orders = Orders(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
+        orders = WorkerCommand(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
         ray.get([worker.order.remote(orders) for worker in self._workers])
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from buffer.items.rules.states import Fate
+from buffer.items.rules.states import ItemState
 
-SETTLED: Final = (Fate.SERVED, Fate.DROPPED)
+SETTLED: Final = (ItemState.SERVED, ItemState.DROPPED)
 MAX_STEP: Final = 2**31 - 1
 _STEPS: Final = re.compile(r"(\d{1,10})?:(\d{1,10})?")
 
@@ -29,7 +29,7 @@ class Window:
     window excludes items that were in no batch.
     """
 
-    states: tuple[Fate, ...] = SETTLED
+    states: tuple[ItemState, ...] = SETTLED
     first_step: int | None = None
     last_step: int | None = None
     env_ids: tuple[int, ...] | None = None
@@ -57,7 +57,10 @@ def window(
     if ids is not None and any(not 0 <= env_id <= MAX_STEP for env_id in ids):
         raise InvalidWindow("env", f"an env_id must be from 0 to {MAX_STEP}")
     return Window(
-        states=tuple(Fate(word) for word in wanted), first_step=first, last_step=last, env_ids=ids
+        states=tuple(ItemState(word) for word in wanted),
+        first_step=first,
+        last_step=last,
+        env_ids=ids,
     )
 
 

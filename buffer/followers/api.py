@@ -26,7 +26,7 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.openapi import msgpack_of, problems
 from web.http.waiting import WaitingView
-from web.live.wait_queue import Line
+from web.live.wait_queue import WaitQueue
 
 FOLLOW_ANSWERS: Final = {
     (200, FOLLOW_TYPE): msgpack_of("FollowAnswer"),
@@ -139,7 +139,7 @@ class FetchFollowedView(WaitingView):
             return None if stretch is None else _bytes(request, found, reader, stretch)
 
         return self.wait(
-            Line(run_id=found.pk, wanted=("follower", follower), parts=frozenset({"queue"})),
+            WaitQueue(run_id=found.pk, wanted=("follower", follower), parts=frozenset({"queue"})),
             seconds=wanted.wait_seconds,
             look=look,
             last=lambda: HttpResponse(status=204),

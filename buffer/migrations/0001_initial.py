@@ -440,11 +440,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.Fate['QUEUED'])), fields=['run', 'epoch', 'id'], name='fragment_queue_fifo'),
+            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'id'], name='fragment_queue_fifo'),
         ),
         migrations.AddIndex(
             model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.Fate['QUEUED'])), fields=['run', 'epoch', 'version_min'], name='fragment_queue_by_version'),
+            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'version_min'], name='fragment_queue_by_version'),
         ),
         migrations.AddIndex(
             model_name='fragmentchunk',
@@ -452,11 +452,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.Fate['QUEUED'])), fields=['run', 'epoch', 'environment', 'id'], name='fragment_queue_by_environment'),
+            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'environment', 'id'], name='fragment_queue_by_environment'),
         ),
         migrations.AddIndex(
             model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.Fate['WAITING'])), fields=['run', 'slot', 'number'], name='fragment_waiting'),
+            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['WAITING'])), fields=['run', 'slot', 'number'], name='fragment_waiting'),
         ),
         migrations.AddIndex(
             model_name='fragmentchunk',
@@ -488,11 +488,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='fragmentchunk',
-            constraint=models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.Fate['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='fragment_drop_has_a_reason'),
+            constraint=models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='fragment_drop_has_a_reason'),
         ),
         migrations.AddConstraint(
             model_name='fragmentchunk',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.Fate['LEASED'], buffer.items.rules.states.Fate['SERVED'], buffer.items.rules.states.Fate['QUARANTINED'])), _negated=True), ('batch__isnull', False), ('uses__gte', 1), _connector='OR'), name='fragment_leased_has_a_batch'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.ItemState['LEASED'], buffer.items.rules.states.ItemState['SERVED'], buffer.items.rules.states.ItemState['QUARANTINED'])), _negated=True), ('batch__isnull', False), ('uses__gte', 1), _connector='OR'), name='fragment_leased_has_a_batch'),
         ),
         migrations.AddConstraint(
             model_name='fragmentchunk',
@@ -514,19 +514,19 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
-            index=models.Index(models.F('run'), django.db.models.functions.comparison.Coalesce('env_id', -1), models.F('id'), condition=models.Q(('state', buffer.items.rules.states.Fate['QUEUED'])), name='group_queue_fifo'),
+            index=models.Index(models.F('run'), django.db.models.functions.comparison.Coalesce('env_id', -1), models.F('id'), condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), name='group_queue_fifo'),
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
-            index=models.Index(models.F('run'), django.db.models.functions.comparison.Coalesce('env_id', -1), models.F('sequences'), models.F('id'), condition=models.Q(('state', buffer.items.rules.states.Fate['QUEUED'])), name='group_queue_by_size'),
+            index=models.Index(models.F('run'), django.db.models.functions.comparison.Coalesce('env_id', -1), models.F('sequences'), models.F('id'), condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), name='group_queue_by_size'),
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.Fate['QUEUED'])), fields=['run', 'epoch', 'policy_step'], name='group_queue_by_version'),
+            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'policy_step'], name='group_queue_by_version'),
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.Fate['WAITING'])), fields=['run', 'env_id', 'id'], name='group_waiting'),
+            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['WAITING'])), fields=['run', 'env_id', 'id'], name='group_waiting'),
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
@@ -538,7 +538,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
-            index=models.Index(models.F('run'), models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', buffer.items.rules.states.Fate['DROPPED'])), name='group_dropped_newest_first'),
+            index=models.Index(models.F('run'), models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED'])), name='group_dropped_newest_first'),
         ),
         migrations.AddIndex(
             model_name='trajectorygroup',
@@ -562,11 +562,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='trajectorygroup',
-            constraint=models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.Fate['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='group_drop_has_a_reason'),
+            constraint=models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='group_drop_has_a_reason'),
         ),
         migrations.AddConstraint(
             model_name='trajectorygroup',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.Fate['LEASED'], buffer.items.rules.states.Fate['SERVED'], buffer.items.rules.states.Fate['QUARANTINED'])), _negated=True), ('batch__isnull', False), _connector='OR'), name='group_leased_has_a_batch'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.ItemState['LEASED'], buffer.items.rules.states.ItemState['SERVED'], buffer.items.rules.states.ItemState['QUARANTINED'])), _negated=True), ('batch__isnull', False), _connector='OR'), name='group_leased_has_a_batch'),
         ),
         migrations.AddConstraint(
             model_name='trajectorygroup',

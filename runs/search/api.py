@@ -34,7 +34,7 @@ from runs.search.schemas import (
     SetTags,
     ValueList,
 )
-from runs.search.services import AT_ONCE, Deed, act_on
+from runs.search.services import AT_ONCE, BulkAction, act_on
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, listed, problems
 
@@ -194,7 +194,7 @@ class RunActionsView(APIView):
         ).filter(pk__gt=wanted.after_id)
         rows = list(found.order_by("pk")[:AT_ONCE])
         left = found.count() - len(rows)
-        deed = Deed(
+        deed = BulkAction(
             action=wanted.action, actor=identity_of(request), reason=wanted.reason, tag=wanted.tag
         )
         refused = act_on(rows, deed, now=now)

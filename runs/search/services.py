@@ -17,7 +17,7 @@ REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class BulkAction:
     """A bulk action with its actor and reason; `tag` is for `tag` and `untag` only."""
 
     action: str
@@ -26,12 +26,12 @@ class Deed:
     tag: str = ""
 
 
-def act_on(runs: Sequence[Run], deed: Deed, *, now: datetime) -> list[str]:
+def act_on(runs: Sequence[Run], deed: BulkAction, *, now: datetime) -> list[str]:
     """Apply `deed` to each run in a separate transaction; return the problems, "" on success."""
     return [_act(run, deed, now) for run in runs]
 
 
-def _act(run: Run, deed: Deed, now: datetime) -> str:
+def _act(run: Run, deed: BulkAction, now: datetime) -> str:
     try:
         if deed.action == "archive":
             shelving.archive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
@@ -52,6 +52,6 @@ def _act(run: Run, deed: Deed, now: datetime) -> str:
     return ""
 
 
-def _tag(run: Run, deed: Deed, now: datetime) -> None:
+def _tag(run: Run, deed: BulkAction, now: datetime) -> None:
     tags = {*run.tags, deed.tag} if deed.action == "tag" else {*run.tags} - {deed.tag.lower()}
     shelving.set_tags(run_id=run.pk, tags=tags, actor=deed.actor, reason=deed.reason, now=now)

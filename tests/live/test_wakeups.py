@@ -12,7 +12,7 @@ from web.live import wakeups
 from web.live.announcements import (
     CHANNEL,
     UNHEARD_SECONDS,
-    Nudge,
+    ChangeNotice,
     Outbox,
     Publisher,
     announce,
@@ -33,7 +33,7 @@ def listening() -> None:
 
 def nudge(run_id: int) -> None:
     publisher = Publisher(django_settings.REDIS_URL)
-    publisher.publish(Nudge(run=run_id, parts=["queue"]))
+    publisher.publish(ChangeNotice(run=run_id, parts=["queue"]))
     publisher.close()
 
 
@@ -96,7 +96,7 @@ def test_publishing_without_redis_neither_raises_nor_waits() -> None:
 
     began = time.monotonic()
     for _ in range(100):
-        publisher.publish(Nudge(run=1, parts=["run"]))
+        publisher.publish(ChangeNotice(run=1, parts=["run"]))
 
     assert time.monotonic() - began < 5
 
@@ -138,7 +138,7 @@ def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> 
 @pytest.mark.django_db(transaction=True)
 def test_a_change_of_this_process_is_heard_once() -> None:
     listening()
-    heard: list[Nudge] = []
+    heard: list[ChangeNotice] = []
     wakeups.subscriber().add(lambda nudge: heard.append(nudge) if nudge else None)
 
     announce(16, "run")
@@ -153,9 +153,9 @@ class Broker(Publisher):
 
     def __init__(self, listeners: int) -> None:
         self.listeners = listeners
-        self.told: list[tuple[float, Nudge]] = []
+        self.told: list[tuple[float, ChangeNotice]] = []
 
-    def publish(self, nudge: Nudge) -> int:
+    def publish(self, nudge: ChangeNotice) -> int:
         self.told.append((time.monotonic(), nudge))
         return self.listeners
 
@@ -166,7 +166,7 @@ def shortest_pause(*, listeners: int) -> float:
     outbox = Outbox(broker, origin="here")
     until = time.monotonic() + 20
     while len(broker.told) < 6 and time.monotonic() < until:
-        outbox.add(Nudge(run=15, parts=["queue"]))
+        outbox.add(ChangeNotice(run=15, parts=["queue"]))
         time.sleep(0.001)
     return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.told))
 
@@ -176,10 +176,10 @@ def test_nudges_that_wait_together_say_when_the_newest_was_committed() -> None:
     outbox = Outbox(broker, origin="here")
     for _ in range(2):
         for committed_at, part in ((31.0, "queue"), (32.5, "run")):
-            outbox.add(Nudge(run=16, parts=[part], committed_at=committed_at))
+            outbox.add(ChangeNotice(run=16, parts=[part], committed_at=committed_at))
         time.sleep(0.01)
     until = time.monotonic() + 20
-    together: list[Nudge] = []
+    together: list[ChangeNotice] = []
     while not together and time.monotonic() < until:
         time.sleep(0.01)
         together = [nudge for _, nudge in broker.told if len(nudge.parts) > 1]

@@ -25,7 +25,7 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
 from buffer.ingest.services.fragments import InvalidFragments, decode_fragment
 from buffer.ingest.services.groups import RunNotAccepting
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
@@ -336,7 +336,7 @@ def _insert(
 
 def _count(run: Run, kind: ItemKind, items: list[Counted]) -> None:
     changes = Changes(run.pk, kind)
-    changes.accept(items, Fate.QUEUED)
+    changes.accept(items, ItemState.QUEUED)
     changes.write()
 
 

@@ -19,10 +19,10 @@ from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import Answer, PushKey, once
-from buffer.ingest.services.push_context import Entrance, UnknownEnvironment, entrance_for_one
+from buffer.ingest.services.push_context import PushContext, UnknownEnvironment, entrance_for_one
 from buffer.ingest.services.retries import (
     Claim,
-    KeylessPush,
+    ImplicitKey,
     note_answered_push,
     note_sent_push,
     once_without_key,
@@ -41,7 +41,7 @@ class PushView(CountsRefusals, AtroposView):
     """Base of push views; stores each push exactly once."""
 
     rule = ENVIRONMENTS
-    _entrance: Entrance | None = None
+    _entrance: PushContext | None = None
 
     def rules(self) -> dict[str, Any]:
         """Return the limits and options with which groups are decoded."""
@@ -80,7 +80,7 @@ class PushView(CountsRefusals, AtroposView):
             if key is not None or delivery is None:
                 answer = once(run_id=run.pk, key=key, now=now, push=push)
             else:
-                keyless = KeylessPush.of(run_id=run.pk, identity=identity, body=body)
+                keyless = ImplicitKey.of(run_id=run.pk, identity=identity, body=body)
                 claim = Claim(keyless, now=now, answer=contents)
                 told = once_without_key(claim=claim, store=partial(push, claim))
                 delivery.on_sent = partial(note_sent_push, keyless, told.row_id)

@@ -46,7 +46,7 @@ from runs.lifecycle.rules.lifecycle import TERMINAL
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
 from web.http.waiting import WaitingView
-from web.live.wait_queue import Line
+from web.live.wait_queue import WaitQueue
 
 BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): msgpack_of("BatchAnswer"),
@@ -176,7 +176,7 @@ class LeasingView(WaitingView):
             return None
 
         return self.wait(
-            Line(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
+            WaitQueue(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
             seconds=_patience(run, seconds),
             look=look,
             last=lambda: _none_yet(run),
@@ -220,7 +220,7 @@ class NextBatchView(LeasingView):
             return None
 
         return self.wait(
-            Line(
+            WaitQueue(
                 run_id=run.pk,
                 wanted=("shard", identity, share, wanted.after),
                 parts=frozenset({"queue"}),

@@ -8,7 +8,7 @@ import numpy as np
 from django.db import connection
 
 from buffer.batches.rules import bias
-from buffer.items.rules.states import Fate
+from buffer.items.rules.states import ItemState
 from runs.lifecycle.models.runs import Environment, Run
 
 # Newest items per state: enough for every quantile, and read in milliseconds.
@@ -68,8 +68,8 @@ def bias_of(run: Run, *, window_seconds: float) -> Bias:
     rows = _read(run.pk, _GROUPS if run.takes_groups else _FRAGMENTS, window_seconds)
     named = {str(env_id): name for env_id, name in names.items()}
     admitted = _items(rows, named)
-    dropped = _items([row for row in rows if row[0] == Fate.DROPPED], named)
-    served = _items([row for row in rows if row[0] == Fate.SERVED], named)
+    dropped = _items([row for row in rows if row[0] == ItemState.DROPPED], named)
+    served = _items([row for row in rows if row[0] == ItemState.SERVED], named)
     return Bias(
         admitted=_side(admitted),
         dropped=_side(dropped),

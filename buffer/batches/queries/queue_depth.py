@@ -14,7 +14,7 @@ from buffer.items.queries.admission import (
     kind_of,
 )
 from buffer.items.queries.counts import _USES, counts
-from buffer.items.rules.states import OPEN, Fate, ItemKind
+from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import is_heard
@@ -80,14 +80,14 @@ def queue_depth(run_id: int) -> QueueDepth:
     items: Counter[str] = Counter()
     for row in rows:
         items[row.fate] += row.items
-    sequences = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
+    sequences = sum(row.sequences for row in rows if row.fate == ItemState.QUEUED)
     rule = pause_rule(run)
     remaining, running = admission_remaining(run_id), running_items(run_id)
     return QueueDepth(
-        queued=items[Fate.QUEUED],
+        queued=items[ItemState.QUEUED],
         queued_sequences=sequences,
-        waiting=items[Fate.WAITING],
-        leased=items[Fate.LEASED],
+        waiting=items[ItemState.WAITING],
+        leased=items[ItemState.LEASED],
         size_bytes=sum(row.size_bytes for row in rows if row.fate in OPEN),
         threshold=rule.pause_above if rule else 0.0,
         resume_at=rule.resume_at if rule else 0.0,
@@ -138,9 +138,9 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
 def is_drained(run_id: int) -> bool:
     """Return whether no batch is leased and the queued items do not fill one."""
     run = Run.objects.get(pk=run_id)
-    rows = counts(run_id, kind_of(run), fate__in=[Fate.QUEUED, Fate.LEASED])
-    leased = sum(row.items for row in rows if row.fate == Fate.LEASED)
-    queued = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
+    rows = counts(run_id, kind_of(run), fate__in=[ItemState.QUEUED, ItemState.LEASED])
+    leased = sum(row.items for row in rows if row.fate == ItemState.LEASED)
+    queued = sum(row.sequences for row in rows if row.fate == ItemState.QUEUED)
     return leased == 0 and queued < (run.batch_size or 1)
 
 
@@ -172,7 +172,7 @@ def shares_of_environments(
 def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int]]:
     """Return the number of queued groups by environment (None: without one) and size."""
     queued: Counter[tuple[int | None, int]] = Counter()
-    for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED):
+    for count in counts(run_id, ItemKind.GROUPS, fate=ItemState.QUEUED):
         queued[None if count.env_id < 0 else count.env_id, count.size] += count.items
     return queued
 

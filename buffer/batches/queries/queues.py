@@ -14,7 +14,7 @@ from buffer.items.models.items import Batch
 from buffer.items.queries.admission import holdings, kind_of
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from runs.lifecycle.models.events import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
 
@@ -125,9 +125,9 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
     queued: Counter[tuple[int, str]] = Counter()
     sequences: Counter[tuple[int, str]] = Counter()
     waiting: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
-    for row in counts(run.pk, kind, fate__in=[Fate.QUEUED, Fate.WAITING]):
+    for row in counts(run.pk, kind, fate__in=[ItemState.QUEUED, ItemState.WAITING]):
         place = row.env_id, row.environment
-        if row.fate == Fate.WAITING:
+        if row.fate == ItemState.WAITING:
             waiting[place][row.size] += row.items
         else:
             queued[place] += row.items

@@ -12,7 +12,7 @@ from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
 from buffer.batches.services.planning import Planned, group_ids, plan_next
 from buffer.items.models.items import Batch
 from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import BatchState, Fate, ItemKind
+from buffer.items.rules.states import BatchState, ItemKind, ItemState
 from buffer.items.services.tallies import ADD_MOVED_GROUPS
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.versions import version_in_force
@@ -110,9 +110,9 @@ def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
     return _write(run, trainer, planned.plan, sender=sender)
 
 
-def confirm(batch: Batch, *, source: Fate) -> None:
+def confirm(batch: Batch, *, source: ItemState) -> None:
     """Acknowledge a batch as trained on; its groups are in state `source`."""
-    moves = {"run": batch.run_id, "batch": batch.pk, "source": source, "to": Fate.SERVED}
+    moves = {"run": batch.run_id, "batch": batch.pk, "source": source, "to": ItemState.SERVED}
     with database.cursor() as cursor:
         cursor.execute(_CONFIRM, moves, prepare=True)
 
@@ -182,8 +182,8 @@ def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
         "current_epoch": current.epoch,
         "current_step": current.step,
         "run": run.pk,
-        "source": Fate.QUEUED,
-        "to": Fate.LEASED,
+        "source": ItemState.QUEUED,
+        "to": ItemState.LEASED,
         "batch": batch.pk,
         "groups": group_ids(run.pk, plan),
         "ordinal": batch.ordinal,

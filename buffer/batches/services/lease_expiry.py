@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from buffer.batches.services.leases import BatchNotFound, dissolve
 from buffer.items.models.items import Batch
-from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, Fate
+from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
 from runs.lifecycle.services.events import record_event
@@ -114,7 +114,7 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
         NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
     """
     batch, source = _left_alone(run_id, batch_id)
-    why = DropReason.POISON if source is Fate.QUARANTINED else DropReason.DISCARDED
+    why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
     items, _ = dissolve(batch, source=source, doomed=None, reason=why)
     _tell(
         batch,
@@ -130,7 +130,7 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     return batch
 
 
-def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, Fate]:
+def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, ItemState]:
     """Return a quarantined or expired batch, and the state of its items."""
     lock_run(run_id)
     batches = Batch.objects.select_related("trainer")
@@ -140,15 +140,15 @@ def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, Fate]:
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.state == BatchState.QUARANTINED:
-        return batch, Fate.QUARANTINED
+        return batch, ItemState.QUARANTINED
     lapsed = batch.state == BatchState.LEASED and batch.has_lapsed
     if batch.state == BatchState.RETURNED or lapsed:
-        return batch, Fate.LEASED
+        return batch, ItemState.LEASED
     raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined or expired")
 
 
-def _from(source: Fate) -> str:
-    return "from quarantine" if source is Fate.QUARANTINED else "from an expired lease"
+def _from(source: ItemState) -> str:
+    return "from quarantine" if source is ItemState.QUARANTINED else "from an expired lease"
 
 
 def _tell(batch: Batch, *, items: int, **event: Any) -> None:

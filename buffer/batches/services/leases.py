@@ -22,8 +22,8 @@ from buffer.items.rules.states import (
     UNSETTLED_BATCHES,
     BatchState,
     DropReason,
-    Fate,
     ItemKind,
+    ItemState,
 )
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_useless
@@ -198,7 +198,7 @@ def _is_too_stale(run: Run, batch: Batch) -> bool:
 def dissolve(
     batch: Batch,
     *,
-    source: Fate = Fate.LEASED,
+    source: ItemState = ItemState.LEASED,
     doomed: Collection[int] | None = (),
     reason: DropReason | None = None,
 ) -> tuple[int, int]:
@@ -269,7 +269,7 @@ def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 
 def _confirm(batch: Batch) -> None:
-    was = Fate.QUARANTINED if batch.state == BatchState.QUARANTINED else Fate.LEASED
+    was = ItemState.QUARANTINED if batch.state == BatchState.QUARANTINED else ItemState.LEASED
     if batch.kind == ItemKind.GROUPS:
         group_batches.confirm(batch, source=was)
     else:

@@ -9,7 +9,7 @@ from buffer.ingest.rules.group_versions import drop_reason, version_of
 from buffer.ingest.rules.mixed_sizes import WaitingGroups
 from buffer.ingest.schemas.groups import Group
 from buffer.items.models.items import TrajectoryGroup
-from buffer.items.rules.states import DropReason, Fate, ItemKind
+from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_KEPT, Place
 from runs.lifecycle.models.runs import Run
@@ -33,7 +33,7 @@ class Arrival:
     version: PolicyVersion
     receipt: Receipt
     item_id: int = 0
-    fate: Fate = Fate.QUEUED
+    fate: ItemState = ItemState.QUEUED
     place: Place = NOT_KEPT
 
     @property
@@ -71,7 +71,7 @@ class Plan:
             group=group,
             version=version,
             receipt=Receipt(dropped=reason),
-            fate=Fate.QUEUED if reason is None else Fate.DROPPED,
+            fate=ItemState.QUEUED if reason is None else ItemState.DROPPED,
         )
 
     def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
@@ -79,8 +79,8 @@ class Plan:
         if not muted:
             return
         for arrival in arrivals:
-            if arrival.fate is not Fate.DROPPED and arrival.group.env_id in muted:
-                arrival.fate, arrival.receipt = Fate.DROPPED, Receipt(dropped=DropReason.MUTED)
+            if arrival.fate is not ItemState.DROPPED and arrival.group.env_id in muted:
+                arrival.fate, arrival.receipt = ItemState.DROPPED, Receipt(dropped=DropReason.MUTED)
 
     def place(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
         """Make groups wait that are smaller than their environment's group size.
@@ -92,7 +92,7 @@ class Plan:
         self._sizes = sizes
         for arrival in arrivals:
             env_id = arrival.group.env_id
-            if arrival.fate is Fate.DROPPED or env_id is None:
+            if arrival.fate is ItemState.DROPPED or env_id is None:
                 continue
             if arrival.group.sequences < sizes[env_id]:
                 self._hold(arrival, env_id)
@@ -101,10 +101,10 @@ class Plan:
     def _hold(self, arrival: Arrival, env_id: int) -> None:
         waiting = self._of(env_id)
         item_id = arrival.item_id
-        arrival.fate, self._held[item_id] = Fate.WAITING, arrival
+        arrival.fate, self._held[item_id] = ItemState.WAITING, arrival
         for done in waiting.add(item_id, arrival.group.sequences):
             if done in self._held:
-                self._held.pop(done).fate = Fate.QUEUED
+                self._held.pop(done).fate = ItemState.QUEUED
             else:
                 self.released.append(done)
         arrival.receipt = Receipt(waiting_sequences=waiting.sequences)
@@ -119,7 +119,7 @@ class Plan:
                 )
             rows = list(
                 TrajectoryGroup.objects.filter(
-                    run_id=self._run_id, env_id=env_id, state=Fate.WAITING
+                    run_id=self._run_id, env_id=env_id, state=ItemState.WAITING
                 )
                 .select_for_update()
                 .order_by("id")
@@ -136,8 +136,8 @@ class Plan:
     def _release(self) -> None:
         """Queue the waiting groups that this push completes."""
         if self.released:
-            TrajectoryGroup.objects.filter(pk__in=self.released, state=Fate.WAITING).update(
-                state=Fate.QUEUED
+            TrajectoryGroup.objects.filter(pk__in=self.released, state=ItemState.WAITING).update(
+                state=ItemState.QUEUED
             )
 
     def released_items(self) -> list[Counted]:

@@ -7,7 +7,7 @@ from django.db import connection
 
 from buffer.ingest.rules.chunking import WaitingFragment, cut
 from buffer.items.models.items import FragmentChunk
-from buffer.items.rules.states import DropReason, Fate
+from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services.locks import lock_slots
 from buffer.items.services.tallies import Changes, Counted, counted
 from buffer.payloads.services.eviction import retire
@@ -30,7 +30,7 @@ def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: 
     lock_slots(run.pk, wanted)
     waiting: dict[str, list[WaitingFragment]] = {}
     rows = FragmentChunk.objects.filter(
-        run=run, epoch=run.epoch, slot__in=wanted, state=Fate.WAITING
+        run=run, epoch=run.epoch, slot__in=wanted, state=ItemState.WAITING
     ).values_list("slot", "id", "number", "contiguous")
     for slot, item_id, number, contiguous in rows:
         fragment = WaitingFragment(id=item_id, number=number, contiguous=contiguous)
@@ -38,9 +38,9 @@ def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: 
     found = [cut(fragments, length=length) for fragments in waiting.values()]
     chunks = [chunk for one in found for chunk in one.chunks]
     queued = _queue(chunks)
-    changes.move(queued, Fate.WAITING, Fate.QUEUED)
+    changes.move(queued, ItemState.WAITING, ItemState.QUEUED)
     broken = [item_id for one in found for item_id in one.broken]
-    retire(broken, reason=DropReason.INCOMPLETE, states=[Fate.WAITING], changes=changes)
+    retire(broken, reason=DropReason.INCOMPLETE, states=[ItemState.WAITING], changes=changes)
     return len(queued)
 
 

@@ -13,7 +13,7 @@ from buffer.ingest.services.chunks import queue_whole_chunks
 from buffer.ingest.services.groups import RunNotAccepting
 from buffer.items.queries.admission import Holdings, admission, holdings
 from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import DropReason, Fate, ItemKind
+from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
@@ -129,9 +129,9 @@ def accept_fragments(
         for fragment, _ in fragments
     ]
     replay = replay_of(run.config)
-    fate = Fate.QUEUED if replay.fragments_per_chunk == 1 else Fate.WAITING
+    fate = ItemState.QUEUED if replay.fragments_per_chunk == 1 else ItemState.WAITING
     places = _places(fragments, reasons)
-    fates = [fate if reason is None else Fate.DROPPED for reason in reasons]
+    fates = [fate if reason is None else ItemState.DROPPED for reason in reasons]
     ids = _insert(run, fragments, list(zip(fates, reasons, places, strict=True)), now=now)
     fresh = [
         (item_id, fragment, place, content, reason)
@@ -146,7 +146,7 @@ def accept_fragments(
     )
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
     for _, fragment, _, content, reason in fresh:
-        to = fate if reason is None else Fate.DROPPED
+        to = fate if reason is None else ItemState.DROPPED
         item = Counted(fragment.epoch, None, 1, len(content), fragment.environment)
         changes.accept([item], to, reason=reason or "")
     arrived = [fragment for _, fragment, _, _, reason in fresh if reason is None]
@@ -164,7 +164,7 @@ def accept_fragments(
 def _remaining(run: Run, held: Holdings, changes: Changes) -> int:
     """Return how many more fragments may be accepted after these changes."""
     arrived = changes.sequences(ACCEPTED, epoch=run.epoch)
-    dropped = changes.sequences(Fate.DROPPED, epoch=run.epoch)
+    dropped = changes.sequences(ItemState.DROPPED, epoch=run.epoch)
     return admission(run, admitted=held.admitted + arrived - dropped, trained=held.trained)
 
 
@@ -214,7 +214,7 @@ def _places(
 def _insert(
     run: Run,
     fragments: list[tuple[Fragment, bytes]],
-    ends: list[tuple[Fate, DropReason | None, Place]],
+    ends: list[tuple[ItemState, DropReason | None, Place]],
     *,
     now: datetime,
 ) -> list[int | None]:

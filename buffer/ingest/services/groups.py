@@ -13,9 +13,9 @@ from django.db import transaction
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
-from buffer.ingest.services.push_context import Entrance, entrance_for
+from buffer.ingest.services.push_context import PushContext, entrance_for
 from buffer.ingest.services.retries import CLAIM, Claim, Retried
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
 from runs.lifecycle.models.runs import Run
@@ -56,7 +56,7 @@ def accept_groups(
     producer: str,
     now: datetime,
     claim: Claim[list[Receipt]] | None = None,
-    entrance: Entrance | None = None,
+    entrance: PushContext | None = None,
 ) -> list[Receipt]:
     """Store the groups of one push, all or none, and queue those that need not wait.
 
@@ -117,7 +117,7 @@ def _begin_to_write(arrivals: list[Arrival]) -> Writing:
     A single push mostly waits for the disk, so writing both concurrently is faster. With several
     concurrent pushes there is always other work, and this would cost more than it saves.
     """
-    kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
+    kept = [arrival for arrival in arrivals if arrival.fate is not ItemState.DROPPED]
     writing = Writing([arrival.group.content for arrival in kept], codec=_codec(kept))
     for arrival, place in zip(kept, writing.places, strict=True):
         arrival.place = place
@@ -167,7 +167,7 @@ class _Write:
         return receipts
 
     def _store(self, arrivals: list[Arrival], receipts: list[Receipt], changes: Changes) -> None:
-        kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
+        kept = [arrival for arrival in arrivals if arrival.fate is not ItemState.DROPPED]
         if self.early is None:
             contents = [arrival.group.content for arrival in kept]
             written = write_contents(contents, codec=_codec(kept))
@@ -234,7 +234,7 @@ def _changes(run: Run, arrivals: list[Arrival], plan: Plan) -> Changes:
     for arrival in arrivals:
         reason = arrival.receipt.dropped or ""
         changes.accept([arrival.counted], arrival.fate, reason=reason)
-    changes.move(plan.released_items(), Fate.WAITING, Fate.QUEUED)
+    changes.move(plan.released_items(), ItemState.WAITING, ItemState.QUEUED)
     return changes
 
 

@@ -70,7 +70,7 @@ class UnknownEnvironment(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entrance:
+class PushContext:
     """Context of a push, read from the database.
 
     Attributes:
@@ -108,7 +108,7 @@ class Entrance:
         )
 
 
-def entrance_for_one(name: str | None) -> Entrance | None:
+def entrance_for_one(name: str | None) -> PushContext | None:
     """Return the context of a push of one group.
 
     Args:
@@ -126,7 +126,7 @@ def entrance_for_one(name: str | None) -> Entrance | None:
     return _entrance(run, *row[len(_RUN_FIELDS) :])
 
 
-def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> Entrance:
+def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> PushContext:
     """Return the context of a push of groups, with `count` new ids.
 
     Raises:
@@ -150,9 +150,9 @@ def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> Entrance:
     return found
 
 
-def _entrance(run: Run, *row: Any) -> Entrance:
+def _entrance(run: Run, *row: Any) -> PushContext:
     items, size_bytes, ids, known, sizes, muted, unseen = row
-    return Entrance(
+    return PushContext(
         run=run,
         items=items,
         size_bytes=size_bytes,

@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeylessPush:
+class ImplicitKey:
     """Identity of a push without a key."""
 
     run_id: int
@@ -55,7 +55,7 @@ class KeylessPush:
     """16-byte hash of the identity, the length and the body."""
 
     @classmethod
-    def of(cls, *, run_id: int, identity: str, body: bytes) -> "KeylessPush":
+    def of(cls, *, run_id: int, identity: str, body: bytes) -> "ImplicitKey":
         """Return the identity of a push.
 
         XXH3 hashes 0.5 MB in 0.01 ms; SHA-256 takes 0.29 ms. It resists accidental collisions
@@ -72,7 +72,7 @@ class KeylessPush:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PushResult:
     """The answer to a push, and the row to delete once the answer was delivered."""
 
     content: dict[str, Any]
@@ -92,7 +92,7 @@ class Claim(Generic[R]):
     """
 
     def __init__(
-        self, push: KeylessPush, *, now: datetime, answer: Callable[[R], dict[str, Any]]
+        self, push: ImplicitKey, *, now: datetime, answer: Callable[[R], dict[str, Any]]
     ) -> None:
         """Prepare a claim; `answer` builds the content of the answer from the receipts."""
         self.push = push
@@ -125,7 +125,7 @@ class Claim(Generic[R]):
         self.row_id = int(row[0])
 
 
-def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
+def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> PushResult:
     """Store a push and return its answer, or the earlier answer if that may have been lost.
 
     Args:
@@ -143,12 +143,12 @@ def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
             if first is None:
                 raise
         else:
-            return Told(content=claim.content, row_id=claim.row_id, replayed=False)
+            return PushResult(content=claim.content, row_id=claim.row_id, replayed=False)
         if first is not None:
             return first
 
 
-def _first_answer(push: KeylessPush) -> Told | None:
+def _first_answer(push: ImplicitKey) -> PushResult | None:
     """Return the earlier answer to the same push; None if it is known to have arrived."""
     until = time.monotonic() + KNOWN_WITHIN_SECONDS
     while True:
@@ -158,12 +158,12 @@ def _first_answer(push: KeylessPush) -> Told | None:
         if row is None or _deliveries.row_of(push.key) == row.pk:
             return None
         if time.monotonic() >= until or _is_settled(push, row):
-            return Told(content=row.answer, row_id=row.pk, replayed=True)
+            return PushResult(content=row.answer, row_id=row.pk, replayed=True)
         # Another process may have delivered the answer without deleting the row yet.
         time.sleep(_POLL_SECONDS)
 
 
-def _is_settled(push: KeylessPush, row: UnansweredPush) -> bool:
+def _is_settled(push: ImplicitKey, row: UnansweredPush) -> bool:
     """Return whether the delivery state of a row's answer is final.
 
     After this process has sent an answer, it takes a moment to learn whether the client read it.
@@ -173,12 +173,12 @@ def _is_settled(push: KeylessPush, row: UnansweredPush) -> bool:
     return is_alive(row.sender) is False
 
 
-def note_sent_push(push: KeylessPush, row_id: int) -> None:
+def note_sent_push(push: ImplicitKey, row_id: int) -> None:
     """Record that the answer to a push was handed to the connection."""
     _deliveries.note_sent(push.key, row_id)
 
 
-def note_answered_push(push: KeylessPush, row_id: int, was_read: bool) -> None:
+def note_answered_push(push: ImplicitKey, row_id: int, was_read: bool) -> None:
     """Record whether the client read the answer; if so, the row is deleted in the background."""
     _deliveries.note(push.key, row_id, was_read=was_read)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from buffer.inspect.rules.group_digest import run_word
 from buffer.inspect.rules.group_filter import Flag, GroupFilter, Place, Sort, Span
 from buffer.inspect.rules.marks import Marked
-from buffer.items.rules.states import DropReason, Fate
+from buffer.items.rules.states import DropReason, ItemState
 
 _STALE: Final = [DropReason.STALE_VERSION, DropReason.STALE_EPOCH, DropReason.STALE_AGE]
 _COLUMNS: Final = """g.id, g.run_id, g.state, g.drop_reason, g.batch_id, g.position, g.epoch,
@@ -56,7 +56,7 @@ FLAGS: Final = {
     Flag.ZERO_VARIANCE: "g.sequences > 1 AND g.score_min = g.score_max",
     Flag.DUPLICATE: "d.duplicates > 0",
     Flag.STALE: f"g.drop_reason IN ({', '.join(repr(str(reason)) for reason in _STALE)})",
-    Flag.QUARANTINED: f"g.state = '{Fate.QUARANTINED}'",
+    Flag.QUARANTINED: f"g.state = '{ItemState.QUARANTINED}'",
 }
 
 
@@ -109,7 +109,9 @@ def _sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
         return [_PROMPTED]
     if wanted.text:
         return [_FOUND.format(words=_WORDS)]
-    is_dropped = wanted.states == (Fate.DROPPED,) or wanted.reasons or Flag.STALE in wanted.flags
+    is_dropped = (
+        wanted.states == (ItemState.DROPPED,) or wanted.reasons or Flag.STALE in wanted.flags
+    )
     if is_dropped:
         return [f"{_OF_RUN} AND g.state = 'dropped'"]
     return [f"{_OF_RUN} AND g.segment IS NOT NULL", f"{_OF_RUN} AND g.segment IS NULL"]

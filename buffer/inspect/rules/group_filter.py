@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from buffer.inspect.rules.marks import LABELS, Marked
-from buffer.items.rules.states import DropReason, Fate
+from buffer.items.rules.states import DropReason, ItemState
 
 MOST_VALUES: Final = 64
 """Maximum number of values of one facet."""
@@ -143,7 +143,7 @@ def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
         env_ids=tuple(_env_id(value) for value in _many(query, "env")),
         lessons=_many(query, "lesson"),
         workers=_many(query, "worker"),
-        states=_known(query, "state", Fate),
+        states=_known(query, "state", ItemState),
         reasons=_known(query, "reason", DropReason),
         flags=_known(query, "flag", Flag),
         versions=_span(query, "version"),

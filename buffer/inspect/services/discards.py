@@ -8,17 +8,17 @@ from django.db import transaction
 
 from buffer.inspect.services.marks import groups_of_run
 from buffer.items.models.items import TrajectoryGroup
-from buffer.items.rules.states import DropReason, Fate
+from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import drop_groups
 from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
-_IN_THE_QUEUE: Final = (Fate.WAITING, Fate.QUEUED)
+_IN_THE_QUEUE: Final = (ItemState.WAITING, ItemState.QUEUED)
 _REFUSALS: Final = {
-    Fate.LEASED: "its batch is leased to a trainer",
-    Fate.QUARANTINED: "its batch is quarantined: release or discard the batch",
-    Fate.SERVED: "it has already been trained on",
+    ItemState.LEASED: "its batch is leased to a trainer",
+    ItemState.QUARANTINED: "its batch is quarantined: release or discard the batch",
+    ItemState.SERVED: "it has already been trained on",
 }
 
 
@@ -63,6 +63,6 @@ def discard_groups(
 
 def _problem(state: str, why: str) -> str:
     """Return the reason why a group is not discarded; empty if it is."""
-    if state == Fate.DROPPED:
+    if state == ItemState.DROPPED:
         return "" if why == DropReason.DISCARDED else f"it was already dropped: {why}"
-    return _REFUSALS.get(Fate(state), f"it is {state}")
+    return _REFUSALS.get(ItemState(state), f"it is {state}")

@@ -9,14 +9,14 @@ from django.db.models.functions import Coalesce
 
 from buffer.items.models.transaction_ids import CURRENT_TRANSACTION, TransactionIdField
 from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
-from buffer.items.rules.states import IN_A_BATCH, BatchState, Fate, ItemKind
+from buffer.items.rules.states import IN_A_BATCH, BatchState, ItemKind, ItemState
 from runs.lifecycle.models.runs import Run, Trainer
 
 KEPT = Q(segment__isnull=False)
 """Items with stored bytes; items dropped on arrival have a row only."""
 
 
-def choices(words: type[Fate] | type[BatchState] | type[ItemKind]) -> list[tuple[str, str]]:
+def choices(words: type[ItemState] | type[BatchState] | type[ItemKind]) -> list[tuple[str, str]]:
     """Return the values of an enumeration as Django choices."""
     return [(str(word), str(word)) for word in words]
 
@@ -103,7 +103,7 @@ class Item(models.Model):
     """Abstract base of groups and fragments."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
-    state = models.CharField(max_length=11, choices=choices(Fate))
+    state = models.CharField(max_length=11, choices=choices(ItemState))
     drop_reason = models.CharField(max_length=20, blank=True)
     batch = models.ForeignKey(
         Batch, null=True, blank=True, db_index=False, on_delete=models.RESTRICT, related_name="+"
@@ -160,10 +160,11 @@ class TrajectoryGroup(Item):
                 name="group_is_restored_once",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=[str(s) for s in Fate]), name="group_state_is_known"
+                condition=Q(state__in=[str(s) for s in ItemState]), name="group_state_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""), name="group_drop_has_a_reason"
+                condition=Q(state=ItemState.DROPPED) ^ Q(drop_reason=""),
+                name="group_drop_has_a_reason",
             ),
             models.CheckConstraint(
                 condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False),
@@ -176,7 +177,7 @@ class TrajectoryGroup(Item):
                 F("run"),
                 Coalesce("env_id", NO_ENVIRONMENT),
                 F("id"),
-                condition=Q(state=Fate.QUEUED),
+                condition=Q(state=ItemState.QUEUED),
                 name="group_queue_fifo",
             ),
             models.Index(
@@ -184,17 +185,17 @@ class TrajectoryGroup(Item):
                 Coalesce("env_id", NO_ENVIRONMENT),
                 F("sequences"),
                 F("id"),
-                condition=Q(state=Fate.QUEUED),
+                condition=Q(state=ItemState.QUEUED),
                 name="group_queue_by_size",
             ),
             models.Index(
                 fields=["run", "epoch", "policy_step"],
-                condition=Q(state=Fate.QUEUED),
+                condition=Q(state=ItemState.QUEUED),
                 name="group_queue_by_version",
             ),
             models.Index(
                 fields=["run", "env_id", "id"],
-                condition=Q(state=Fate.WAITING),
+                condition=Q(state=ItemState.WAITING),
                 name="group_waiting",
             ),
             models.Index(
@@ -214,7 +215,7 @@ class TrajectoryGroup(Item):
             models.Index(
                 "run",
                 F("id").desc(),
-                condition=Q(state=Fate.DROPPED),
+                condition=Q(state=ItemState.DROPPED),
                 name="group_dropped_newest_first",
             ),
             models.Index(
@@ -264,10 +265,10 @@ class FragmentChunk(Item):
                 name="fragment_is_restored_once",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=[str(s) for s in Fate]), name="fragment_state_is_known"
+                condition=Q(state__in=[str(s) for s in ItemState]), name="fragment_state_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""),
+                condition=Q(state=ItemState.DROPPED) ^ Q(drop_reason=""),
                 name="fragment_drop_has_a_reason",
             ),
             models.CheckConstraint(
@@ -281,12 +282,12 @@ class FragmentChunk(Item):
         indexes = [
             models.Index(
                 fields=["run", "epoch", "id"],
-                condition=Q(state=Fate.QUEUED),
+                condition=Q(state=ItemState.QUEUED),
                 name="fragment_queue_fifo",
             ),
             models.Index(
                 fields=["run", "epoch", "version_min"],
-                condition=Q(state=Fate.QUEUED),
+                condition=Q(state=ItemState.QUEUED),
                 name="fragment_queue_by_version",
             ),
             models.Index(
@@ -296,12 +297,12 @@ class FragmentChunk(Item):
             ),
             models.Index(
                 fields=["run", "epoch", "environment", "id"],
-                condition=Q(state=Fate.QUEUED),
+                condition=Q(state=ItemState.QUEUED),
                 name="fragment_queue_by_environment",
             ),
             models.Index(
                 fields=["run", "slot", "number"],
-                condition=Q(state=Fate.WAITING),
+                condition=Q(state=ItemState.WAITING),
                 name="fragment_waiting",
             ),
             models.Index(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import OPEN, Fate, ItemKind
+from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.versions import NO_POLICY_STEP, admission_capacity, trained_steps
 from web import database
@@ -15,9 +15,10 @@ _SUM: Final = f"""
             ::bigint,
         COALESCE(SUM(size_bytes) FILTER (WHERE fate = ANY(%(open)s::text[])), 0)::bigint,
         COALESCE(SUM(items) FILTER (
-            WHERE kind = %(kind)s AND fate = '{Fate.QUEUED}' AND epoch = %(epoch)s), 0)::bigint,
+            WHERE kind = %(kind)s AND fate = '{ItemState.QUEUED}' AND epoch = %(epoch)s
+        ), 0)::bigint,
         COALESCE(SUM(CASE fate WHEN '{ACCEPTED}' THEN sequences
-                               WHEN '{Fate.DROPPED}' THEN -sequences END)
+                               WHEN '{ItemState.DROPPED}' THEN -sequences END)
             FILTER (WHERE kind = %(kind)s AND (%(any_epoch)s OR epoch = %(epoch)s)), 0)::bigint,
         (SELECT MIN(step) FROM runs_policyversion
          WHERE run_id = %(run)s AND epoch = %(epoch)s AND %(policy_step)s > 0)

@@ -9,7 +9,7 @@ from django.db.models import Count, Sum
 from buffer.items.models.items import FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance
 from buffer.items.rules.limits import Limits
-from buffer.items.rules.states import OPEN, Fate, ItemKind
+from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from buffer.items.schemas.ledgers import KindLedger, LedgerPart
 from runs.lifecycle.models.runs import Run
 from web import database
@@ -53,7 +53,7 @@ def open_items(run_id: int, kind: ItemKind) -> int:
 
 def queued_groups(run_id: int) -> int:
     """Return the number of queued groups."""
-    return sum(count.items for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED))
+    return sum(count.items for count in counts(run_id, ItemKind.GROUPS, fate=ItemState.QUEUED))
 
 
 def queued_fragments(run_id: int, epoch: int) -> int:

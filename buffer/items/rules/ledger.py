@@ -6,7 +6,7 @@ accepted = queued + waiting + leased + served + quarantined + Σ dropped(reason)
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from buffer.items.rules.states import Fate
+from buffer.items.rules.states import ItemState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +33,20 @@ ACCEPTED = "accepted"
 
 def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
     """Return the ledger of (state or `accepted`, drop reason, items) counts."""
-    by_fate = dict.fromkeys([ACCEPTED, *Fate], 0)
+    by_fate = dict.fromkeys([ACCEPTED, *ItemState], 0)
     dropped: dict[str, int] = {}
     for fate, reason, items in counts:
-        if fate == Fate.DROPPED:
+        if fate == ItemState.DROPPED:
             dropped[reason] = dropped.get(reason, 0) + items
         else:
             by_fate[fate] += items
     return Ledger(
         accepted=by_fate[ACCEPTED],
-        queued=by_fate[Fate.QUEUED],
-        waiting=by_fate[Fate.WAITING],
-        leased=by_fate[Fate.LEASED],
-        served=by_fate[Fate.SERVED],
-        quarantined=by_fate[Fate.QUARANTINED],
+        queued=by_fate[ItemState.QUEUED],
+        waiting=by_fate[ItemState.WAITING],
+        leased=by_fate[ItemState.LEASED],
+        served=by_fate[ItemState.SERVED],
+        quarantined=by_fate[ItemState.QUARANTINED],
         dropped={reason: items for reason, items in sorted(dropped.items()) if items},
     )
 
@@ -71,7 +71,7 @@ def discrepancies(*, counted: Ledger, found: Ledger) -> list[str]:
 
 def _places(ledger: Ledger) -> dict[str, int]:
     plain = {ACCEPTED: ledger.accepted}
-    for fate in Fate:
-        if fate is not Fate.DROPPED:
+    for fate in ItemState:
+        if fate is not ItemState.DROPPED:
             plain[str(fate)] = getattr(ledger, fate)
     return plain | {f"dropped ({reason})": count for reason, count in ledger.dropped.items()}

@@ -20,7 +20,7 @@ class ItemKind(StrEnum):
     FRAGMENTS = "fragments"
 
 
-class Fate(StrEnum):
+class ItemState(StrEnum):
     """State of an accepted item."""
 
     WAITING = "waiting"
@@ -69,8 +69,10 @@ class BatchState(StrEnum):
     DROPPED = "dropped"
 
 
-OPEN: Final = frozenset({Fate.WAITING, Fate.QUEUED, Fate.LEASED, Fate.QUARANTINED})
-IN_A_BATCH: Final = (Fate.LEASED, Fate.SERVED, Fate.QUARANTINED)
+OPEN: Final = frozenset(
+    {ItemState.WAITING, ItemState.QUEUED, ItemState.LEASED, ItemState.QUARANTINED}
+)
+IN_A_BATCH: Final = (ItemState.LEASED, ItemState.SERVED, ItemState.QUARANTINED)
 OPEN_BATCHES: Final = frozenset({BatchState.LEASED, BatchState.RETURNED})
 UNSETTLED_BATCHES: Final = OPEN_BATCHES | {BatchState.QUARANTINED}
 LAPSES_BEFORE_QUARANTINE: Final = 3

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from buffer.items.models.items import Batch
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes, counted
 from web import database
 
@@ -82,5 +82,5 @@ def settle_uses(batch: Batch, *, confirmed: bool) -> None:
     changes = Changes(batch.run_id, ItemKind.FRAGMENTS)
     for source, to, *columns in moved:
         if source != to:
-            changes.move([counted(*columns)], Fate(source), Fate(to))
+            changes.move([counted(*columns)], ItemState(source), ItemState(to))
     changes.write()

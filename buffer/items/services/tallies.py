@@ -12,11 +12,11 @@ import msgspec
 
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from web import database
 
 SHARDS: Final = 8
-_QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
+_QUEUES: Final = frozenset({ItemState.QUEUED, ItemState.WAITING})
 
 _INTO: Final = """
     INSERT INTO buffer_tally AS t
@@ -48,7 +48,8 @@ ADD_MOVED_GROUPS: Final = f"""{_INTO}
     FROM moved m
     CROSS JOIN LATERAL (
         SELECT fate, sign,
-            CASE WHEN fate IN ('{Fate.QUEUED}', '{Fate.WAITING}') THEN m.sequences ELSE 0 END
+            CASE WHEN fate IN ('{ItemState.QUEUED}', '{ItemState.WAITING}')
+                THEN m.sequences ELSE 0 END
         FROM (VALUES (%(source)s::text, -1), (%(to)s::text, 1)) AS f(fate, sign)
     ) AS c(fate, sign, size)
     GROUP BY c.fate, m.epoch, m.env_id, c.size
@@ -101,13 +102,15 @@ class Changes:
         self._sequences: Counter[_Key] = Counter()
         self._bytes: Counter[_Key] = Counter()
 
-    def accept(self, items: Iterable[Counted], fate: Fate, *, reason: str = "") -> None:
+    def accept(self, items: Iterable[Counted], fate: ItemState, *, reason: str = "") -> None:
         """Count accepted items, which are now in state `fate`."""
         for item in items:
             self._add(item, ACCEPTED, "", 1)
             self._add(item, fate, reason, 1)
 
-    def move(self, items: Iterable[Counted], source: Fate, to: Fate, *, reason: str = "") -> None:
+    def move(
+        self, items: Iterable[Counted], source: ItemState, to: ItemState, *, reason: str = ""
+    ) -> None:
         """Count items that moved from one state to another."""
         for item in items:
             self._add(item, source, "", -1)

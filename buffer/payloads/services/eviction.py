@@ -11,7 +11,7 @@ from django.db import connection
 
 from buffer.items.models.items import FragmentChunk
 from buffer.items.queries.counts import queued_fragments
-from buffer.items.rules.states import DropReason, Fate
+from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.items.services.tallies import Changes, counted
 from runs.config.rules.replay_config import ReplayConfig, replay_of
@@ -39,7 +39,7 @@ _BEYOND: Final = f"{_HEADS} AND environment = %(environment)s ORDER BY id DESC O
 
 
 def retire(
-    ids: Iterable[int], *, reason: DropReason, states: Collection[Fate], changes: Changes
+    ids: Iterable[int], *, reason: DropReason, states: Collection[ItemState], changes: Changes
 ) -> int:
     """Evict fragments in `states`, with the rest of their chunks; return the number evicted.
 
@@ -57,7 +57,7 @@ def retire(
             {
                 "ids": wanted,
                 "states": [str(state) for state in states],
-                "batches_live": Fate.LEASED not in states,
+                "batches_live": ItemState.LEASED not in states,
                 "reason": str(reason),
             },
         )
@@ -65,9 +65,9 @@ def retire(
     for source, to, *columns in moved:
         changes.move(
             [counted(*columns)],
-            Fate(source),
-            Fate(to),
-            reason=str(reason) if to == Fate.DROPPED else "",
+            ItemState(source),
+            ItemState(to),
+            reason=str(reason) if to == ItemState.DROPPED else "",
         )
     return len(moved)
 
@@ -99,7 +99,7 @@ def keep_within_capacity(
     lock_run(run.pk)
     queued = queued_fragments(run.pk, run.epoch) + arriving
     heads = _beyond_capacity(run, replay, environments=environments, queued=queued)
-    return retire(heads, reason=DropReason.CAPACITY, states=[Fate.QUEUED], changes=changes)
+    return retire(heads, reason=DropReason.CAPACITY, states=[ItemState.QUEUED], changes=changes)
 
 
 def _beyond_capacity(

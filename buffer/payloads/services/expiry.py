@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce, Now
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, DropReason, Fate, ItemKind
+from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, DropReason, ItemKind, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import drop_fragments, drop_groups
 from runs.lifecycle.models.runs import Run
@@ -62,13 +62,13 @@ def drop_useless(run: Run) -> int:
     """
     if not run.takes_groups:
         return _drop_stale_fragments(run) + _drop_old(run, ItemKind.FRAGMENTS)
-    return _drop_stale_groups(run, [Fate.QUEUED]) + _drop_old(run, ItemKind.GROUPS)
+    return _drop_stale_groups(run, [ItemState.QUEUED]) + _drop_old(run, ItemKind.GROUPS)
 
 
 def drop_expired() -> int:
     """Drop stale items in all active runs with limits; return the number dropped."""
     limited = Q(max_age_seconds__isnull=False) | Q(max_staleness__isnull=False)
-    holding = Tally.objects.filter(fate__in=[Fate.QUEUED, Fate.WAITING], items__gt=0)
+    holding = Tally.objects.filter(fate__in=[ItemState.QUEUED, ItemState.WAITING], items__gt=0)
     runs = Run.objects.current().active().filter(limited, pk__in=holding.values("run_id"))
     return sum(_drop_expired(run_id) for run_id in list(runs.values_list("pk", flat=True)))
 
@@ -104,21 +104,21 @@ def _drop_stale_fragments(run: Run) -> int:
         dropped += drop_fragments(
             run.pk,
             reason=DropReason.STALE_VERSION,
-            states=[Fate.QUEUED, Fate.WAITING],
+            states=[ItemState.QUEUED, ItemState.WAITING],
             epoch=run.epoch,
             version_min__lt=oldest,
         )
     return dropped
 
 
-def _drop_stale_groups(run: Run, states: list[Fate]) -> int:
+def _drop_stale_groups(run: Run, states: list[ItemState]) -> int:
     if run.max_staleness is None:
         return 0
     current = version_in_force(
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
     )
     oldest = _oldest(current, run.max_staleness)
-    if states == [Fate.QUEUED] and not _any(
+    if states == [ItemState.QUEUED] and not _any(
         _STALE_GROUPS, run=run.pk, epoch=current.epoch, oldest=oldest
     ):
         return 0
@@ -154,10 +154,10 @@ def _drop_old(run: Run, kind: ItemKind) -> int:
     if run.max_age_seconds is None:
         return 0
     if kind is ItemKind.FRAGMENTS:
-        fragments = FragmentChunk.objects.filter(run=run, state=Fate.QUEUED, epoch=run.epoch)
+        fragments = FragmentChunk.objects.filter(run=run, state=ItemState.QUEUED, epoch=run.epoch)
         return _drop_old_heads(run, fragments, drop_fragments)
-    queued = counts(run.pk, ItemKind.GROUPS, fate=Fate.QUEUED)
-    groups = TrajectoryGroup.objects.filter(run=run, state=Fate.QUEUED).annotate(
+    queued = counts(run.pk, ItemKind.GROUPS, fate=ItemState.QUEUED)
+    groups = TrajectoryGroup.objects.filter(run=run, state=ItemState.QUEUED).annotate(
         # Explicit output field: otherwise Django treats -1 as out of range and returns no rows.
         place=Coalesce("env_id", NO_ENVIRONMENT, output_field=IntegerField())
     )
@@ -175,7 +175,7 @@ def _drop_old_heads(run: Run, queue: Any, drop: Callable[..., int]) -> int:
         gone = drop(
             run.pk,
             reason=DropReason.STALE_AGE,
-            states=[Fate.QUEUED],
+            states=[ItemState.QUEUED],
             id__in=list(queue.order_by("id").values_list("id", flat=True)[:page]),
             received_at__lt=too_old,
         )
@@ -187,12 +187,12 @@ def _drop_old_heads(run: Run, queue: Any, drop: Callable[..., int]) -> int:
 
 def _drop_waiting(run: Run) -> int:
     """Drop waiting groups that have become stale."""
-    dropped = _drop_stale_groups(run, [Fate.WAITING])
+    dropped = _drop_stale_groups(run, [ItemState.WAITING])
     if run.max_age_seconds is None:
         return dropped
     return dropped + drop_groups(
         run.pk,
         reason=DropReason.STALE_AGE,
-        states=[Fate.WAITING],
+        states=[ItemState.WAITING],
         received_at__lt=Now() - timedelta(seconds=run.max_age_seconds),
     )

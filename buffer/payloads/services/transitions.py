@@ -7,7 +7,7 @@ from django.db import connection
 
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
-from buffer.items.rules.states import OPEN, DropReason, Fate, ItemKind
+from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
 from buffer.items.services.sample_counts import settle_uses
 from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
 from buffer.payloads.services.eviction import retire
@@ -32,24 +32,24 @@ _MOVE_OF: Final = {
 }
 
 
-def serve_fragments(batch: Batch, *, source: Fate) -> None:
+def serve_fragments(batch: Batch, *, source: ItemState) -> None:
     """Mark the fragments of a batch as trained on; they are in state `source`."""
     if batch.sampler:
         settle_uses(batch, confirmed=True)
     else:
-        _move(batch, source, Fate.SERVED)
+        _move(batch, source, ItemState.SERVED)
 
 
 def quarantine_items(batch: Batch) -> None:
     """Quarantine the items of a batch; items of sampled batches stay in other batches."""
     if not batch.sampler:
-        _move(batch, Fate.LEASED, Fate.QUARANTINED)
+        _move(batch, ItemState.LEASED, ItemState.QUARANTINED)
 
 
 def take_apart(
     batch: Batch,
     *,
-    source: Fate = Fate.LEASED,
+    source: ItemState = ItemState.LEASED,
     doomed: Collection[int] | None = (),
     reason: DropReason | None = None,
 ) -> tuple[int, int]:
@@ -65,9 +65,9 @@ def take_apart(
         return _take_sample_apart(batch, doomed=doomed, reason=reason)
     dropped = kept = 0
     if doomed is None or doomed:
-        dropped = _move(batch, source, Fate.DROPPED, reason=reason or "", only=doomed)
+        dropped = _move(batch, source, ItemState.DROPPED, reason=reason or "", only=doomed)
     if doomed is not None:
-        kept = _move(batch, source, Fate.QUEUED)
+        kept = _move(batch, source, ItemState.QUEUED)
     return dropped, kept
 
 
@@ -82,15 +82,15 @@ def _take_sample_apart(
         return 0, batch.items
     changes = Changes(batch.run_id, ItemKind(batch.kind))
     ids = uses.values_list("item_id", flat=True)
-    dropped = retire(ids, reason=reason, states=[Fate.QUEUED], changes=changes)
+    dropped = retire(ids, reason=reason, states=[ItemState.QUEUED], changes=changes)
     changes.write()
     return dropped, max(0, batch.items - dropped)
 
 
 def _move(
     batch: Batch,
-    source: Fate,
-    to: Fate,
+    source: ItemState,
+    to: ItemState,
     *,
     reason: str = "",
     only: Collection[int] | None = None,
@@ -133,13 +133,13 @@ def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
     if len(moved) != len(items):
         return False
     changes = Changes(batch.run_id, kind)
-    changes.move(moved, Fate.QUEUED, Fate.LEASED)
+    changes.move(moved, ItemState.QUEUED, ItemState.LEASED)
     changes.write()
     return True
 
 
 def drop_fragments(
-    run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
+    run_id: int, *, reason: DropReason, states: Collection[ItemState] = OPEN, **which: Any
 ) -> int:
     """Drop the matching open fragments of a run; return the number removed.
 
@@ -153,7 +153,7 @@ def drop_fragments(
 
 
 def drop_groups(
-    run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
+    run_id: int, *, reason: DropReason, states: Collection[ItemState] = OPEN, **which: Any
 ) -> int:
     """Drop the matching open groups of a run; return the number dropped."""
     rows = list(
@@ -165,10 +165,10 @@ def drop_groups(
     if not rows:
         return 0
     TrajectoryGroup.objects.filter(id__in=[row[0] for row in rows]).update(
-        state=Fate.DROPPED, drop_reason=reason
+        state=ItemState.DROPPED, drop_reason=reason
     )
     changes = Changes(run_id, ItemKind.GROUPS)
     for _, state, *columns in rows:
-        changes.move([counted(*columns)], Fate(state), Fate.DROPPED, reason=reason)
+        changes.move([counted(*columns)], ItemState(state), ItemState.DROPPED, reason=reason)
     changes.write()
     return len(rows)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from buffer.batches.services.fragment_batches import Member, create_batch
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.sample_counts import take_uses
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
@@ -108,9 +108,9 @@ def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sen
     ended = [
         counted(run.epoch, size, environment)
         for _, environment, size, state in rows
-        if state == Fate.LEASED
+        if state == ItemState.LEASED
     ]
-    changes.move(ended, Fate.QUEUED, Fate.LEASED)
+    changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
     members = [Member(version, environment, size) for version, environment, size, _ in rows]
     return create_batch(
         run, trainer, members, sender=sender, batch_id=batch_id, sampler=replay.sampler

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from rest_framework.views import APIView
 
 from web.live import wakeups
-from web.live.wait_queue import LOOK_AGAIN_SECONDS, Line
+from web.live.wait_queue import LOOK_AGAIN_SECONDS, WaitQueue
 
 Look = Callable[[], HttpResponseBase | None]
 """Reads the database once; None if there is no response yet."""
@@ -28,7 +28,7 @@ class Waiting(HttpResponse):
         last: Returns the response at the deadline; never raises.
     """
 
-    def __init__(self, *, line: Line, until: float, look: Look, last: Look) -> None:
+    def __init__(self, *, line: WaitQueue, until: float, look: Look, last: Look) -> None:
         super().__init__(status=204)
         self.line = line
         self.until = until
@@ -39,7 +39,7 @@ class Waiting(HttpResponse):
 class WaitingView(APIView):
     """A view with a delayed response."""
 
-    def wait(self, line: Line, *, seconds: float, look: Look, last: Look) -> HttpResponseBase:
+    def wait(self, line: WaitQueue, *, seconds: float, look: Look, last: Look) -> HttpResponseBase:
         """Return the response of `look`, or a :class:`Waiting` for a later one.
 
         Args:

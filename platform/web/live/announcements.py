@@ -36,7 +36,7 @@ GATHER_SECONDS: Final = 0.005
 UNHEARD_SECONDS: Final = 0.05
 
 
-class Nudge(msgspec.Struct, frozen=True):
+class ChangeNotice(msgspec.Struct, frozen=True):
     """Changed parts of a run, and the process that announced them."""
 
     run: int
@@ -60,7 +60,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._silent_until = 0.0
 
-    def publish(self, nudge: Nudge) -> int:
+    def publish(self, nudge: ChangeNotice) -> int:
         """Send a notice, or drop it without a broker; return the number of listeners."""
         if time.monotonic() < self._silent_until:
             return 0
@@ -88,7 +88,7 @@ class Outbox:
         self._filled = threading.Event()
         threading.Thread(target=self._publish_for_ever, name="rolldeck-nudges", daemon=True).start()
 
-    def add(self, nudge: Nudge) -> None:
+    def add(self, nudge: ChangeNotice) -> None:
         """Queue a notice; never wait, never raise."""
         with self._lock:
             waiting = self._waiting.setdefault(nudge.run, {})
@@ -103,7 +103,7 @@ class Outbox:
                 waiting, self._waiting = self._waiting, {}
             listening = 0
             for run_id, parts in waiting.items():
-                nudge = Nudge(
+                nudge = ChangeNotice(
                     run=run_id,
                     parts=sorted(parts),
                     origin=self._origin,
@@ -134,10 +134,10 @@ class OwnSubscriptions:
 
 
 own_subscriptions = OwnSubscriptions()
-_here: list[Callable[[Nudge], None]] = []
+_here: list[Callable[[ChangeNotice], None]] = []
 
 
-def hear_here(listener: Callable[[Nudge], None]) -> None:
+def hear_here(listener: Callable[[ChangeNotice], None]) -> None:
     """Call `listener` for each notice of this process, immediately, in the announcing thread."""
     _here.append(listener)
 
@@ -164,7 +164,7 @@ def announce(run_id: int, *parts: str) -> None:
 
 
 def _send(run_id: int, parts: list[str]) -> None:
-    nudge = Nudge(run=run_id, parts=parts, committed_at=time.time())
+    nudge = ChangeNotice(run=run_id, parts=parts, committed_at=time.time())
     for listener in _here:
         listener(nudge)
     if settings.REDIS_URL:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from web.live import wakeups
-from web.live.announcements import Nudge
+from web.live.announcements import ChangeNotice
 
 # Notices may be lost; the first request of each queue polls this often.
 LOOK_AGAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class WaitQueue:
     """Key of a queue: a run, the requested thing, and the parts that announce it."""
 
     run_id: int
@@ -31,7 +31,7 @@ class Line:
 class Place:
     """One request in a queue."""
 
-    line: Line
+    line: WaitQueue
     turn: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -40,8 +40,8 @@ class Turns:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines: dict[Line, deque[Place]] = {}
-        self._of_run: dict[int, set[Line]] = {}
+        self._lines: dict[WaitQueue, deque[Place]] = {}
+        self._of_run: dict[int, set[WaitQueue]] = {}
         self._looking: asyncio.TimerHandle | None = None
         self._subscriber = wakeups.subscriber()
         self._subscriber.add(self._heard)
@@ -51,7 +51,7 @@ class Turns:
         """Whether the queues belong to the running event loop."""
         return self._loop is asyncio.get_running_loop()
 
-    def join(self, line: Line) -> Place:
+    def join(self, line: WaitQueue) -> Place:
         """Join the end of a queue; always leave it with :meth:`leave`."""
         place = Place(line)
         self._lines.setdefault(line, deque()).append(place)
@@ -75,14 +75,14 @@ class Turns:
             if not self._of_run[place.line.run_id]:
                 del self._of_run[place.line.run_id]
 
-    def _heard(self, nudge: Nudge | None) -> None:
+    def _heard(self, nudge: ChangeNotice | None) -> None:
         """Receive a notice, in the subscriber's thread."""
         try:
             self._loop.call_soon_threadsafe(self._ring, nudge)
         except RuntimeError:  # the loop has ended
             self._subscriber.remove(self._heard)
 
-    def _ring(self, nudge: Nudge | None) -> None:
+    def _ring(self, nudge: ChangeNotice | None) -> None:
         lines = self._lines if nudge is None else self._of_run.get(nudge.run, ())
         for line in lines:
             if nudge is None or not line.parts.isdisjoint(nudge.parts):

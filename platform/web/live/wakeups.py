@@ -18,7 +18,7 @@ import msgspec
 import redis
 from django.conf import settings
 
-from web.live.announcements import CHANNEL, Nudge, hear_here, own_subscriptions, this_origin
+from web.live.announcements import CHANNEL, ChangeNotice, hear_here, own_subscriptions, this_origin
 
 logger = logging.getLogger(__name__)
 
@@ -26,19 +26,19 @@ FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 2.0
 HEALTH_CHECK_SECONDS: Final = 15
 
-Listener = Callable[[Nudge | None], None]
+Listener = Callable[[ChangeNotice | None], None]
 """Receives a notice, or None after a reconnect, when any notice may have been missed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class WaitEntry:
     """Number of announcements of a run when the ticket was taken."""
 
     run_id: int
     seen: int
 
 
-class Bell:
+class RunSignal:
     """Announcement counter of one run, with waiting."""
 
     def __init__(self) -> None:
@@ -63,15 +63,15 @@ class Subscriber:
     def __init__(self, url: str) -> None:
         self._url = url
         self._lock = threading.Lock()
-        self._bells: dict[int, Bell] = {}
+        self._bells: dict[int, RunSignal] = {}
         self._listeners: set[Listener] = set()
         self._thread: threading.Thread | None = None
 
-    def bell(self, run_id: int) -> Bell:
+    def bell(self, run_id: int) -> RunSignal:
         """Return the announcement counter of a run; the first call starts the thread."""
         self._start()
         with self._lock:
-            return self._bells.setdefault(run_id, Bell())
+            return self._bells.setdefault(run_id, RunSignal())
 
     def add(self, listener: Listener) -> None:
         """Call `listener` in the subscriber's thread for each notice."""
@@ -139,13 +139,13 @@ class Subscriber:
 
     def _heard(self, message: dict[str, Any]) -> None:
         try:
-            nudge = msgspec.json.decode(message["data"], type=Nudge)
+            nudge = msgspec.json.decode(message["data"], type=ChangeNotice)
         except (msgspec.MsgspecError, TypeError):
             return
         if nudge.origin != this_origin():
             self.deliver(nudge)
 
-    def deliver(self, nudge: Nudge) -> None:
+    def deliver(self, nudge: ChangeNotice) -> None:
         """Wake the local waiters of this change."""
         with self._lock:
             bell, listeners = self._bells.get(nudge.run), list(self._listeners)
@@ -168,7 +168,7 @@ def subscriber() -> Subscriber:
         return _subscribers[url]
 
 
-def _deliver_here(nudge: Nudge) -> None:
+def _deliver_here(nudge: ChangeNotice) -> None:
     """Wake waiters of this process directly, without Redis."""
     known = _subscribers.get(settings.REDIS_URL)
     if known is not None:
@@ -178,12 +178,12 @@ def _deliver_here(nudge: Nudge) -> None:
 hear_here(_deliver_here)
 
 
-def ticket(run_id: int) -> Ticket:
+def ticket(run_id: int) -> WaitEntry:
     """Return a ticket, to be taken before a check; later announcements are not missed."""
-    return Ticket(run_id=run_id, seen=subscriber().bell(run_id).rings)
+    return WaitEntry(run_id=run_id, seen=subscriber().bell(run_id).rings)
 
 
-def wait(taken: Ticket, timeout_seconds: float) -> bool:
+def wait(taken: WaitEntry, timeout_seconds: float) -> bool:
     """Block until the run is announced after `taken`; return False on a timeout.
 
     The caller has released its database connection (``connection.close()``).

@@ -22,7 +22,7 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import between
 from web.http.waiting import WaitingView
-from web.live.wait_queue import Line
+from web.live.wait_queue import WaitQueue
 
 LONGEST_WAIT_SECONDS: Final = 10
 MOST_INDEX: Final = 2**31 - 1
@@ -91,7 +91,7 @@ class FleetLogsView(WaitingView):
             return bodies.answer(fleet_log(row_id, since=since, now=timezone.now()))
 
         return self.wait(
-            Line(run_id=run_id, wanted=("log", row_id, since), parts=frozenset({"logs"})),
+            WaitQueue(run_id=run_id, wanted=("log", row_id, since), parts=frozenset({"logs"})),
             seconds=seconds,
             look=look,
             last=last,

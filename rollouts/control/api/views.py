@@ -19,7 +19,7 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.waiting import WaitingView
-from web.live.wait_queue import Line
+from web.live.wait_queue import WaitQueue
 
 LONGEST_WAIT_SECONDS: Final = 30
 
@@ -72,7 +72,9 @@ class FleetControlView(WaitingView):
 
         return self.wait(
             # Pushes change the free space of the buffer; their receipts report it.
-            Line(run_id=run_id, wanted=("control", after), parts=frozenset({"run", "errands"})),
+            WaitQueue(
+                run_id=run_id, wanted=("control", after), parts=frozenset({"run", "errands"})
+            ),
             seconds=seconds,
             look=look,
             last=lambda: bodies.answer(control_of(run_id)),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rollouts.diagnosis.rules import idle_diagnosis as standstill
-from rollouts.diagnosis.rules.diagnosis import Verdict
+from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts, Stage, share_of, stages
 from web.rules.amounts import duration, percent
 
@@ -31,7 +31,7 @@ FULL_BATCHES: Final = 2.0
 """Number of complete queued batches from which a waiting trainer does not lack data."""
 
 
-def judge(facts: Facts) -> Verdict:
+def judge(facts: Facts) -> Diagnosis:
     """Return the bottleneck of a run."""
     for rule in _RULES:
         if (found := rule(facts)) is not None:
@@ -52,11 +52,11 @@ def gain_of_a_worker(facts: Facts) -> float | None:
     return min(1 + 1 / facts.workers, most) - 1
 
 
-def _behind(facts: Facts) -> Verdict | None:
+def _behind(facts: Facts) -> Diagnosis | None:
     behind = facts.versions_behind
     if facts.kind == "outside" or not behind or (facts.behind_seconds or 0.0) < LATE_SECONDS:
         return None
-    return Verdict(
+    return Diagnosis(
         stage="infer",
         sentence=f"The slowest worker is {_versions(behind)} behind the newest published weights.",
         proof=[
@@ -69,14 +69,14 @@ def _behind(facts: Facts) -> Verdict | None:
     )
 
 
-def _unpublished(facts: Facts) -> Verdict | None:
+def _unpublished(facts: Facts) -> Diagnosis | None:
     """Diagnose a deadlock: workers need newer weights to continue, and no trainer trains."""
     is_idle = facts.holding_seconds is None and facts.batches_waiting < 1
     is_late = (facts.version_age_seconds or 0.0) >= LONG_SECONDS
     is_held = facts.held_back >= MOSTLY
     if facts.kind == "outside" or not (is_idle and is_late and is_held):
         return None
-    return Verdict(
+    return Diagnosis(
         stage="train",
         sentence=f"No weights were published for "
         f"{duration(facts.version_age_seconds or 0.0)}, and {_limit(facts)} pauses the workers "
@@ -94,11 +94,11 @@ def _versions(count: int) -> str:
     return f"{count:,} version{'' if count == 1 else 's'}"
 
 
-def _untaken(facts: Facts) -> Verdict | None:
+def _untaken(facts: Facts) -> Diagnosis | None:
     if facts.trainer_waits is not None:
         return None
     if facts.batch_size is None:
-        return Verdict(
+        return Diagnosis(
             stage="train",
             sentence="The run has no batch size, so no batch can be formed.",
             proof=[f"{facts.queued:,} {facts.unit} are queued"],
@@ -106,7 +106,7 @@ def _untaken(facts: Facts) -> Verdict | None:
         )
     if facts.queued >= facts.batch_size:
         pause = _pause(facts, is_held=facts.is_limited or facts.held_back >= MOSTLY)
-        return Verdict(
+        return Diagnosis(
             stage="train",
             sentence=f"No trainer leases the queued batches.{pause}",
             proof=[
@@ -116,7 +116,7 @@ def _untaken(facts: Facts) -> Verdict | None:
             change="Start the trainer, or check its output: it holds no batch."
             + (f" The {_producers(facts)} then resume automatically." if pause else ""),
         )
-    return Verdict(
+    return Diagnosis(
         stage="queue",
         sentence=f"The next batch is filling: {facts.queued:,} of {facts.batch_size:,} "
         f"{facts.unit}.",
@@ -157,11 +157,11 @@ def _held_back(facts: Facts) -> str:
     return f"{_limit(facts)} pauses workers {percent(facts.held_back)} of their time"
 
 
-def _taking_turns(facts: Facts) -> Verdict | None:
+def _taking_turns(facts: Facts) -> Diagnosis | None:
     waits = facts.trainer_waits or 0.0
     if min(waits, facts.held_back) <= SELDOM:
         return None
-    return Verdict(
+    return Diagnosis(
         stage="queue",
         sentence="Trainer and workers take turns: each waits while the other is busy.",
         proof=[
@@ -173,11 +173,11 @@ def _taking_turns(facts: Facts) -> Verdict | None:
     )
 
 
-def _stuck(facts: Facts) -> Verdict | None:
+def _stuck(facts: Facts) -> Diagnosis | None:
     held = facts.holding_seconds or 0.0
     if facts.handed_out is not None or held < LONG_SECONDS or facts.trainer_waits is None:
         return None
-    return Verdict(
+    return Diagnosis(
         stage="train",
         sentence=f"The trainer has held one batch for {duration(held)} "
         f"(limit {duration(LONG_SECONDS)}).",
@@ -187,7 +187,7 @@ def _stuck(facts: Facts) -> Verdict | None:
     )
 
 
-def _trainer_bound(facts: Facts) -> Verdict | None:
+def _trainer_bound(facts: Facts) -> Diagnosis | None:
     waits = facts.trainer_waits
     if waits is None or waits > SELDOM:
         return None
@@ -201,7 +201,7 @@ def _trainer_bound(facts: Facts) -> Verdict | None:
         enough = max(1, math.ceil(facts.workers * (1 - facts.held_back)))
         if enough < facts.workers and waits <= NEVER:
             change += f" {enough} of the {facts.workers} workers would suffice for this trainer."
-    return Verdict(
+    return Diagnosis(
         stage="train",
         sentence=f"The trainer is the bottleneck: it is busy {percent(1 - waits)} of the time."
         f"{_pause(facts, is_held=facts.held_back >= NOTABLY)}",
@@ -210,11 +210,11 @@ def _trainer_bound(facts: Facts) -> Verdict | None:
     )
 
 
-def _delivery_bound(facts: Facts) -> Verdict | None:
+def _delivery_bound(facts: Facts) -> Diagnosis | None:
     waits, share = facts.trainer_waits or 0.0, facts.delivery_share or 0.0
     if share < NOTABLY or share < waits / 2:
         return None
-    return Verdict(
+    return Diagnosis(
         stage="batch",
         sentence=f"Batches are in transit to the trainer {percent(share)} of the time.",
         proof=[
@@ -226,11 +226,11 @@ def _delivery_bound(facts: Facts) -> Verdict | None:
     )
 
 
-def _not_formed(facts: Facts) -> Verdict | None:
+def _not_formed(facts: Facts) -> Diagnosis | None:
     waits = facts.trainer_waits or 0.0
     if waits < NOTABLY or facts.batches_waiting < FULL_BATCHES:
         return None
-    return Verdict(
+    return Diagnosis(
         stage="batch",
         sentence="The trainer waits although complete batches are queued.",
         proof=[
@@ -242,7 +242,7 @@ def _not_formed(facts: Facts) -> Verdict | None:
     )
 
 
-_RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
+_RULES: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     standstill.over,
     standstill.paused,
     standstill.unheard,
@@ -265,7 +265,7 @@ _RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
 )
 
 
-def _of_producers(facts: Facts) -> Verdict:
+def _of_producers(facts: Facts) -> Diagnosis:
     """Diagnose a run whose trainer waits because too little data arrives."""
     waits = facts.trainer_waits or 0.0
     if facts.kind == "outside" or not facts.shares:
@@ -275,7 +275,7 @@ def _of_producers(facts: Facts) -> Verdict:
     share = share_of(busiest, facts.shares) or 0.0
     what, help_ = _PRODUCING[busiest]
     said = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
-    return Verdict(
+    return Diagnosis(
         stage=busiest,
         sentence=f"{what} {said}: {percent(share)} of the workers' time, "
         f"while the trainer waits {percent(waits)} of its time.",
@@ -312,10 +312,10 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
 }
 
 
-def _of_outsiders(facts: Facts, waits: float) -> Verdict:
+def _of_outsiders(facts: Facts, waits: float) -> Diagnosis:
     who = "The environments" if facts.kind == "outside" else "The workers"
     said = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
-    return Verdict(
+    return Diagnosis(
         stage="push",
         sentence=f"{who} {said}: the trainer waits {percent(waits)} of its time for data.",
         proof=[_arriving(facts), _wanted(facts, waits)],

@@ -10,7 +10,7 @@ from rollouts.diagnosis.rules.flow import Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Diagnosis:
     """The bottleneck of a run."""
 
     sentence: str

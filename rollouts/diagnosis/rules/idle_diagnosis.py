@@ -6,7 +6,7 @@ weights. Each of these explains numbers that would otherwise look like a bottlen
 
 from typing import Final
 
-from rollouts.diagnosis.rules.diagnosis import Verdict
+from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts
 from web.rules.amounts import duration, percent
 
@@ -26,31 +26,31 @@ _BEFORE_AND_AFTER: Final = {
 }
 
 
-def over(facts: Facts) -> Verdict | None:
+def over(facts: Facts) -> Diagnosis | None:
     """Diagnose a run that has not begun, or has ended."""
     if facts.status not in _BEFORE_AND_AFTER:
         return None
     sentence, change = _BEFORE_AND_AFTER[facts.status]
-    return Verdict(sentence=sentence, proof=_given(facts.reason), change=change)
+    return Diagnosis(sentence=sentence, proof=_given(facts.reason), change=change)
 
 
-def paused(facts: Facts) -> Verdict | None:
+def paused(facts: Facts) -> Diagnosis | None:
     """Diagnose a paused run."""
     if facts.status != "paused":
         return None
-    return Verdict(
+    return Diagnosis(
         sentence="The run is paused: no data is generated, and queued data is still served.",
         proof=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
         change="Resume the run to continue.",
     )
 
 
-def unheard(facts: Facts) -> Verdict | None:
+def unheard(facts: Facts) -> Diagnosis | None:
     """Diagnose a run whose fleet does not report: its last report proves nothing about now."""
     if facts.kind == "outside" or facts.fleet != "unknown":
         return None
     since = "" if facts.silent_seconds is None else f" for {duration(facts.silent_seconds)}"
-    return Verdict(
+    return Diagnosis(
         sentence=f"No reports from the fleet{since}: its state is unknown.",
         proof=_given(facts.fleet_reason),
         change="Wait: the platform checks the fleet's manager on the cluster and "
@@ -58,19 +58,19 @@ def unheard(facts: Facts) -> Verdict | None:
     )
 
 
-def starting(facts: Facts) -> Verdict | None:
+def starting(facts: Facts) -> Diagnosis | None:
     """Diagnose a run of which no worker is up yet."""
     is_coming = facts.status in {"queued", "starting"} or facts.fleet in {"none", "starting"}
     if facts.kind == "outside" or facts.workers or not is_coming or facts.status == "draining":
         return None
     if facts.fleet_reason:
-        return Verdict(
+        return Diagnosis(
             sentence="The fleet cannot start yet.",
             proof=[facts.fleet_reason],
             change="Fix the cause given below; the platform retries automatically.",
         )
     wanted = facts.workers_wanted
-    return Verdict(
+    return Diagnosis(
         sentence=f"The fleet is starting: 0 of {wanted:,} workers run."
         if wanted > 1
         else "The fleet is starting.",
@@ -80,12 +80,12 @@ def starting(facts: Facts) -> Verdict | None:
     )
 
 
-def without_workers(facts: Facts) -> Verdict | None:
+def without_workers(facts: Facts) -> Diagnosis | None:
     """Diagnose a fleet that reports, but has no running worker."""
     is_wanted = facts.status == "running" or facts.fleet == "running"
     if facts.kind == "outside" or facts.workers or not is_wanted or facts.status == "draining":
         return None
-    return Verdict(
+    return Diagnosis(
         sentence="No worker of the fleet is running.",
         proof=_coming(facts),
         change="Fleet shows why each worker is down. Workers that may recover are "
@@ -93,20 +93,20 @@ def without_workers(facts: Facts) -> Verdict | None:
     )
 
 
-def without_weights(facts: Facts) -> Verdict | None:
+def without_weights(facts: Facts) -> Diagnosis | None:
     """Diagnose a fleet that has no weights."""
     waiting = facts.shares.get("waiting_weights", 0.0)
     if waiting < MOSTLY or facts.kind == "outside":
         return None
     proof = [f"workers wait for weights {percent(waiting)} of their time"]
     if facts.version is None:
-        return Verdict(
+        return Diagnosis(
             stage="train",
             sentence="No trainer has published weights yet, so workers cannot act.",
             proof=proof,
             change="Start the trainer: it publishes its initial weights.",
         )
-    return Verdict(
+    return Diagnosis(
         stage="infer",
         sentence="Weights are published, but workers have not received them.",
         proof=[*proof, f"the newest version is {facts.version}"],
@@ -114,26 +114,26 @@ def without_weights(facts: Facts) -> Verdict | None:
     )
 
 
-def draining(facts: Facts) -> Verdict | None:
+def draining(facts: Facts) -> Diagnosis | None:
     """Diagnose a draining run: queued data is served, and nothing needs to be faster."""
     is_untaken = facts.trainer_waits is None and facts.batches_waiting >= 1
     if facts.status != "draining" or is_untaken:
         return None
-    return Verdict(
+    return Diagnosis(
         sentence="The run is draining: open episodes finish, and queued data is served.",
         proof=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
         change="Wait: the run ends automatically. Stop sets a deadline.",
     )
 
 
-def refused(facts: Facts) -> Verdict | None:
+def refused(facts: Facts) -> Diagnosis | None:
     """Diagnose a run that rejects pushes."""
     if not facts.refused:
         return None
     arrives = (
         "" if facts.arriving is None else f" {facts.arriving:.3g} {facts.unit}/s are accepted."
     )
-    return Verdict(
+    return Diagnosis(
         stage="push",
         sentence=f"Pushes are rejected, and their data is lost.{arrives}",
         proof=list(facts.refused),
@@ -142,14 +142,14 @@ def refused(facts: Facts) -> Verdict | None:
     )
 
 
-def over_tolerance(facts: Facts) -> Verdict | None:
+def over_tolerance(facts: Facts) -> Diagnosis | None:
     """Diagnose an outside run whose queue pauses its environments."""
     if facts.kind != "outside" or not facts.is_full or facts.batches_waiting < 1:
         return None
     limit = (
         "" if facts.pause_above is None else f", environments pause above {facts.pause_above:,g}"
     )
-    return Verdict(
+    return Diagnosis(
         stage="train",
         sentence="Environments are paused: they push faster than the trainer consumes.",
         proof=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
@@ -158,11 +158,11 @@ def over_tolerance(facts: Facts) -> Verdict | None:
     )
 
 
-def without_trainer(facts: Facts) -> Verdict | None:
+def without_trainer(facts: Facts) -> Diagnosis | None:
     """Diagnose an outside run whose environments wait for a trainer."""
     if not facts.waiting_environments:
         return None
-    return Verdict(
+    return Diagnosis(
         stage="train",
         sentence="Environments wait for a trainer: none has registered and requested a batch.",
         proof=[f"{name} waits" for name in facts.waiting_environments],
@@ -171,12 +171,12 @@ def without_trainer(facts: Facts) -> Verdict | None:
     )
 
 
-def silent(facts: Facts) -> Verdict | None:
+def silent(facts: Facts) -> Diagnosis | None:
     """Diagnose a run without any activity."""
     is_silent = not facts.shares and facts.arriving is None and facts.trainer_waits is None
     if not is_silent or facts.queued:
         return None
-    return Verdict(
+    return Diagnosis(
         sentence="No activity in the last minute.",
         proof=["no data arrived", "no trainer held a batch"],
         change="Start the trainer, then the environments; API & tokens lists the commands."

@@ -238,7 +238,7 @@ def _kind(module: str) -> Factory:
     """Return a factory that imports its module on first use."""
 
     def make_one(name: str, kwargs: Mapping[str, Any]) -> Environment:
-        kind = importlib.import_module(f"rollouts.fleet.environment_kinds.{module}")
+        kind = importlib.import_module(f"rollouts.fleet.environments.kinds.{module}")
         environment: Environment = kind.make(name, kwargs)
         return environment
 

@@ -20,7 +20,7 @@ MOST_SPANS: Final = 256
 """Maximum number of spans per sequence that the platform accepts."""
 
 
-class Parcel(Struct, frozen=True, kw_only=True):
+class GroupEnvelope(Struct, frozen=True, kw_only=True):
     """Encoded groups of one batch, as stored in a queue or a spool."""
 
     key: str
@@ -57,7 +57,7 @@ class Outbox:
         push = GroupPush(
             groups=[encoded(one, lesson=lesson, worker=self._worker) for one in groups]
         )
-        parcel = Parcel(
+        parcel = GroupEnvelope(
             key=f"{self._worker}/{number}",
             sequences=size * len(groups),
             group_size=size,
@@ -66,7 +66,7 @@ class Outbox:
         self._offer(encode(parcel))
 
 
-class Postman:
+class GroupSender:
     """Pushes batches to the platform one by one, in order."""
 
     def __init__(self, push: PushGroups) -> None:
@@ -94,13 +94,13 @@ class Postman:
             accepted=accepted, duplicates=0, dropped={}, admission_remaining=remaining
         )
 
-    def _pushed(self, parcel: Parcel) -> GroupsReceipt:
+    def _pushed(self, parcel: GroupEnvelope) -> GroupsReceipt:
         return self._push(parcel.content, parcel.key)
 
 
-def decoded(content: bytes) -> Parcel:
+def decoded(content: bytes) -> GroupEnvelope:
     """Decode a batch."""
-    return msgspec.msgpack.decode(content, type=Parcel)
+    return msgspec.msgpack.decode(content, type=GroupEnvelope)
 
 
 def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:

@@ -23,7 +23,7 @@ from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import IDLE, Orders
+from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.fleet.worker.spans import PipelineMonitor
 from runs.config.rules.run_config import RunConfig
 
@@ -49,7 +49,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class TaskContext:
     """Objects shared by the loops of one worker and their wrapper."""
 
     config: RunConfig
@@ -73,7 +73,7 @@ class Surroundings:
 class TaskLoop:
     """Loop with at most one batch in flight; call `turn` from a dedicated thread."""
 
-    def __init__(self, around: Surroundings, *, index: int) -> None:
+    def __init__(self, around: TaskContext, *, index: int) -> None:
         """Start without a task.
 
         Args:
@@ -82,7 +82,7 @@ class TaskLoop:
         """
         self._around = around
         self._index = index
-        self.orders: Orders = IDLE
+        self.orders: WorkerCommand = IDLE
         self.is_busy = False
         self.episodes = 0
 

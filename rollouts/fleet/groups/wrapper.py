@@ -15,19 +15,19 @@ from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 from rollouts.fleet.groups.credits import Credits
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
-from rollouts.fleet.groups.outbox import Outbox, Postman, PushGroups
+from rollouts.fleet.groups.outbox import GroupSender, Outbox, PushGroups
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
-from rollouts.fleet.groups.task_loop import Counted, Surroundings, TaskLoop
+from rollouts.fleet.groups.task_loop import Counted, TaskContext, TaskLoop
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.episodes import EpisodeStatistics
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import WorkerSettings, sequences_of
 from rollouts.fleet.worker.stacks import read_stacks
-from rollouts.fleet.worker.worker_runtime import Condition, Coordination
+from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
 
 BATCHES_IN_FLIGHT: Final = 2
 """The engine works on one batch while the last answers of the other complete."""
@@ -60,12 +60,12 @@ class GroupWorkerWrapper:
             owns_process: Whether all log output of the process belongs to this worker.
         """
         self._settings = settings
-        coordination = self._coordination = Coordination(
+        coordination = self._coordination = WorkerRuntime(
             settings, owns_process=owns_process, env_processes=1, announce_ready=self._adopt
         )
         self._closing = threading.Event()
         self._weights = coordination.weights
-        self._postman = Postman(
+        self._postman = GroupSender(
             push or (lambda body, key: coordination.api.push_groups(body, key=key))
         )
         self._sender = coordination.sender(self._postman)
@@ -83,7 +83,7 @@ class GroupWorkerWrapper:
         sampling = {f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)}
         coordination.begin({**sampling, "sending": self._sender.turn})
 
-    def exchange(self, orders: Orders) -> WorkerState:
+    def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         with self._lock:
             self._coordination.orders = orders
@@ -136,10 +136,10 @@ class GroupWorkerWrapper:
             self._farewell = self._state(is_reporting=True)
         return self._farewell
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> TaskContext:
         settings = self._settings
         worker_id = f"{settings.name}@{settings.incarnation}"
-        return Surroundings(
+        return TaskContext(
             config=settings.fleet.config,
             worker_id=worker_id,
             supply=TaskSupply(self._curriculum, worker=worker_id),

@@ -15,13 +15,19 @@ from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rolldeck.errands import LogLines, RecordingOrder
-from rollouts.fleet.manager.worker_placement import Seats, id_of, is_living, is_seated, node_of
+from rollouts.fleet.manager.worker_placement import (
+    WorkerPlacement,
+    id_of,
+    is_living,
+    is_seated,
+    node_of,
+)
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
 from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.weights.object_references import RefWeights
 from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.log_capture import take_output
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules.simulated_fleet import simulation_of
 
@@ -41,7 +47,7 @@ class WorkerActor:
         take_output(decoded.fleet, worker=decoded.index)
         self._wrapper = begin(decoded, owns_process=True)
 
-    def exchange(self, orders: Orders) -> WorkerState:
+    def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         return self._wrapper.exchange(orders)
 
@@ -82,7 +88,7 @@ class NodeGone(RuntimeError):
 class RayHandle:
     """A worker in a Ray actor."""
 
-    def __init__(self, settings: WorkerSettings, seats: Seats) -> None:
+    def __init__(self, settings: WorkerSettings, seats: WorkerPlacement) -> None:
         fleet = settings.fleet.config.fleet
         self._index = settings.index
         self._seats = seats
@@ -124,7 +130,7 @@ class RayWorkers:
 
     def __init__(self, settings: FleetSettings) -> None:
         self._settings = settings
-        self._seats = Seats(settings)
+        self._seats = WorkerPlacement(settings)
         # Keep two ids: the newest worker may not be placed yet and so has no log.
         self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
 

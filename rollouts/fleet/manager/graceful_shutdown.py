@@ -11,7 +11,7 @@ STOP_SECONDS: Final = 5.0
 """Time a worker has to end by itself."""
 
 
-class Farewell:
+class GracefulShutdown:
     """Shutdown request to one worker, and its final state."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ from typing import Final
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
 from rolldeck.wire import FleetControl, FleetReport, InvalidMessage
 from rollouts.fleet.manager import admission
-from rollouts.fleet.manager.operator_requests import Errands
+from rollouts.fleet.manager.operator_requests import OperatorRequests
 from rollouts.fleet.manager.reporter import FleetState, Reporter
-from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import WorkerSource
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import NO_STEP, Version, WeightsOffer, WeightsUnavailable
@@ -21,7 +21,7 @@ from rollouts.fleet.worker.backoff import RestartRule
 from rollouts.fleet.worker.log_capture import ActorLog
 from rollouts.fleet.worker.log_files import RingFile
 from rollouts.fleet.worker.loops import LOOP_RULE, EventLog, Loop
-from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.messages import WorkerCommand
 from rollouts.fleet.worker.settings import FleetSettings
 
 TICK_SECONDS: Final = 0.1
@@ -65,8 +65,10 @@ class RolloutManager:
         self._source = source
         self._api = PlatformApi(settings)
         self._events = EventLog()
-        self._roster = Roster(settings=settings, source=source, events=self._events)
-        self._errands = Errands(settings, api=self._api, roster=self._roster, source=source)
+        self._roster = WorkerPool(settings=settings, source=source, events=self._events)
+        self._errands = OperatorRequests(
+            settings, api=self._api, roster=self._roster, source=source
+        )
         self._control: FleetControl | None = None
         self._accepted_at_control = 0
         self._shared: WeightsOffer | None = None
@@ -157,9 +159,9 @@ class RolloutManager:
         shares = [0] * len(members) if control is None else self._shares(control)
         for member, share in zip(members, shares, strict=True):
             if control is None:
-                orders = Orders(desired="paused", is_reporting=is_measuring)
+                orders = WorkerCommand(desired="paused", is_reporting=is_measuring)
             else:
-                orders = Orders(
+                orders = WorkerCommand(
                     desired=control.desired,
                     epoch=control.epoch,
                     policy_step=control.policy_step,

@@ -18,8 +18,8 @@ from rolldeck.errands import LogLines, LogRequest, RecordingOrder, StacksRequest
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import FleetControl
 from rollouts.fleet.manager.stack_requests import StackErrands
-from rollouts.fleet.manager.worker_pool import Roster
-from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.worker_pool import WorkerPool
+from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource, cause_of
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.worker import log_files
@@ -50,11 +50,11 @@ class _Reading:
         return self.future is None or self.future.done() or time.monotonic() > self.until
 
 
-class Errands:
+class OperatorRequests:
     """Requests in progress; call `turn` from a dedicated loop."""
 
     def __init__(
-        self, settings: FleetSettings, *, api: PlatformApi, roster: Roster, source: WorkerSource
+        self, settings: FleetSettings, *, api: PlatformApi, roster: WorkerPool, source: WorkerSource
     ) -> None:
         """Start without requests.
 
@@ -119,7 +119,7 @@ class Errands:
                     self._filming[order.id] = (member.index, member.incarnation)
                     break
 
-    def _filmers(self, order: RecordingOrder) -> list[Member]:
+    def _filmers(self, order: RecordingOrder) -> list[WorkerSupervisor]:
         """Return the workers that can record, those with the fewest recordings first."""
         members = self._roster.members
         if order.worker is not None:

@@ -23,7 +23,7 @@ class Call:
     credits: int = 0
 
 
-class Patience:
+class ResponseTimeout:
     """Obstacles to a worker's first answer, and its response timeouts."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ RESPAWN_RULE: Final = RestartRule(
 )
 
 
-class Succession:
+class RestartPolicy:
     """Time of the next incarnation of a worker, or the decision not to start one."""
 
     def __init__(self) -> None:

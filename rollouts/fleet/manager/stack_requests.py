@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from rolldeck.errands import LogLines, StacksRequest
 from rolldeck.errors import RolldeckError
-from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import cause_of
 from rollouts.fleet.spool.platform_api import PlatformApi
 
@@ -30,7 +30,7 @@ class _Asked(NamedTuple):
 class StackErrands:
     """Stack requests in progress; no method waits for a worker."""
 
-    def __init__(self, *, api: PlatformApi, roster: Roster) -> None:
+    def __init__(self, *, api: PlatformApi, roster: WorkerPool) -> None:
         """Start without requests.
 
         Args:

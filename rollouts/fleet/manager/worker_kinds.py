@@ -4,14 +4,14 @@ from typing import Protocol
 
 from rolldeck.errands import LogLines, RecordingOrder
 from rollouts.fleet.weights.records import Version, WeightsOffer
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import WorkerSettings
 
 
 class Wrapper(Protocol):
     """Interface of a worker for its manager; thread-safe, and no method waits."""
 
-    def exchange(self, orders: Orders) -> WorkerState:
+    def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
 
     def update_weights(self, offer: WeightsOffer) -> Version:

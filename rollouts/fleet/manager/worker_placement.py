@@ -28,7 +28,7 @@ NODE_ID_LABEL: Final = "ray.io/node-id"
 _STRATEGIES: Final = {"spread": "SPREAD", "pack": "PACK"}
 
 
-class Seats:
+class WorkerPlacement:
     """Placement of a fleet's workers: in one placement group, or each on its own.
 
     The manager owns the group. Ray removes the group when the manager ends for good, and keeps

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
-from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.settings import FleetSettings
 
 
-class Roster:
+class WorkerPool:
     """Worker supervisors by index.
 
     One thread resizes and runs the pool. Other threads may read concurrently, because the lists
@@ -23,7 +23,7 @@ class Roster:
         self._settings = settings
         self._source = source
         self._events = events
-        self.members: list[Member] = []
+        self.members: list[WorkerSupervisor] = []
         """Ordered by index, including workers that are leaving."""
         self._left: list[WorkerReport] = []
         self._closed = frozenset(settings.closed_nodes)
@@ -33,7 +33,7 @@ class Roster:
         self.resize(settings.config.fleet.num_workers, 0.0)
 
     @property
-    def staying(self) -> list[Member]:
+    def staying(self) -> list[WorkerSupervisor]:
         """Workers that are not leaving."""
         return [member for member in self.members if not member.is_leaving]
 
@@ -107,10 +107,12 @@ class Roster:
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
 
-    def _member(self, index: int) -> Member:
-        return Member(index, settings=self._settings, source=self._source, events=self._events)
+    def _member(self, index: int) -> WorkerSupervisor:
+        return WorkerSupervisor(
+            index, settings=self._settings, source=self._source, events=self._events
+        )
 
-    def _part_with(self, member: Member) -> None:
+    def _part_with(self, member: WorkerSupervisor) -> None:
         self._accepted_of_the_left += member.accepted
         self._episodes_of_the_left = [*self._episodes_of_the_left, *member.episodes]
         # Listed twice for an instant: a concurrent report must not miss the worker.

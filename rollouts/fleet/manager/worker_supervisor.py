@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
-from rollouts.fleet.manager import admission
-from rollouts.fleet.manager import exit_events as endings
+from rollouts.fleet.manager import admission, exit_events
 from rollouts.fleet.manager.cordon import Cordon
-from rollouts.fleet.manager.graceful_shutdown import Farewell
+from rollouts.fleet.manager.graceful_shutdown import GracefulShutdown
 from rollouts.fleet.manager.reports import NEVER_SPAWNED
-from rollouts.fleet.manager.response_timeout import Call, Patience
-from rollouts.fleet.manager.restart_policy import Succession
+from rollouts.fleet.manager.response_timeout import Call, ResponseTimeout
+from rollouts.fleet.manager.restart_policy import RestartPolicy
 from rollouts.fleet.manager.supervisor_reports import (
     absent_report,
     final_report,
@@ -27,7 +26,7 @@ from rollouts.fleet.weights.distributor import WeightsDelivery
 from rollouts.fleet.weights.records import WeightsOffer
 from rollouts.fleet.worker import log_files
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import Orders, WorkerState, ending_of
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState, ending_of
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 SMALLER: Final = "the fleet was scaled down"
@@ -35,7 +34,7 @@ LEAVE_SECONDS: Final = 60.0
 """Time a leaving worker has to send its fragments; others send the rest later."""
 
 
-class Member:
+class WorkerSupervisor:
     """Supervise the worker of one index through all its incarnations.
 
     No method waits for the worker, so a dead or hung worker never delays the others.
@@ -53,7 +52,7 @@ class Member:
         self._pace = admission.Pace()
         self._source = source
         self._events = events
-        self._succession = Succession()
+        self._succession = RestartPolicy()
         self._cordon = Cordon(index, events)
         self._handle: WorkerHandle | None = None
         self._incarnation = NEVER_SPAWNED
@@ -63,14 +62,14 @@ class Member:
         self._leaving_since: float | None = None
         self._restart_reason: str | None = None
         """Why a restart was requested, if one was."""
-        self._farewell = Farewell()
+        self._farewell = GracefulShutdown()
         self._has_ended = False
         self._state: WorkerState | None = None
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
         self._lost_steps = 0
         self._reason = ""
-        self._patience = Patience()
+        self._patience = ResponseTimeout()
 
     @property
     def obstacle(self) -> str:
@@ -177,7 +176,7 @@ class Member:
             if self._has_wound_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
                 self.kill()
                 ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
-                endings.tell_of_leaving(self._events, ending, waiting=self.outstanding)
+                exit_events.tell_of_leaving(self._events, ending, waiting=self.outstanding)
             return
         reason = self._why_to_end(now)
         if reason:
@@ -230,7 +229,7 @@ class Member:
         """Send the worker's fragments, then end it over the next turns. This is irreversible."""
         self._leaving_since = now
 
-    def give(self, orders: Orders, now: float) -> None:
+    def give(self, orders: WorkerCommand, now: float) -> None:
         """Send a command to the worker unless the previous one is still unanswered."""
         if self.is_winding_down:
             orders = replace(orders, desired="draining", credits=0)
@@ -383,19 +382,19 @@ class Member:
         self._delivery.begin_anew()
         self._reason, self._patience.obstacle = reason, ""
         if self.is_leaving:
-            endings.tell_of_loss(self._events, ending)
+            exit_events.tell_of_loss(self._events, ending)
             return
         self._farewell.take()
         if self._restart_reason is not None:
-            endings.tell_of_restart(self._events, ending, wanted=self._restart_reason)
+            exit_events.tell_of_restart(self._events, ending, wanted=self._restart_reason)
             self._restart_reason = None
             self._succession.replaced(now)
         elif self._cordon.is_draining:
-            endings.tell_of_cordon(self._events, ending, is_out=self._cordon.is_up)
+            exit_events.tell_of_cordon(self._events, ending, is_out=self._cordon.is_up)
             self._cordon.ended()
             self._succession.replaced(now)
         else:
             wait = self._succession.crashed(now)
             log = log_files.last_words(self._settings, worker=self.index)
-            endings.tell_of_crash(self._events, ending, wait=wait, log=log)
+            exit_events.tell_of_crash(self._events, ending, wait=wait, log=log)
             self._succession.go_on(wait, now)

@@ -16,7 +16,7 @@ from rollouts.fleet.simulated.sampling import SimulatedFailure
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import NO_STEP, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
-from rollouts.fleet.worker.messages import IDLE, Orders, WorkerState
+from rollouts.fleet.worker.messages import IDLE, WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings, derive_seed
 from runs.config.rules.simulated_fleet import Simulation
 
@@ -63,7 +63,7 @@ class SimulatedWorker:
         self._unspent = self._sent = self._answered = self._accepted = 0
         self._statistics = EpisodeStatistics(worker=settings.index, now=self._now)
 
-    def exchange(self, orders: Orders) -> WorkerState:
+    def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Compute the work since the last command, and apply this one.
 
         Raises:

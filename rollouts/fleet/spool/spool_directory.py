@@ -172,7 +172,7 @@ class Spool:
         return True
 
 
-class Estate:
+class SpoolDirectory:
     """Spool directory of one run on this machine, with the folders of its workers."""
 
     def __init__(self, root: Path, run_key: str) -> None:

@@ -66,7 +66,7 @@ class Began(Struct, frozen=True, array_like=True, tag=True):
     row: int
 
 
-class Broke(Struct, frozen=True, array_like=True, tag=True):
+class EnvCrashed(Struct, frozen=True, array_like=True, tag=True):
     """A row's environment raised and was dropped."""
 
     row: int
@@ -85,7 +85,7 @@ class Recorded(Struct, frozen=True, array_like=True, tag=True):
     """Why the recording failed; the episode continued without it."""
 
 
-class Came(Struct, frozen=True, array_like=True, tag=True):
+class StepResult(Struct, frozen=True, array_like=True, tag=True):
     """The results of stepping `rows` are in the block."""
 
     rows: list[int]
@@ -94,7 +94,7 @@ class Came(Struct, frozen=True, array_like=True, tag=True):
 
 
 ToProcess = Setup | Step | Build | Record | Close
-FromProcess = Ready | Began | Broke | Recorded | Came
+FromProcess = Ready | Began | EnvCrashed | Recorded | StepResult
 
 
 class Stepped(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
-from rollouts.fleet.steps.env_messages import Began, Broke, Ready, Recorded, Stepped
+from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 from rollouts.fleet.steps.slot_queue import Slots
@@ -78,7 +78,7 @@ class _Process:
     """Slots paused between two episodes until the process is replaced."""
 
 
-class EnvCrew:
+class EnvProcessPool:
     """All env processes of one worker; the caller runs its turns and supplies the time."""
 
     def __init__(
@@ -248,7 +248,7 @@ class EnvCrew:
         if isinstance(message, Began):
             self._slots[number].state = "running"
             self._listener.began(number, process.worker.observation(message.row))
-        elif isinstance(message, Broke):
+        elif isinstance(message, EnvCrashed):
             self._mend(number, message.error, now)
 
     def _took_steps(self, process: _Process, came: Stepped) -> None:

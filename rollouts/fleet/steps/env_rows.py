@@ -21,12 +21,12 @@ from rollouts.fleet.environments.loader import (
 from rollouts.fleet.steps.env_block import EnvBlock
 from rollouts.fleet.steps.env_messages import (
     Began,
-    Broke,
-    Came,
+    EnvCrashed,
     FromProcess,
     Ready,
     Recorded,
     Setup,
+    StepResult,
 )
 from rollouts.fleet.steps.recorder import FilmedEnvironment
 
@@ -83,7 +83,7 @@ class EnvRows:
             for at in np.flatnonzero(~is_together):
                 came += self._try(self._step_row, rows[at : at + 1])
         if came:
-            self._tell(Came(came, time.perf_counter() - began))
+            self._tell(StepResult(came, time.perf_counter() - began))
 
     def close(self) -> None:
         """Close every environment."""
@@ -195,7 +195,7 @@ class EnvRows:
                 one.close()
 
 
-def _broken(row: int) -> Broke:
+def _broken(row: int) -> EnvCrashed:
     """Return the message for a broken environment; the full traceback goes to the log."""
     traceback.print_exc()
-    return Broke(row, traceback.format_exc(limit=-4))
+    return EnvCrashed(row, traceback.format_exc(limit=-4))

@@ -19,11 +19,10 @@ import rollouts
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     Began,
-    Broke,
     Build,
-    Came,
     Channel,
     Close,
+    EnvCrashed,
     FromProcess,
     Ready,
     Record,
@@ -31,6 +30,7 @@ from rollouts.fleet.steps.env_messages import (
     Setup,
     Step,
     Stepped,
+    StepResult,
     ToProcess,
 )
 from rollouts.fleet.steps.slot_queue import Slots
@@ -171,7 +171,7 @@ class EnvWorker:
         self._block.actions[rows] = actions
         self._send(Step(rows.tolist()))
 
-    def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
+    def receive(self) -> list[Ready | Began | EnvCrashed | Recorded | Stepped]:
         """Wait for at least one message and return all that have arrived.
 
         Raises:
@@ -233,11 +233,11 @@ class EnvWorker:
         except OSError as error:
             raise EnvWorkerDied(self._obituary()) from error
 
-    def _read(self, message: FromProcess) -> Ready | Began | Broke | Recorded | Stepped:
+    def _read(self, message: FromProcess) -> Ready | Began | EnvCrashed | Recorded | Stepped:
         """Map the block on the first message, and read arrived steps from it."""
         if isinstance(message, Ready):
             self._map(message)
-        elif isinstance(message, Came) and self._block is not None:
+        elif isinstance(message, StepResult) and self._block is not None:
             return read_steps(message, self._block)
         return message  # type: ignore[return-value]
 
@@ -269,7 +269,7 @@ class EnvWorker:
         return f"env process {self._process.pid} ended with {ending}"
 
 
-def read_steps(came: Came, block: EnvBlock) -> Stepped:
+def read_steps(came: StepResult, block: EnvBlock) -> Stepped:
     """Return the steps of a message as arrays copied from the block."""
     rows = np.asarray(came.rows, dtype=np.intp)
     terminated, truncated = block.terminated[rows], block.truncated[rows]

@@ -19,15 +19,15 @@ from rollouts.fleet.environments.loader import import_registered_modules
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     Began,
-    Broke,
     Build,
-    Came,
+    EnvCrashed,
     FromProcess,
     Ready,
     Record,
     Recorded,
     Setup,
     Stepped,
+    StepResult,
 )
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
@@ -98,7 +98,7 @@ class EnvsInWorker:
         self._block().actions[rows] = actions
         self._ask(rows)
 
-    def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
+    def receive(self) -> list[Ready | Began | EnvCrashed | Recorded | Stepped]:
         """Do the pending work and return its results.
 
         Raises:
@@ -162,8 +162,8 @@ class EnvsInWorker:
             raise EnvWorkerDied("not started")
         return self._rows.block
 
-    def _read(self, message: FromProcess) -> Ready | Began | Broke | Recorded | Stepped:
-        return read_steps(message, self._block()) if isinstance(message, Came) else message
+    def _read(self, message: FromProcess) -> Ready | Began | EnvCrashed | Recorded | Stepped:
+        return read_steps(message, self._block()) if isinstance(message, StepResult) else message
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from rollouts.fleet.worker.settings import WorkerSettings
 from rollouts.fleet.worker.spans import PipelineMonitor
 
 
-class Collector:
+class FragmentBuilder:
     """Progress handler of a rollout worker.
 
     A slot needs a credit to start a fragment, and holds it until the fragment is cut. Other threads

@@ -21,7 +21,7 @@ from rollouts.fleet.policies.policy_protocol import (
 )
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
-from rollouts.fleet.steps.env_process_pool import EnvCrew
+from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.slot_queue import SlotQueue, Slots
 from rollouts.fleet.weights.loader import WeightsLoader
@@ -86,7 +86,7 @@ class StepRolloutWorker:
         self._prepare = None if policy_factory else _import_torch
         self._recordings = recordings
         self._output = OutputPump(settings)
-        self._crew = EnvCrew(
+        self._crew = EnvProcessPool(
             config,
             base_seed=base_seed,
             events=events,

@@ -8,7 +8,7 @@ from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, WorkerEnding, Work
 from rollouts.fleet.weights.records import NO_STEP
 
 
-class Orders(Struct, frozen=True, kw_only=True):
+class WorkerCommand(Struct, frozen=True, kw_only=True):
     """A command from a manager to a worker."""
 
     desired: Desired
@@ -62,4 +62,4 @@ def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: s
     )
 
 
-IDLE: Final = Orders(desired="paused")
+IDLE: Final = WorkerCommand(desired="paused")

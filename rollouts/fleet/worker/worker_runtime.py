@@ -1,7 +1,7 @@
 """Runtime shared by all kinds of workers.
 
 It consists of the log, the platform client, the weights loader, the spool, the sender, the
-supervised loops and the common fields of a report. Each wrapper holds one :class:`Coordination`.
+supervised loops and the common fields of a report. Each wrapper holds one :class:`WorkerRuntime`.
 """
 
 import os
@@ -19,14 +19,14 @@ from rollouts.fleet.manager.operator_requests import read_log
 from rollouts.fleet.manager.resources import ResourceMeter
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import Push, Sender
-from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, Estate, Spool
+from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, Spool, SpoolDirectory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP, Version
 from rollouts.fleet.worker import log_files
 from rollouts.fleet.worker.log_capture import ActorLog
 from rollouts.fleet.worker.log_files import RingFile
 from rollouts.fleet.worker.loops import EventLog, Loop
-from rollouts.fleet.worker.messages import IDLE, Orders
+from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.worker.spans import PipelineMonitor, time_use
 
@@ -36,7 +36,7 @@ REASON_CHARACTERS: Final = 2000
 Condition = Literal["starting", "running", "paused", "draining", "failed"]
 
 
-class Coordination:
+class WorkerRuntime:
     """Runtime of one worker: create it first and call `begin` last.
 
     Shutdown has three steps, so that a wrapper can release resources that its loops wait for:
@@ -60,7 +60,7 @@ class Coordination:
             announce_ready: Called when a version of the weights is ready to be adopted.
         """
         self.settings = settings
-        self.orders: Orders = IDLE
+        self.orders: WorkerCommand = IDLE
         """Newest command."""
         path = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
         self._log = ActorLog(RingFile(path), threads=("" if owns_process else f"{settings.name} ",))
@@ -189,10 +189,10 @@ class Coordination:
         return version[1] if version and version[0] == self.orders.epoch else NO_STEP
 
 
-def _estate_of(settings: FleetSettings, events: EventLog) -> Estate:
+def _estate_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
     """Return the run's spool directory on this node, without expired fragments."""
     root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
-    estate = Estate(Path(root), settings.run_key or settings.run)
+    estate = SpoolDirectory(Path(root), settings.run_key or settings.run)
     removed = estate.sweep(time.time())
     if removed:
         events.add(

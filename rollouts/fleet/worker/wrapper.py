@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from rolldeck.errands import LogLines, RecordingOrder
 from rolldeck.wire import Fragment, WorkerReport, encode
 from rollouts.fleet.spool.sender import Push
-from rollouts.fleet.steps.fragment_builder import Collector
+from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights.records import Version, WeightsOffer
-from rollouts.fleet.worker.messages import IDLE, Orders, WorkerState
+from rollouts.fleet.worker.messages import IDLE, WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import WorkerSettings
 from rollouts.fleet.worker.stacks import read_stacks
-from rollouts.fleet.worker.worker_runtime import Condition, Coordination
+from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class RolloutWorkerWrapper:
         self._settings = settings
         self._policy_factory = policy_factory
         fleet = settings.fleet.config.fleet
-        coordination = self._coordination = Coordination(
+        coordination = self._coordination = WorkerRuntime(
             settings,
             owns_process=owns_process,
             env_processes=fleet.env_processes,
@@ -60,7 +60,7 @@ class RolloutWorkerWrapper:
         )
         self._weights = coordination.weights
         self._sender = coordination.sender(push or coordination.api.push)
-        self._collector = Collector(
+        self._collector = FragmentBuilder(
             settings,
             deliver=self._deliver,
             has_room=self._sender.has_room,
@@ -81,7 +81,7 @@ class RolloutWorkerWrapper:
             }
         )
 
-    def exchange(self, orders: Orders) -> WorkerState:
+    def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         with self._lock:
             self._coordination.orders = orders
@@ -162,7 +162,7 @@ class RolloutWorkerWrapper:
         self._worker = worker
         return worker
 
-    def _obey(self, worker: StepRolloutWorker, orders: Orders) -> None:
+    def _obey(self, worker: StepRolloutWorker, orders: WorkerCommand) -> None:
         self._collector.set_orders(
             epoch=orders.epoch,
             policy_step=orders.policy_step,

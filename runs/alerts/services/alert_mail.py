@@ -3,13 +3,13 @@
 from urllib.parse import urlsplit
 
 from runs.alerts.schemas.alerts import AlertMessage
-from runs.alerts.services.mailing import Letter
+from runs.alerts.services.mailing import AlertEmail
 from web.rules.visible_text import visible
 
 _SUBJECT_LENGTH = 180
 
 
-def letter(told: AlertMessage, *, delivery: int, place: str) -> Letter:
+def letter(told: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
     """Return the email message of an alert's change; messages of one alert form one thread.
 
     Args:
@@ -30,7 +30,7 @@ def letter(told: AlertMessage, *, delivery: int, place: str) -> Letter:
         told.url,
     ]
     subject = f"[{place or told.deck}] {alert.severity} {told.change}: {alert.message}"
-    return Letter(
+    return AlertEmail(
         subject=" ".join(visible(subject).split())[:_SUBJECT_LENGTH],
         text="\n".join(lines) + "\n",
         letter_id=f"<rolldeck-delivery-{delivery}@{host}>",

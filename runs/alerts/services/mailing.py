@@ -8,7 +8,7 @@ from django.core.mail import EmailMessage
 from runs.alerts.services.posting import NotHeard
 
 
-class Letter(NamedTuple):
+class AlertEmail(NamedTuple):
     """An email message and its ids."""
 
     subject: str
@@ -20,7 +20,7 @@ class Letter(NamedTuple):
     """Message-ID of the thread; empty for none."""
 
 
-def mail(to: str, letter: Letter) -> None:
+def mail(to: str, letter: AlertEmail) -> None:
     """Send an email message to one address.
 
     Raises:

@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from runs.deployment.services.global_topics import rule_of
 from runs.deployment.services.topics import ANY, Change, RunTopic, topic_named
 from web.live import wakeups
-from web.live.announcements import Nudge
+from web.live.announcements import ChangeNotice
 from web.live.outgoing import Socket
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Watched:
             self.commits.update(dict.fromkeys(names or {ANY}, committed_at))
         self.nudged.set()
 
-    def hears(self, nudge: Nudge) -> bool:
+    def hears(self, nudge: ChangeNotice) -> bool:
         """Return whether a notice concerns a deployment topic."""
         heard = self.rule.hears if self.rule else frozenset()
         return heard is None or not heard.isdisjoint(nudge.parts)
@@ -132,14 +132,14 @@ class Hub:
             for name in list(socket.sequences):
                 self.resync(socket, name)
 
-    def _on_nudge(self, nudge: Nudge | None) -> None:
+    def _on_nudge(self, nudge: ChangeNotice | None) -> None:
         # Called in the subscriber's thread; the loop may have closed in between.
         try:
             self._loop.call_soon_threadsafe(self._nudged, nudge)
         except RuntimeError:
             self._subscriber.remove(self._on_nudge)
 
-    def _nudged(self, nudge: Nudge | None) -> None:
+    def _nudged(self, nudge: ChangeNotice | None) -> None:
         for watched in self._watched.values():
             if nudge is None or watched.hears(nudge):
                 watched.nudge(None, nudge.committed_at if nudge else None)

@@ -143,7 +143,7 @@ def test_what_cannot_be_is_refused(buffer: ReplayBufferInterface, follower: Foll
     assert both is not None
     follower.ack(both)
 
-    with pytest.raises(Conflict, match="no more"):
+    with pytest.raises(Conflict, match="already past"):
         follower.ack(one)
     with pytest.raises(Conflict, match="something else"):
         follower.begin(environment="other")

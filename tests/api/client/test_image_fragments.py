@@ -20,7 +20,7 @@ from rollouts.fleet.environments.loader import describe, import_registered_modul
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.messages import WorkerCommand
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 from runs.config.rules import run_config
@@ -126,7 +126,7 @@ def test_pictures_of_a_worker_come_back_byte_for_byte(
         trainer.publish_weights(weights, step=0)
         worker, sent = opened.enter_context(rolling_out(run, config, live_server.url))
         worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=weights))
-        worker.exchange(Orders(desired="running", epoch=1, policy_step=0, credits=4))
+        worker.exchange(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
 
         batch = received(trainer, within_seconds=90)
         stacked = batch.stack()

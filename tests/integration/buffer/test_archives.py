@@ -260,7 +260,7 @@ def test_the_commands_write_and_read(run: Run, tmp_path: Path) -> None:
     assert "2 items stored in again, 0 already present" in said.getvalue()
     with pytest.raises(CommandError, match="'lost' is neither"):
         call_command("archive", "words", "--out", str(file), "--state", "lost")
-    with pytest.raises(CommandError, match="no run 'missing'"):
+    with pytest.raises(CommandError, match="run 'missing' not found"):
         call_command("archive", "missing", "--out", str(file))
     with pytest.raises(CommandError, match="does not exist"):
         call_command("restore", str(tmp_path / "none"), "--run", "again")

@@ -8,7 +8,7 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.push_context import NEWEST_ENVIRONMENTS, Entrance, entrance_for_one
+from buffer.ingest.services.push_context import NEWEST_ENVIRONMENTS, PushContext, entrance_for_one
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Environment, Run
 from tests.buffer_factories import body, group
@@ -24,7 +24,7 @@ def join(run: Run, *, env_id: int, group_size: int) -> None:
     )
 
 
-def pushed(entrance: Entrance | None, arrived: Group) -> list[Receipt]:
+def pushed(entrance: PushContext | None, arrived: Group) -> list[Receipt]:
     assert entrance is not None
     return accept_groups(
         run=entrance.run, groups=[arrived], producer="tests", now=NOON, entrance=entrance

@@ -21,7 +21,7 @@ from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.uses import BatchUse
 from buffer.items.queries.counts import miscounts, queued_fragments
-from buffer.items.rules.states import Fate, ItemKind
+from buffer.items.rules.states import ItemKind, ItemState
 from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
 from buffer.payloads.services.contents import batch_contents
 from buffer.replay.services.priorities import update_priorities
@@ -261,9 +261,9 @@ def test_chunks_are_consecutive_fragments_of_one_slot_and_stay_together() -> Non
         assert first[1] % 2 == 0
         assert second[1] == first[1] + 1
     assert Counter(FragmentChunk.objects.filter(run=run).values_list("state", flat=True)) == {
-        Fate.WAITING: 2,
-        Fate.LEASED: 4,
-        Fate.QUEUED: 4,
+        ItemState.WAITING: 2,
+        ItemState.LEASED: 4,
+        ItemState.QUEUED: 4,
     }
     confirm(run, lease)
     assert_exact(run)

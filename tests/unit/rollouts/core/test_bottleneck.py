@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.diagnosis.rules.bottleneck import LONG_SECONDS, SELDOM, gain_of_a_worker, judge
-from rollouts.diagnosis.rules.diagnosis import Verdict
+from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import STAGES, Facts, stages, stay
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
@@ -272,7 +272,7 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
     known: dict[str, Any],
 ) -> None:
     of = facts(**known)
-    found: Verdict = judge(of)
+    found: Diagnosis = judge(of)
     seen = stages(of)
 
     assert found.sentence.endswith(".")

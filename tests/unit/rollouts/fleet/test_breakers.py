@@ -14,18 +14,18 @@ import pytest
 
 from rolldeck.wire import FleetEvent, WorkerReport
 from rollouts.fleet.manager.restart_policy import RESPAWN_RULE
-from rollouts.fleet.manager.worker_supervisor import Member
-from rollouts.fleet.steps.env_process_pool import EnvCrew
+from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
+from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.worker.backoff import RestartRule
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]
 
-ORDERS = Orders(desired="running", epoch=1, policy_step=0)
+ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)
 THRICE = RestartRule(most_crashes=3, window_seconds=3600.0, first_seconds=0.01, most_seconds=0.02)
 
 
@@ -58,7 +58,7 @@ class Stepping:
     def given_up(self, slot: int) -> None:
         self.slots_given_up.append(slot)
 
-    def turn(self, crew: EnvCrew) -> None:
+    def turn(self, crew: EnvProcessPool) -> None:
         now = time.monotonic()
         crew.tend(now)
         readable, _, _ = select.select(crew.descriptors, [], [], 0.02)
@@ -74,7 +74,9 @@ def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_
         spec="one_lives:x", kwargs={"marker": str(tmp_path / "first")}, envs_per_process=2
     )
     events, heard = EventLog(), Stepping()
-    crew = EnvCrew(settings.fleet.config, base_seed=0, events=events, listener=heard, rule=THRICE)
+    crew = EnvProcessPool(
+        settings.fleet.config, base_seed=0, events=events, listener=heard, rule=THRICE
+    )
     deadline = time.monotonic() + 120
     try:
         while len(heard.slots_given_up) < 2:
@@ -138,12 +140,12 @@ class Failing:
 
 
 @pytest.fixture
-def live(make_settings: MakeSettings) -> Callable[..., tuple[Member, list[FleetEvent]]]:
+def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]]:
     """Run turns of a supervisor up to a time; return it and its events."""
 
-    def through(source: Failing, *, until: float) -> tuple[Member, list[FleetEvent]]:
+    def through(source: Failing, *, until: float) -> tuple[WorkerSupervisor, list[FleetEvent]]:
         events = EventLog()
-        member = Member(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
+        member = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
         while source.now < until:
             member.turn(source.now)
             member.give(ORDERS, source.now)
@@ -154,7 +156,7 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[Member, list[FleetE
 
 
 def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again(
-    live: Callable[..., tuple[Member, list[FleetEvent]]],
+    live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=0.0)
 
@@ -172,7 +174,7 @@ def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again
 
 
 def test_a_worker_that_fails_now_and_then_is_always_started_again(
-    live: Callable[..., tuple[Member, list[FleetEvent]]],
+    live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=40.0)
 

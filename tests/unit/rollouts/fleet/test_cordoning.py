@@ -9,10 +9,10 @@ from rolldeck.errands import CordonOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.manager import RolloutManager
-from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.messages import WorkerCommand
 from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules.simulated_fleet import Simulation
 
@@ -98,22 +98,22 @@ def test_simulated_workers_are_kept_out_alike(
 
 
 @pytest.fixture
-def member(make_settings: MakeSettings) -> Member:
+def member(make_settings: MakeSettings) -> WorkerSupervisor:
     source = SimulatedWorkers(Simulation(), clock=lambda: 0.0)
-    found = Member(0, settings=make_settings(), source=source, events=EventLog())
+    found = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())
     found.turn(0.0)
     return found
 
 
-def heard(member: Member, *, now: float) -> str:
+def heard(member: WorkerSupervisor, *, now: float) -> str:
     """Send a command and process the answer; return the worker's state."""
-    member.give(Orders(desired="running", epoch=1, policy_step=0), now)
+    member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
     member.turn(now)
     return member.condition
 
 
 def test_a_cordon_that_is_lifted_while_the_worker_drains_lets_a_successor_in(
-    member: Member,
+    member: WorkerSupervisor,
 ) -> None:
     heard(member, now=1.0)
     before = member.incarnation
@@ -128,7 +128,7 @@ def test_a_cordon_that_is_lifted_while_the_worker_drains_lets_a_successor_in(
     assert not member.report(0).is_cordoned
 
 
-def test_whoever_is_kept_out_stays_away_however_long_it_takes(member: Member) -> None:
+def test_whoever_is_kept_out_stays_away_however_long_it_takes(member: WorkerSupervisor) -> None:
     member.cordon(CordonOrder(worker=0), 1.0)
     before = member.incarnation
 

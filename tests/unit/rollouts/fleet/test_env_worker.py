@@ -15,13 +15,13 @@ from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     Began,
-    Broke,
     Build,
-    Came,
     Channel,
+    EnvCrashed,
     FromProcess,
     Step,
     Stepped,
+    StepResult,
     ToProcess,
 )
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
@@ -51,7 +51,7 @@ def test_a_message_larger_than_a_read_comes_whole(
     ends: tuple[Channel, Channel, socket.socket],
 ) -> None:
     parent, process, _ = ends
-    long = Broke(3, "x" * 1_000_000)
+    long = EnvCrashed(3, "x" * 1_000_000)
     sending = threading.Thread(target=process.send, args=(long,))
     sending.start()
 
@@ -63,13 +63,13 @@ def test_half_a_message_waits_for_its_other_half(
     ends: tuple[Channel, Channel, socket.socket],
 ) -> None:
     parent, process, raw = ends
-    process.send(Came([1], 0.5))
+    process.send(StepResult([1], 0.5))
     whole = parent._socket.recv(100)
     raw.sendall(whole + whole[:-1])
 
-    assert parent.receive() == [Came([1], 0.5)]
+    assert parent.receive() == [StepResult([1], 0.5)]
     raw.sendall(whole[-1:])
-    assert parent.receive() == [Came([1], 0.5)]
+    assert parent.receive() == [StepResult([1], 0.5)]
 
 
 def test_a_hang_up_ends_the_wait(ends: tuple[Channel, Channel, socket.socket]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from rolldeck.errands import Filmed
 from rollouts.fleet.steps import recorder as filming
-from rollouts.fleet.steps.env_messages import Began, Broke, Ready, Recorded, Stepped
+from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recorder import FRAME_BREAK, TextCamera, VideoCamera, description_of
 
@@ -147,7 +147,7 @@ def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
     slot = slots(raises_at=12, length=20)
     slot.worker.record(0, "order", str(tmp_path / "a.film"))
     message: Any = None
-    while not isinstance(message, Broke):
+    while not isinstance(message, EnvCrashed):
         slot.worker.step(np.array([0]), np.zeros(1, dtype=np.int64))
         message = slot.next()
     slot.worker.build(0)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings
 
 MakeFleetSettings = Callable[..., FleetSettings]
-ORDERS = Orders(desired="running", epoch=1, policy_step=0)
+ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)
 
 
 def failed(*, is_hopeless: bool) -> WorkerState:
@@ -32,7 +32,7 @@ class WatchedWorkers:
     """Workers that fail at once, and record the state of their supervisor when killed."""
 
     def __init__(self, *, is_hopeless: bool) -> None:
-        self.member: Member | None = None
+        self.member: WorkerSupervisor | None = None
         self.seen: list[tuple[str, bool]] = []
         self._answer = failed(is_hopeless=is_hopeless)
 
@@ -73,7 +73,7 @@ def test_a_report_in_between_never_calls_a_worker_given_up(
 ) -> None:
     workers = WatchedWorkers(is_hopeless=is_hopeless)
     events = WatchedEvents(workers)
-    member = Member(0, settings=make_settings(), source=workers, events=events)  # type: ignore[arg-type]
+    member = WorkerSupervisor(0, settings=make_settings(), source=workers, events=events)  # type: ignore[arg-type]
     workers.member = member
 
     member.turn(0.0)

@@ -11,11 +11,11 @@ from small_platform import SmallPlatform, served
 from rolldeck.errands import CordonOrder, MachineOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.manager import RolloutManager
-from rollouts.fleet.manager.worker_pool import Roster
+from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
 from rollouts.fleet.simulated.workers import SimulatedHandle, SimulatedWorkers
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.messages import WorkerCommand
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules.simulated_fleet import Simulation
 
@@ -86,7 +86,7 @@ def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsew
     assert platform.duplicates == 0
 
 
-class Seats(SimulatedWorkers):
+class WorkerPlacement(SimulatedWorkers):
     """Worker source with machines; a worker without placement waits."""
 
     def __init__(self, **seats: int) -> None:
@@ -111,7 +111,7 @@ class Seats(SimulatedWorkers):
 class Seated(SimulatedHandle):
     """A worker that reports its machine."""
 
-    def __init__(self, worker: Any, seats: Seats, node: str) -> None:
+    def __init__(self, worker: Any, seats: WorkerPlacement, node: str) -> None:
         super().__init__(worker)
         self._seats, self._node, self._is_there = seats, node, True
 
@@ -144,30 +144,30 @@ class Waiting(SimulatedHandle):
 
 
 @pytest.fixture
-def seats() -> Seats:
-    return Seats(north=1, south=1)
+def seats() -> WorkerPlacement:
+    return WorkerPlacement(north=1, south=1)
 
 
 @pytest.fixture
-def roster(make_settings: MakeSettings, seats: Seats) -> Roster:
-    return Roster(settings=make_settings(num_workers=2), source=seats, events=EventLog())
+def roster(make_settings: MakeSettings, seats: WorkerPlacement) -> WorkerPool:
+    return WorkerPool(settings=make_settings(num_workers=2), source=seats, events=EventLog())
 
 
-def turns(roster: Roster, seconds: range, *machines: MachineOrder, **more: Any) -> None:
+def turns(roster: WorkerPool, seconds: range, *machines: MachineOrder, **more: Any) -> None:
     for now in seconds:
         roster.cordon(more.get("cordons", []), float(now))
         roster.vacate(machines, float(now))
         roster.tend(float(now))
         for member in roster.members:
-            member.give(Orders(desired="running", epoch=1, policy_step=0), float(now))
+            member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), float(now))
 
 
-def nodes(roster: Roster) -> list[str]:
+def nodes(roster: WorkerPool) -> list[str]:
     return [report.node_id for report in roster.reports(0)]
 
 
 def test_without_room_elsewhere_the_successor_waits_and_says_why(
-    roster: Roster, seats: Seats
+    roster: WorkerPool, seats: WorkerPlacement
 ) -> None:
     turns(roster, range(1, 5))
     assert nodes(roster) == ["north", "south"]
@@ -186,7 +186,7 @@ def test_without_room_elsewhere_the_successor_waits_and_says_why(
     assert seats.asked == [frozenset(), frozenset(), frozenset({"north"}), frozenset()]
 
 
-def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: Roster) -> None:
+def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: WorkerPool) -> None:
     turns(roster, range(1, 5))
 
     turns(roster, range(5, 6), HOT)
@@ -197,7 +197,7 @@ def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: Ro
 
 
 def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
-    roster: Roster,
+    roster: WorkerPool,
 ) -> None:
     turns(roster, range(1, 5))
     kept_out = [CordonOrder(worker=0, reason="look at it")]
@@ -209,15 +209,15 @@ def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
 
 
 def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hears_more(
-    make_settings: MakeSettings, seats: Seats
+    make_settings: MakeSettings, seats: WorkerPlacement
 ) -> None:
     settings = replace(make_settings(num_workers=1), closed_nodes=["north"])
 
-    roster = Roster(settings=settings, source=seats, events=EventLog())
+    roster = WorkerPool(settings=settings, source=seats, events=EventLog())
     for now in (1.0, 2.0):
         roster.tend(now)
         for member in roster.members:
-            member.give(Orders(desired="running", epoch=1, policy_step=0), now)
+            member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
 
     assert seats.asked == [frozenset({"north"})]
 

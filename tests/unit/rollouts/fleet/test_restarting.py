@@ -9,9 +9,9 @@ from small_platform import SmallPlatform, served
 from rolldeck.errands import RestartOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.manager.worker_supervisor import Member
+from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
@@ -49,8 +49,8 @@ class FailingWorkers:
     def obstacle(self) -> str:
         return ""
 
-    def fail(self, member: Member, *, now: float) -> None:
-        member.give(Orders(desired="running", epoch=1, policy_step=0), now)
+    def fail(self, member: WorkerSupervisor, *, now: float) -> None:
+        member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
         member.turn(now)
 
 
@@ -109,7 +109,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
 
 def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
-    member = Member(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
+    member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
     member.turn(0.0)
     source.fail(member, now=0.1)
     assert member.is_given_up
@@ -125,7 +125,7 @@ def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSetti
 
 def test_an_order_for_another_incarnation_is_not_this_workers(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
-    member = Member(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
+    member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
     member.turn(0.0)
     before = member.incarnation
 

@@ -19,7 +19,7 @@ from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import AWAY_AFTER_SECONDS, Push, Sender
-from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, SEGMENT_BYTES, Estate, Spool
+from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, SEGMENT_BYTES, Spool, SpoolDirectory
 from rollouts.fleet.worker.loops import EventLog, Loop
 from rollouts.fleet.worker.settings import FleetSettings
 
@@ -173,7 +173,7 @@ def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
         taken.extend(fragments)
         return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
 
-    inherit = Estate(tmp_path, "r").next_inheritance
+    inherit = SpoolDirectory(tmp_path, "r").next_inheritance
     with sending(push, tmp_path, inherit=inherit) as (sender, events):
         sender.offer(b"3")
         eventually(lambda: taken == [b"1", b"2", b"3"] and sender.waiting == 0)
@@ -213,7 +213,7 @@ def test_what_is_left_at_the_end_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_spool_is_inherited_once_and_only_when_its_worker_is_gone(tmp_path: Path) -> None:
-    estate = Estate(tmp_path, "r")
+    estate = SpoolDirectory(tmp_path, "r")
     alive = Spool(estate.folder / "w0")
     alive.append(b"1")
     assert estate.next_inheritance() is None
@@ -222,7 +222,7 @@ def test_a_spool_is_inherited_once_and_only_when_its_worker_is_gone(tmp_path: Pa
     heir = estate.next_inheritance()
     assert heir is not None
     assert estate.next_inheritance() is None
-    assert Estate(tmp_path, "another run").next_inheritance() is None
+    assert SpoolDirectory(tmp_path, "another run").next_inheritance() is None
 
     heir.remove_oldest()
     heir.close()
@@ -240,7 +240,7 @@ def test_what_nobody_inherits_is_removed_after_a_day(tmp_path: Path) -> None:
     for path in (tmp_path / "old").rglob("*"):
         os.utime(path, (now - KEPT_SECONDS - 1,) * 2)
 
-    assert Estate(tmp_path, "mine").sweep(now) == 1
+    assert SpoolDirectory(tmp_path, "mine").sweep(now) == 1
     assert not (tmp_path / "old" / "w0").exists()
     assert (tmp_path / "young" / "w0").exists()
     assert kept.oldest(1) == [b"2"]
@@ -262,7 +262,7 @@ def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(
         taken.extend(fragments)
         return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
 
-    inherit = Estate(tmp_path, "r").next_inheritance
+    inherit = SpoolDirectory(tmp_path, "r").next_inheritance
     with sending(push, tmp_path, inherit=inherit) as (sender, events):
         eventually(lambda: taken == [b"1", b"22"])
         eventually(lambda: sender.waiting == 0)
@@ -359,7 +359,7 @@ def test_a_spool_takes_its_whole_time_to_become_old_since_its_last_fragment(
     left.append(b"2")
     left.close()
 
-    assert Estate(tmp_path, "mine").sweep(now) == 0
+    assert SpoolDirectory(tmp_path, "mine").sweep(now) == 0
     assert left_in(tmp_path) == [b"1", b"2"]
 
 

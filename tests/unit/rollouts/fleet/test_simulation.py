@@ -22,13 +22,13 @@ from rollouts.fleet.simulated.sampling import (
 )
 from rollouts.fleet.simulated.workers import SimulatedWorker, SimulatedWorkers
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.messages import Orders
+from rollouts.fleet.worker.messages import WorkerCommand
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules.simulated_fleet import Simulation
 
 WEIGHTS = WeightsRecord(epoch=1, step=0, tensors={})
 CHOICE = Space(kind="discrete", shape=(), dtype="int64", choices=2)
-RUNNING = Orders(desired="running", epoch=1, policy_step=0, is_reporting=True)
+RUNNING = WorkerCommand(desired="running", epoch=1, policy_step=0, is_reporting=True)
 
 
 class Clock:
@@ -67,7 +67,7 @@ def test_a_worker_steps_at_the_pace_that_was_asked_for(make_one: Callable[..., A
 
 def test_nothing_is_stepped_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one()
-    for orders, has_weights in ((RUNNING, False), (Orders(desired="paused"), True)):
+    for orders, has_weights in ((RUNNING, False), (WorkerCommand(desired="paused"), True)):
         if has_weights:
             worker.update_weights(WEIGHTS)
         worker.exchange(orders)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.steps.env_block import anonymous_memory
-from rollouts.fleet.steps.env_messages import Began, Broke, Came, Ready, Setup
+from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Setup, StepResult
 from rollouts.fleet.steps.env_rows import EnvRows
 
 ROWS = 5
@@ -129,7 +129,7 @@ def fragile(monkeypatch: pytest.MonkeyPatch) -> Held:
 def test_rows_begin_one_by_one_and_step_together(fragile: Held) -> None:
     assert [type(message) for message in fragile.told] == [Ready, Began, Began, Began]
     (came,) = fragile.step({2: 0, 0: 0})
-    assert isinstance(came, Came)
+    assert isinstance(came, StepResult)
     assert came.rows == [2, 0]
     assert fragile.block.obs[:, 0].tolist() == [1, 0, 1]
 
@@ -144,7 +144,7 @@ def test_a_row_that_ends_begins_again_and_keeps_its_last_observation(fragile: He
 
 def test_rows_that_break_together_are_each_told_of_and_built_anew(fragile: Held) -> None:
     told = fragile.step({0: 2, 1: 0})
-    assert [(type(message), message.row) for message in told] == [(Broke, 0), (Broke, 1)]
+    assert [(type(message), message.row) for message in told] == [(EnvCrashed, 0), (EnvCrashed, 1)]
     fragile.rows.build(0, 1)
-    (came,) = [m for m in fragile.step({0: 0, 2: 0}) if isinstance(m, Came)]
+    (came,) = [m for m in fragile.step({0: 0, 2: 0}) if isinstance(m, StepResult)]
     assert came.rows == [0, 2]

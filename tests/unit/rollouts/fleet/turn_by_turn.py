@@ -10,7 +10,7 @@ from rolldeck.wire import Fragment
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.steps.fragment_builder import Collector
+from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
@@ -30,7 +30,7 @@ class Rollout:
         monitor = PipelineMonitor(now=time.monotonic())
         self.monitor = monitor
         self.deliver_seconds = 0.0
-        self.collector = Collector(
+        self.collector = FragmentBuilder(
             settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
         )
         self.collector.grant(1_000_000)

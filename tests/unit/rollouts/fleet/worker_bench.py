@@ -9,7 +9,7 @@ import msgspec
 from rolldeck.wire import FleetEvent, Fragment, FragmentReceipt
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import WorkerSettings
 from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
@@ -37,7 +37,7 @@ class Bench:
 
     def order(self, desired: str = "running", **changes: Any) -> WorkerState:
         orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
-        state = self.worker.exchange(Orders(desired=desired, **orders))  # type: ignore[arg-type]
+        state = self.worker.exchange(WorkerCommand(desired=desired, **orders))  # type: ignore[arg-type]
         self.told += state.events
         self.events += [event.kind for event in state.events]
         self.aborted += sum(window.aborted for window in state.episodes)

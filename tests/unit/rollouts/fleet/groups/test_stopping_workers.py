@@ -19,7 +19,7 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord
-from rollouts.fleet.worker.messages import Orders, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig
@@ -30,7 +30,7 @@ from tests.unit.rollouts.fleet.small_platform import served
 Eventually = Callable[..., None]
 BOUND_SECONDS = 10.0
 REVERSE = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
-RUNNING = Orders(desired="running", epoch=1, policy_step=0, credits=1000, is_reporting=True)
+RUNNING = WorkerCommand(desired="running", epoch=1, policy_step=0, credits=1000, is_reporting=True)
 
 
 class HangingPlatform(LanguagePlatform):

@@ -12,7 +12,7 @@ from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskReq
 from rolldeck.wire import GroupsReceipt, encode
 from rollouts.fleet.groups.curriculum import LocalCurriculum
 from rollouts.fleet.groups.language_policy import ServedPolicy, policy_of
-from rollouts.fleet.groups.outbox import Parcel, Postman
+from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
@@ -155,9 +155,9 @@ def test_parcels_are_pushed_in_order_and_again_under_their_keys() -> None:
             received=2, buffered=0, dropped={"stale_version": 1}, admission_remaining=9
         )
 
-    postman = Postman(push)
+    postman = GroupSender(push)
     parcels = [
-        encode(Parcel(key=key, sequences=12, group_size=4, content=b"xyz"))
+        encode(GroupEnvelope(key=key, sequences=12, group_size=4, content=b"xyz"))
         for key in ("first", "second")
     ]
     with pytest.raises(Unreachable):
