@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from django.core.mail import EmailMessage
 
-from runs.alerts.services.posting import NotHeard
+from runs.alerts.services.posting import NotDelivered
 
 
 class AlertEmail(NamedTuple):
@@ -24,7 +24,7 @@ def mail(to: str, letter: AlertEmail) -> None:
     """Send an email message to one address.
 
     Raises:
-        NotHeard: If the mail server is unavailable or rejects it.
+        NotDelivered: If the mail server is unavailable or rejects it.
     """
     headers = {"Message-ID": letter.letter_id, "Auto-Submitted": "auto-generated"}
     if letter.thread:
@@ -32,4 +32,4 @@ def mail(to: str, letter: AlertEmail) -> None:
     try:
         EmailMessage(letter.subject, letter.text, to=[to], headers=headers).send()
     except (smtplib.SMTPException, OSError) as error:
-        raise NotHeard(str(error) or type(error).__name__) from error
+        raise NotDelivered(str(error) or type(error).__name__) from error

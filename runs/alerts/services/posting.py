@@ -21,7 +21,7 @@ class AddressNotPublic(Exception):
     """The host name resolves to a non-public address."""
 
 
-class NotHeard(Exception):
+class NotDelivered(Exception):
     """The message was not delivered, or the response timed out."""
 
 
@@ -70,7 +70,7 @@ def post(
 
     Raises:
         AddressNotPublic: If the host resolves to a forbidden address.
-        NotHeard: If there is no response within :data:`TIMEOUT_SECONDS`.
+        NotDelivered: If there is no response within :data:`TIMEOUT_SECONDS`.
     """
     told: list[tuple[bytes | str, bytes | str]] = [
         ("Content-Type", "application/json"),
@@ -89,6 +89,6 @@ def post(
         ):
             return int(answer.status)
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
-        raise NotHeard(str(error) or type(error).__name__) from error
+        raise NotDelivered(str(error) or type(error).__name__) from error
     except OSError as error:
-        raise NotHeard(str(error)) from error
+        raise NotDelivered(str(error)) from error

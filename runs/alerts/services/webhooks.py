@@ -203,7 +203,7 @@ def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetim
             status = _post(delivery, channel, now=now)
     except posting.AddressNotPublic as error:
         return _settle(delivery, "given up", error=str(error), now=clock())
-    except posting.NotHeard as error:
+    except posting.NotDelivered as error:
         return _put_off(delivery, error=str(error), begun_at=now, now=clock())
     if status is None or 200 <= status < 300:
         return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())

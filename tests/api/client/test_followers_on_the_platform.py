@@ -145,7 +145,7 @@ def test_what_cannot_be_is_refused(buffer: ReplayBufferInterface, follower: Foll
 
     with pytest.raises(Conflict, match="already past"):
         follower.ack(one)
-    with pytest.raises(Conflict, match="something else"):
+    with pytest.raises(Conflict, match="another filter"):
         follower.begin(environment="other")
     follower.forget()
     with pytest.raises(NotFound):

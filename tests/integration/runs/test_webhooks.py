@@ -165,7 +165,7 @@ def test_a_name_that_cannot_be_looked_up_is_not_heard_and_given_up(
 def test_a_silent_webhook_is_not_waited_for_long() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        with pytest.raises(posting.NotHeard):
+        with pytest.raises(posting.NotDelivered):
             posting.post(url, b"{}", may_be_private=True)
 
 
