@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from rolldeck.returns import Learned, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
-from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.environments import loader
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -208,8 +208,8 @@ def policy_for(config: Mapping[str, Any]) -> RecurrentPolicy | MlpPolicy:
     Raises:
         ValueError: If this trainer does not support the policy kind.
     """
-    environment = environments.make(config["environment"]["spec"], config["environment"]["kwargs"])
-    observation, action = environments.describe(environment)
+    environment = loader.make(config["environment"]["spec"], config["environment"]["kwargs"])
+    observation, action = loader.describe(environment)
     environment.close()
     sizes = list(config["policy"]["hidden_sizes"])
     match config["policy"]["kind"]:

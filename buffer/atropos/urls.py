@@ -4,7 +4,7 @@ from typing import Final
 
 from django.urls import path
 
-from buffer.atropos.api import pushes as atropos_pushes
+from buffer.atropos.api import pushes
 from buffer.atropos.api import routes as atropos
 
 _VIEWS: Final = {
@@ -16,8 +16,8 @@ _VIEWS: Final = {
     "info": atropos.InfoView,
     "status": atropos.StatusView,
     "status-env": atropos.StatusEnvView,
-    "scored_data": atropos_pushes.ScoredDataView,
-    "scored_data_list": atropos_pushes.ScoredDataListView,
+    "scored_data": pushes.ScoredDataView,
+    "scored_data_list": pushes.ScoredDataListView,
     "batch": atropos.BatchView,
     "latest_example": atropos.LatestExampleView,
     "reset_data": atropos.ResetDataView,

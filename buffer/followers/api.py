@@ -18,7 +18,7 @@ from buffer.followers.rules import Cursor
 from buffer.followers.services import Filter, confirm_read, follow, unfollow
 from buffer.items.api.callers import AnyAccept
 from buffer.items.rules.states import ItemKind
-from buffer.replay import schemas as messages
+from buffer.replay import schemas
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
 from runs.access.api.permissions import readable_by, scoped
 from runs.lifecycle.models.runs import Run
@@ -30,12 +30,12 @@ from web.live.wait_queue import WaitQueue
 
 FOLLOW_ANSWERS: Final = {
     (200, FOLLOW_TYPE): msgpack_of("FollowAnswer"),
-    (200, "application/json"): messages.JsonFollowed,
+    (200, "application/json"): schemas.JsonFollowed,
 }
 
 
-def _row(run: Run, follower: Follower) -> messages.FollowerRow:
-    return messages.FollowerRow(
+def _row(run: Run, follower: Follower) -> schemas.FollowerRow:
+    return schemas.FollowerRow(
         name=follower.name,
         env_id=follower.env_id,
         environment=follower.environment,
@@ -54,7 +54,7 @@ class FollowersView(APIView):
 
     @extend_schema(
         operation_id="followers_list",
-        responses={200: messages.FollowerList},
+        responses={200: schemas.FollowerList},
         tags=["followers"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -64,7 +64,7 @@ class FollowersView(APIView):
         """
         found = readable_run(run)
         rows = [_row(found, follower) for follower in followers.of_run(found)]
-        return answer(messages.FollowerList(results=rows))
+        return answer(schemas.FollowerList(results=rows))
 
 
 class FollowerView(APIView):
@@ -74,7 +74,7 @@ class FollowerView(APIView):
 
     @extend_schema(
         operation_id="followers_get",
-        responses={200: messages.FollowerRow},
+        responses={200: schemas.FollowerRow},
         tags=["followers"],
     )
     def get(self, request: Request, run: str, follower: str) -> HttpResponse:
@@ -87,8 +87,8 @@ class FollowerView(APIView):
 
     @extend_schema(
         operation_id="followers_put",
-        request=messages.PutFollower,
-        responses={200: messages.FollowerRow, **problems(409)},
+        request=schemas.PutFollower,
+        responses={200: schemas.FollowerRow, **problems(409)},
         tags=["followers"],
     )
     def put(self, request: Request, run: str, follower: str) -> HttpResponse:
@@ -96,7 +96,7 @@ class FollowerView(APIView):
 
         An existing follower keeps its position.
         """
-        said = read(request, messages.PutFollower)
+        said = read(request, schemas.PutFollower)
         found = run_named(run)
         only = Filter(env_id=said.env_id, environment=said.environment, min_score=said.min_score)
         made = follow(run=found, name=follower, start=said.start, only=only, now=timezone.now())
@@ -121,7 +121,7 @@ class FetchFollowedView(WaitingView):
 
     @extend_schema(
         operation_id="followers_fetch",
-        request=messages.FetchFollowed,
+        request=schemas.FetchFollowed,
         responses={**FOLLOW_ANSWERS, 204: None, **problems(410)},
         tags=["followers"],
     )
@@ -130,7 +130,7 @@ class FetchFollowedView(WaitingView):
 
         Waits for the first item; unacknowledged items are delivered again.
         """
-        wanted = read(request, messages.FetchFollowed)
+        wanted = read(request, schemas.FetchFollowed)
         found = run_named(run)
 
         def look() -> HttpResponseBase | None:
@@ -175,8 +175,8 @@ class AckFollowedView(APIView):
 
     @extend_schema(
         operation_id="followers_ack",
-        request=messages.AckFollowed,
-        responses={200: messages.FollowerRow, **problems(409)},
+        request=schemas.AckFollowed,
+        responses={200: schemas.FollowerRow, **problems(409)},
         tags=["followers"],
     )
     def post(self, request: Request, run: str, follower: str) -> HttpResponse:
@@ -184,7 +184,7 @@ class AckFollowedView(APIView):
 
         Advances the follower to the cursor; an older cursor is refused.
         """
-        said = read(request, messages.AckFollowed)
+        said = read(request, schemas.AckFollowed)
         found = run_named(run)
         reader = confirm_read(run=found, name=follower, cursor=said.cursor, now=timezone.now())
         return answer(_row(found, reader))

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.batches.services.leases import BatchNotFound
-from buffer.replay import schemas as messages
+from buffer.replay import schemas
 from buffer.replay.services.priorities import update_priorities
 from runs.access.api.permissions import scoped
 from runs.lifecycle.queries.runs import run_named
@@ -22,8 +22,8 @@ class PrioritiesView(APIView):
 
     @extend_schema(
         operation_id="fragments_priorities",
-        request=messages.UpdatePriorities,
-        responses={200: messages.PrioritiesUpdated},
+        request=schemas.UpdatePriorities,
+        responses={200: schemas.PrioritiesUpdated},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -31,14 +31,14 @@ class PrioritiesView(APIView):
 
         All or none.
         """
-        said = read(request, messages.UpdatePriorities)
+        said = read(request, schemas.UpdatePriorities)
         found = run_named(run)
         updated = update_priorities(
             run_id=found.pk,
             priorities={update.id: update.priority for update in said.updates},
             batch_id=None if said.batch is None else _batch_id(said.batch),
         )
-        return answer(messages.PrioritiesUpdated(updated=updated))
+        return answer(schemas.PrioritiesUpdated(updated=updated))
 
 
 def _batch_id(text: str) -> UUID:

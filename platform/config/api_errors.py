@@ -62,7 +62,7 @@ from rollouts.curriculum.services.evaluations import (
 from rollouts.curriculum.services.lesson_outcomes import InvalidOutcome
 from rollouts.curriculum.services.lesson_steering import LastLesson
 from rollouts.environments.queries import EnvironmentUnknown
-from rollouts.environments.services import check_results as verdicts
+from rollouts.environments.services import check_results
 from rollouts.environments.services.probes import TooManyTrials
 from rollouts.episodes.queries.episode_fragments import ReportNotFound
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
@@ -93,7 +93,7 @@ from runs.lifecycle.services import environment_settings, lifecycle, notes, regi
 from runs.search.queries.run_table import UnknownSort
 from runs.search.rules import filter_parsing
 from runs.weights.services import weights as run_weights
-from runs.weights.services import weights_commands as weights_orders
+from runs.weights.services import weights_commands
 from web import outages
 from web.http.bodies import InvalidBody
 from web.http.problems import FieldProblem, Problem
@@ -193,9 +193,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     registry.RunIsOver: ApiError(409, "run_over", "The run is over"),
     run_weights.StaleEpoch: ApiError(409, "stale_epoch", "Another trainer session is open"),
     run_weights.VersionNotNewer: ApiError(409, "version_not_newer", "Not a newer version"),
-    weights_orders.VersionNotKept: ApiError(409, "version_not_kept", "Its file is gone"),
-    weights_orders.CannotGoBack: ApiError(409, "cannot_go_back", "Only later versions"),
-    weights_orders.NotPinned: ApiError(409, "not_pinned", "No version is pinned"),
+    weights_commands.VersionNotKept: ApiError(409, "version_not_kept", "Its file is gone"),
+    weights_commands.CannotGoBack: ApiError(409, "cannot_go_back", "Only later versions"),
+    weights_commands.NotPinned: ApiError(409, "not_pinned", "No version is pinned"),
     run_weights.WeightsTooLarge: ApiError(413, "too_large", "Too large"),
     run_weights.ManifestMismatch: ApiError(
         422, "manifest_mismatch", "The file does not match the manifest"
@@ -258,7 +258,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     ComparisonNotFound: ApiError(404, "not_found", "Not found"),
     annotations.InvalidAnnotation: ApiError(400, "invalid", "Invalid request"),
     annotations.NotTheAuthor: ApiError(403, "forbidden", "Not allowed"),
-    verdicts.InvalidVerdict: ApiError(400, "invalid", "Invalid request"),
+    check_results.InvalidVerdict: ApiError(400, "invalid", "Invalid request"),
     comparisons.InvalidComparison: ApiError(400, "invalid", "Invalid request"),
     comparisons.TooManyComparisons: ApiError(
         409, "too_many_comparisons", "No room for another comparison"

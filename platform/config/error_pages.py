@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.template import loader
 from django.views import defaults
 
-from buffer.atropos.api import view as atropos_view
+from buffer.atropos.api import view
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from config.api_errors import NOT_FOUND, OUTAGE, ApiError, respond
 from frontend.pages import index
@@ -23,9 +23,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith("/api/"):
         return respond(NOT_FOUND, detail=f"no route matches {request.path}")
     if request.path.startswith("/atropos/"):
-        return atropos_view.json_response(
-            {"detail": f"no route matches {request.path}"}, status=404
-        )
+        return view.json_response({"detail": f"no route matches {request.path}"}, status=404)
     if _is_read(request) and not request.path.startswith(("/admin/", "/static/")):
         # The dashboard shows its own "not found" page, with links to others.
         page = index(request)
@@ -48,7 +46,7 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
     if request.path.startswith("/api/"):
         return respond(ApiError(500, "internal", "Internal error"), detail="see the server's log")
     if _is_atropos(request):
-        return atropos_view.json_response({"detail": "Internal Server Error"}, status=500)
+        return view.json_response({"detail": "Internal Server Error"}, status=500)
     return defaults.server_error(request)
 
 
@@ -57,7 +55,7 @@ def unavailable(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/api/"):
         return respond(OUTAGE, detail=outages.DETAIL)
     if _is_atropos(request):
-        return atropos_view.unavailable()
+        return view.unavailable()
     page = loader.get_template("503.html").render()
     response = HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE)
     response["Retry-After"] = str(outages.RETRY_AFTER_SECONDS)

@@ -18,7 +18,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from config.versions import own_version
-from runs.deployment.services.heartbeats import forget_dead_parts, prove_part
+from runs.deployment.services.heartbeats import forget_dead_parts, record_heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class _Pulse:
             # Removes the processes of the server before its restart.
             forget_dead_parts(host=self._host, is_alive=is_alive)
             self._is_first = False
-        prove_part(
+        record_heartbeat(
             kind=self._kind,
             name=self._name,
             host=self._host,

@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators
-from runs.deployment import queries as deck
+from runs.deployment import queries
 from runs.deployment.schemas.deployment import NoticeAnswer, NoticeWanted
 from runs.deployment.services.notices import clear_notice, set_notice
 from web.http import bodies
@@ -64,4 +64,4 @@ class NoticeView(APIView):
 
 
 def _now() -> HttpResponse:
-    return bodies.answer(NoticeAnswer(notice=deck.notice(now=timezone.now())))
+    return bodies.answer(NoticeAnswer(notice=queries.notice(now=timezone.now())))

@@ -9,8 +9,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
 from runs.lifecycle.rules.tags import InvalidTag
-from runs.lifecycle.services import archiving as shelving
-from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services import archiving, lifecycle
 
 AT_ONCE: Final = 100
 REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
@@ -34,9 +33,9 @@ def act_on(runs: Sequence[Run], deed: BulkAction, *, now: datetime) -> list[str]
 def _act(run: Run, deed: BulkAction, now: datetime) -> str:
     try:
         if deed.action == "archive":
-            shelving.archive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
+            archiving.archive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
         elif deed.action == "unarchive":
-            shelving.unarchive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
+            archiving.unarchive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
         elif deed.action in ("tag", "untag"):
             _tag(run, deed, now)
         else:
@@ -54,4 +53,4 @@ def _act(run: Run, deed: BulkAction, now: datetime) -> str:
 
 def _tag(run: Run, deed: BulkAction, now: datetime) -> None:
     tags = {*run.tags, deed.tag} if deed.action == "tag" else {*run.tags} - {deed.tag.lower()}
-    shelving.set_tags(run_id=run.pk, tags=tags, actor=deed.actor, reason=deed.reason, now=now)
+    archiving.set_tags(run_id=run.pk, tags=tags, actor=deed.actor, reason=deed.reason, now=now)

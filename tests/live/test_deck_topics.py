@@ -15,7 +15,7 @@ from runs.access.schemas import AuditNews
 from runs.deployment.schemas.deployment import NoticeWanted
 from runs.deployment.services import global_topics as deck_topics
 from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
-from runs.deployment.services.heartbeats import prove_part
+from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import clear_notice, set_notice
 from runs.lifecycle.models.events import RunEvent
 from runs.lifecycle.services.events import record_event
@@ -226,7 +226,7 @@ async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
 
 async def test_a_cordon_of_a_machine_reaches_pages_at_once() -> None:
     node = node_row("gpu-1", cpus=4.0)
-    await in_database(prove_part)(
+    await in_database(record_heartbeat)(
         kind="ray", name="a:1", started_at=NOON, details={"nodes": [node]}, now=NOON
     )
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:

@@ -11,8 +11,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.archive import jobs
-from buffer.archive import schemas as messages
+from buffer.archive import jobs, schemas
 from buffer.archive.models import ArchiveJob
 from buffer.archive.queries.archive_jobs import archive_jobs, run_of_archive
 from buffer.archive.rules import Window, window
@@ -35,17 +34,17 @@ from web.http.openapi import between, problems
 PARQUET = "application/vnd.apache.parquet"
 
 
-def _shown(job: ArchiveJob) -> messages.ArchiveRow:
+def _shown(job: ArchiveJob) -> schemas.ArchiveRow:
     fields: dict[str, Any] = {
         name: getattr(job, name)
-        for name in messages.ArchiveRow.__struct_fields__
+        for name in schemas.ArchiveRow.__struct_fields__
         if name not in {"source", "has_file"}
     }
     has_file = job.verb == "export" and job.state == "done"
-    return messages.ArchiveRow(**fields, source=job.source_id, has_file=has_file)
+    return schemas.ArchiveRow(**fields, source=job.source_id, has_file=has_file)
 
 
-def _wanted(said: messages.AskArchive | messages.AskRestoration) -> Window:
+def _wanted(said: schemas.AskArchive | schemas.AskRestoration) -> Window:
     return window(states=said.states, steps=said.steps, env_ids=said.env_ids)
 
 
@@ -59,7 +58,7 @@ class ArchivesView(APIView):
     @extend_schema(
         operation_id="archives_list",
         parameters=[OpenApiParameter("limit", between(1, 500))],
-        responses={200: messages.ArchiveList},
+        responses={200: schemas.ArchiveList},
         tags=["archives"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -70,12 +69,12 @@ class ArchivesView(APIView):
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
         found = readable_run(run)
         rows = archive_jobs(run_id=found.pk, limit=limit or 50)
-        return answer(messages.ArchiveList(results=[_shown(job) for job in rows]))
+        return answer(schemas.ArchiveList(results=[_shown(job) for job in rows]))
 
     @extend_schema(
         operation_id="archives_create",
-        request=messages.AskArchive,
-        responses={202: messages.ArchiveRow, **problems(429)},
+        request=schemas.AskArchive,
+        responses={202: schemas.ArchiveRow, **problems(429)},
         tags=["archives"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -83,7 +82,7 @@ class ArchivesView(APIView):
 
         The Parquet file is written in the background.
         """
-        said = read(request, messages.AskArchive)
+        said = read(request, schemas.AskArchive)
         job = ask_for_archive(
             run=run_named(run),
             window=_wanted(said),
@@ -101,8 +100,8 @@ class RestorationsView(APIView):
 
     @extend_schema(
         operation_id="restorations_create",
-        request=messages.AskRestoration,
-        responses={202: messages.ArchiveRow, **problems(409, 429)},
+        request=schemas.AskRestoration,
+        responses={202: schemas.ArchiveRow, **problems(409, 429)},
         tags=["archives"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -110,7 +109,7 @@ class RestorationsView(APIView):
 
         Queues the items of an archive in this run, in the background.
         """
-        said = read(request, messages.AskRestoration)
+        said = read(request, schemas.AskRestoration)
         # Rights on this run do not include the run that the archive was written from.
         source = run_of_archive(said.archive)
         if source is None or not rights.may_operate(caller_of(request), run=source):
@@ -135,7 +134,7 @@ class ArchiveView(APIView):
 
     @extend_schema(
         operation_id="archives_get",
-        responses={200: messages.ArchiveRow},
+        responses={200: schemas.ArchiveRow},
         tags=["archives"],
     )
     def get(self, request: Request, run: str, archive: int) -> HttpResponse:
@@ -148,7 +147,7 @@ class ArchiveView(APIView):
 
     @extend_schema(
         operation_id="archives_delete",
-        responses={200: messages.ArchiveRow, **problems(409)},
+        responses={200: schemas.ArchiveRow, **problems(409)},
         tags=["archives"],
     )
     def delete(self, request: Request, run: str, archive: int) -> HttpResponse:

@@ -19,7 +19,11 @@ from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import Answer, PushKey, once
-from buffer.ingest.services.push_context import PushContext, UnknownEnvironment, entrance_for_one
+from buffer.ingest.services.push_context import (
+    PushContext,
+    UnknownEnvironment,
+    push_context_for_one,
+)
 from buffer.ingest.services.retries import (
     Claim,
     ImplicitKey,
@@ -135,7 +139,7 @@ class ScoredDataView(PushView):
         return self.accept(request, [group], many=False)
 
     def _find(self) -> Run:
-        self._entrance = entrance_for_one(self.kwargs.get("run"))
+        self._entrance = push_context_for_one(self.kwargs.get("run"))
         return super()._find() if self._entrance is None else self._entrance.run
 
 

@@ -25,9 +25,9 @@ from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
     forget_deliveries,
+    lease_for_atropos,
     note_cut,
     note_delivered,
-    take_for_stock,
 )
 from buffer.batches.services.pacing import status_of_environment
 from buffer.ingest.schemas.bodies import (
@@ -271,7 +271,7 @@ def _take_whole(run_id: int, identity: str) -> tuple[Lease, list[StoredContent]]
     """Lease and read the next batch whose bytes pass their checksums; None if none is ready."""
     while True:
         now = timezone.now()
-        lease = take_for_stock(run_id=run_id, identity=identity, sender=this_process(), now=now)
+        lease = lease_for_atropos(run_id=run_id, identity=identity, sender=this_process(), now=now)
         if lease is None:
             return None
         # A corrupt batch was split up and its corrupt items were dropped: try the next one.

@@ -13,7 +13,7 @@ from buffer.batches.queries import bias
 from buffer.items.queries import counts, ledgers
 from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
-from buffer.items.schemas import ledger_answers as messages
+from buffer.items.schemas import ledger_answers
 from buffer.items.schemas.ledgers import KindLedger
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
@@ -30,7 +30,7 @@ class LedgerView(APIView):
 
     @extend_schema(
         operation_id="ledger_get",
-        responses={200: messages.LedgerAnswer},
+        responses={200: ledger_answers.LedgerAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -43,7 +43,7 @@ class LedgerView(APIView):
             str(kind): KindLedger(**_fields(counts.ledger(found.pk, kind))) for kind in ItemKind
         }
         environments = [
-            messages.EnvironmentLedger(
+            ledger_answers.EnvironmentLedger(
                 kind=one.kind.value,
                 env_id=one.env_id,
                 environment=one.environment,
@@ -53,7 +53,7 @@ class LedgerView(APIView):
         ]
         audit = ledgers.last_audit(found)
         return answer(
-            messages.LedgerAnswer(
+            ledger_answers.LedgerAnswer(
                 **sides,
                 environments=environments,
                 audited_at=audit.audited_at if audit else None,
@@ -80,7 +80,7 @@ class BiasView(APIView):
                 description="Seconds; 86,400 by default.",
             )
         ],
-        responses={200: messages.BiasAnswer},
+        responses={200: ledger_answers.BiasAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -93,4 +93,4 @@ class BiasView(APIView):
         )
         found = readable_run(run)
         shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
-        return answer(msgspec.convert(asdict(shown), messages.BiasAnswer))
+        return answer(msgspec.convert(asdict(shown), ledger_answers.BiasAnswer))

@@ -14,7 +14,7 @@ from buffer.batches.api.batches import batch_row
 from buffer.batches.queries.arrivals import arrivals_of
 from buffer.batches.queries.batch_items import batch_and_items
 from buffer.batches.queries.queues import queue_state
-from buffer.batches.schemas import queue_answers as messages
+from buffer.batches.schemas import queue_answers
 from buffer.batches.services.leases import BatchNotFound
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
@@ -28,7 +28,7 @@ class QueueView(APIView):
 
     @extend_schema(
         operation_id="queue_get",
-        responses={200: messages.QueueAnswer},
+        responses={200: queue_answers.QueueAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -41,12 +41,13 @@ class QueueView(APIView):
         fields = asdict(state)
         depth = fields.pop("depth")
         known = {
-            name: depth[name] for name in set(messages.QueueAnswer.__struct_fields__) & depth.keys()
+            name: depth[name]
+            for name in set(queue_answers.QueueAnswer.__struct_fields__) & depth.keys()
         }
         fields |= known
         fields["unit"] = "sequences" if found.takes_groups else "fragments"
         fields["paused"] = any(gate.closed for gate in state.gates)
-        return answer(msgspec.convert(fields, messages.QueueAnswer))
+        return answer(msgspec.convert(fields, queue_answers.QueueAnswer))
 
 
 class ArrivalsView(APIView):
@@ -56,7 +57,7 @@ class ArrivalsView(APIView):
 
     @extend_schema(
         operation_id="arrivals_list",
-        responses={200: messages.ArrivalList},
+        responses={200: queue_answers.ArrivalList},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -65,7 +66,7 @@ class ArrivalsView(APIView):
         Pushes within the last minute; environments without pushes are omitted.
         """
         found = arrivals_of(readable_run(run), now=timezone.now())
-        return answer(messages.ArrivalList(results=found))
+        return answer(queue_answers.ArrivalList(results=found))
 
 
 class BatchItemsView(APIView):
@@ -75,7 +76,7 @@ class BatchItemsView(APIView):
 
     @extend_schema(
         operation_id="batches_items",
-        responses={200: messages.BatchItems},
+        responses={200: queue_answers.BatchItems},
         tags=["batches"],
     )
     def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
@@ -87,4 +88,4 @@ class BatchItemsView(APIView):
         if found is None:
             raise BatchNotFound(f"batch {batch} does not exist")
         row, items = found
-        return answer(messages.BatchItems(batch=batch_row(row), items=items))
+        return answer(queue_answers.BatchItems(batch=batch_row(row), items=items))

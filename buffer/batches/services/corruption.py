@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from buffer.batches.services.leases import Lease, LeaseLost, dissolve
+from buffer.batches.services.leases import Lease, LeaseLost, release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
 from buffer.items.services.locks import lock_run
@@ -61,7 +61,7 @@ def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
     current = Batch.objects.filter(pk=batch.pk, state=BatchState.LEASED).first()
     if current is None:
         return
-    dropped, kept = dissolve(current, doomed=corrupt, reason=DropReason.CORRUPT)
+    dropped, kept = release_batch(current, doomed=corrupt, reason=DropReason.CORRUPT)
     record_event(
         run_id=batch.run_id,
         kind="items_corrupt",

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Case, F, When
 from django.db.models.functions import Now
 
-from buffer.batches.services.leases import BatchNotFound, dissolve
+from buffer.batches.services.leases import BatchNotFound, release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
@@ -90,7 +90,7 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
         NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
     """
     batch, source = _left_alone(run_id, batch_id)
-    _, items = dissolve(batch, source=source)
+    _, items = release_batch(batch, source=source)
     _tell(
         batch,
         kind="batch_released",
@@ -115,7 +115,7 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     """
     batch, source = _left_alone(run_id, batch_id)
     why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
-    items, _ = dissolve(batch, source=source, doomed=None, reason=why)
+    items, _ = release_batch(batch, source=source, doomed=None, reason=why)
     _tell(
         batch,
         kind="batch_discarded",

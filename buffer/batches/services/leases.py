@@ -27,7 +27,7 @@ from buffer.items.rules.states import (
 )
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_useless
-from buffer.payloads.services.transitions import serve_fragments, take_apart
+from buffer.payloads.services.transitions import release_items, serve_fragments
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.services.registry import register_trainer
 from web import database
@@ -104,7 +104,7 @@ def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | Non
         return _next(run, trainer, count=count, sender="")
 
 
-def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
+def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
     """Lease the next batch to a stock trainer; this acknowledges its delivered batches.
 
     Args:
@@ -184,7 +184,7 @@ def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
             continue
         if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
             return batch
-        dissolve(batch)
+        release_batch(batch)
         drop_useless(run)
     return None
 
@@ -195,7 +195,7 @@ def _is_too_stale(run: Run, batch: Batch) -> bool:
     return run.max_staleness is not None and behind > run.max_staleness
 
 
-def dissolve(
+def release_batch(
     batch: Batch,
     *,
     source: ItemState = ItemState.LEASED,
@@ -205,9 +205,9 @@ def dissolve(
     """End a batch without training; return the numbers of dropped and requeued items.
 
     Its sequences no longer count towards the shares of their environments. For the arguments see
-    :func:`buffer.payloads.services.transitions.take_apart`.
+    :func:`buffer.payloads.services.transitions.release_items`.
     """
-    moved = take_apart(batch, source=source, doomed=doomed, reason=reason)
+    moved = release_items(batch, source=source, doomed=doomed, reason=reason)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
     batch.state = BatchState.DROPPED
     if batch.kind == ItemKind.GROUPS:

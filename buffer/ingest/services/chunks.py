@@ -10,7 +10,7 @@ from buffer.items.models.items import FragmentChunk
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services.locks import lock_slots
 from buffer.items.services.tallies import Changes, Counted, counted
-from buffer.payloads.services.eviction import retire
+from buffer.payloads.services.eviction import evict
 from runs.lifecycle.models.runs import Run
 
 _QUEUE: Final = """
@@ -40,7 +40,7 @@ def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: 
     queued = _queue(chunks)
     changes.move(queued, ItemState.WAITING, ItemState.QUEUED)
     broken = [item_id for one in found for item_id in one.broken]
-    retire(broken, reason=DropReason.INCOMPLETE, states=[ItemState.WAITING], changes=changes)
+    evict(broken, reason=DropReason.INCOMPLETE, states=[ItemState.WAITING], changes=changes)
     return len(queued)
 
 

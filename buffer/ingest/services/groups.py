@@ -13,7 +13,7 @@ from django.db import transaction
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
-from buffer.ingest.services.push_context import PushContext, entrance_for
+from buffer.ingest.services.push_context import PushContext, push_context_for
 from buffer.ingest.services.retries import CLAIM, Claim, Retried
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
@@ -87,7 +87,7 @@ def accept_groups(
     # Lenient runs accept groups without sequences; only their notes are recorded.
     arrivals = [plan.judge(group) for group in groups if group.sequences]
     if entrance is None or not entrance.suffices(groups):
-        entrance = entrance_for(run, groups, count=len(arrivals))
+        entrance = push_context_for(run, groups, count=len(arrivals))
     entrance.check_room()
     plan.mute(arrivals, entrance.muted)
     # There may be more ids than arrivals: groups without sequences need none.

@@ -108,7 +108,7 @@ class PushContext:
         )
 
 
-def entrance_for_one(name: str | None) -> PushContext | None:
+def push_context_for_one(name: str | None) -> PushContext | None:
     """Return the context of a push of one group.
 
     Args:
@@ -126,7 +126,7 @@ def entrance_for_one(name: str | None) -> PushContext | None:
     return _entrance(run, *row[len(_RUN_FIELDS) :])
 
 
-def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> PushContext:
+def push_context_for(run: Run, groups: Sequence[Group], *, count: int) -> PushContext:
     """Return the context of a push of groups, with `count` new ids.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Final
 from django.db import connection
 
 from buffer.inspect.queries.group_provenance import environment_names
-from buffer.inspect.rules.id_ranges import stretches
+from buffer.inspect.rules.id_ranges import id_ranges
 
 GROUPS_EACH: Final = 40
 # Ids rise with time and are indexed by run, so each id range costs a few index steps.
@@ -48,7 +48,7 @@ def sampled_groups(run_id: int) -> tuple[list[SampledGroup], bool]:
         first, last = cursor.fetchone()
         if first is None:
             return [], True
-        bounds, is_whole = stretches(first, last, each=GROUPS_EACH)
+        bounds, is_whole = id_ranges(first, last, each=GROUPS_EACH)
         cursor.execute(_GROUPS, bounds | {"run": run_id})
         rows = cursor.fetchall()
     names = environment_names(run_id)

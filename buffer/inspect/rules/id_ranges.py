@@ -5,7 +5,7 @@ from typing import Final
 STRETCHES: Final = 240
 
 
-def stretches(first: int, last: int, *, each: int) -> tuple[dict[str, int], bool]:
+def id_ranges(first: int, last: int, *, each: int) -> tuple[dict[str, int], bool]:
     """Return the parameters of a statement that reads at most `each` rows of every id range.
 
     Args:

@@ -74,7 +74,7 @@ def take_uses(
     return rows
 
 
-def settle_uses(batch: Batch, *, confirmed: bool) -> None:
+def settle_sample_counts(batch: Batch, *, confirmed: bool) -> None:
     """Acknowledge the uses of a sampled batch, or return them."""
     with database.cursor() as cursor:
         cursor.execute(_CONFIRM if confirmed else _GIVE_BACK, {"batch": batch.pk}, prepare=True)

@@ -38,7 +38,7 @@ _OLDEST: Final = f"{_HEADS} AND id <> ALL(%(gone)s) ORDER BY id LIMIT %(over)s"
 _BEYOND: Final = f"{_HEADS} AND environment = %(environment)s ORDER BY id DESC OFFSET %(most)s"
 
 
-def retire(
+def evict(
     ids: Iterable[int], *, reason: DropReason, states: Collection[ItemState], changes: Changes
 ) -> int:
     """Evict fragments in `states`, with the rest of their chunks; return the number evicted.
@@ -99,7 +99,7 @@ def keep_within_capacity(
     lock_run(run.pk)
     queued = queued_fragments(run.pk, run.epoch) + arriving
     heads = _beyond_capacity(run, replay, environments=environments, queued=queued)
-    return retire(heads, reason=DropReason.CAPACITY, states=[ItemState.QUEUED], changes=changes)
+    return evict(heads, reason=DropReason.CAPACITY, states=[ItemState.QUEUED], changes=changes)
 
 
 def _beyond_capacity(

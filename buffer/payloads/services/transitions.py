@@ -8,9 +8,9 @@ from django.db import connection
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
-from buffer.items.services.sample_counts import settle_uses
+from buffer.items.services.sample_counts import settle_sample_counts
 from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
-from buffer.payloads.services.eviction import retire
+from buffer.payloads.services.eviction import evict
 from web import database
 
 _TABLES: Final = {
@@ -35,7 +35,7 @@ _MOVE_OF: Final = {
 def serve_fragments(batch: Batch, *, source: ItemState) -> None:
     """Mark the fragments of a batch as trained on; they are in state `source`."""
     if batch.sampler:
-        settle_uses(batch, confirmed=True)
+        settle_sample_counts(batch, confirmed=True)
     else:
         _move(batch, source, ItemState.SERVED)
 
@@ -46,7 +46,7 @@ def quarantine_items(batch: Batch) -> None:
         _move(batch, ItemState.LEASED, ItemState.QUARANTINED)
 
 
-def take_apart(
+def release_items(
     batch: Batch,
     *,
     source: ItemState = ItemState.LEASED,
@@ -74,7 +74,7 @@ def take_apart(
 def _take_sample_apart(
     batch: Batch, *, doomed: Collection[int] | None, reason: DropReason | None
 ) -> tuple[int, int]:
-    settle_uses(batch, confirmed=False)
+    settle_sample_counts(batch, confirmed=False)
     uses = BatchUse.objects.filter(batch=batch)
     if doomed is not None:
         uses = uses.filter(position__in=doomed)
@@ -82,7 +82,7 @@ def _take_sample_apart(
         return 0, batch.items
     changes = Changes(batch.run_id, ItemKind(batch.kind))
     ids = uses.values_list("item_id", flat=True)
-    dropped = retire(ids, reason=reason, states=[ItemState.QUEUED], changes=changes)
+    dropped = evict(ids, reason=reason, states=[ItemState.QUEUED], changes=changes)
     changes.write()
     return dropped, max(0, batch.items - dropped)
 
@@ -143,11 +143,11 @@ def drop_fragments(
 ) -> int:
     """Drop the matching open fragments of a run; return the number removed.
 
-    Fragments that were trained on or are in a batch are not dropped; see :func:`retire`.
+    Fragments that were trained on or are in a batch are not dropped; see :func:`evict`.
     """
     rows = FragmentChunk.objects.filter(run_id=run_id, state__in=states, **which)
     changes = Changes(run_id, ItemKind.FRAGMENTS)
-    taken = retire(rows.values_list("id", flat=True), reason=reason, states=states, changes=changes)
+    taken = evict(rows.values_list("id", flat=True), reason=reason, states=states, changes=changes)
     changes.write()
     return taken
 

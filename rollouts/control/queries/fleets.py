@@ -10,8 +10,7 @@ from buffer.batches.queries.queue_depth import is_drained
 from buffer.items.queries.admission import admission_remaining
 from rolldeck.wire import FleetControl
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker, LogRequest
-from rollouts.control.queries import machines
-from rollouts.control.queries import pending_commands as wanted
+from rollouts.control.queries import machines, pending_commands
 from rollouts.control.rules import control
 from rollouts.control.rules.proof import UNKNOWN_AFTER, Heard
 from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
@@ -28,9 +27,12 @@ def control_of(run_id: int) -> FleetControl:
     Raises:
         RunNotFound: If the run was deleted.
     """
-    logs, films = wanted.logs_wanted(run_id), wanted.films_wanted(run_id)
-    restarts, cordons = wanted.restarts_wanted(run_id), wanted.cordons_wanted(run_id)
-    stacks, closed = wanted.stacks_wanted(run_id), machines.machines_wanted()
+    logs, films = pending_commands.logs_wanted(run_id), pending_commands.films_wanted(run_id)
+    restarts, cordons = (
+        pending_commands.restarts_wanted(run_id),
+        pending_commands.cordons_wanted(run_id),
+    )
+    stacks, closed = pending_commands.stacks_wanted(run_id), machines.machines_wanted()
     fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*fields).filter(pk=run_id).first()
     if run is None:

@@ -7,7 +7,7 @@ from django.db import transaction
 from rollouts.control.services.machine_cordons import follow_machines
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
 from runs.deployment.models.parts import DeckPart
-from runs.deployment.services.heartbeats import doubt_part, prove_part
+from runs.deployment.services.heartbeats import doubt_part, record_heartbeat
 
 KIND = "ray"
 
@@ -30,6 +30,6 @@ def note_cluster(
         doubt_part(kind=KIND, name=address, problem=str(error), now=now)
         return True
     with transaction.atomic():
-        prove_part(kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now)
+        record_heartbeat(kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now)
         follow_machines(nodes=nodes)
     return True

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rollouts.diagnosis.rules import idle_diagnosis as standstill
+from rollouts.diagnosis.rules import idle_diagnosis
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts, Stage, share_of, stages
 from web.rules.amounts import duration, percent
@@ -243,23 +243,23 @@ def _not_formed(facts: Facts) -> Diagnosis | None:
 
 
 _RULES: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
-    standstill.over,
-    standstill.paused,
-    standstill.unheard,
-    standstill.starting,
-    standstill.without_workers,
-    standstill.without_weights,
-    standstill.draining,
-    standstill.refused,
-    standstill.without_trainer,
-    standstill.silent,
+    idle_diagnosis.over,
+    idle_diagnosis.paused,
+    idle_diagnosis.unheard,
+    idle_diagnosis.starting,
+    idle_diagnosis.without_workers,
+    idle_diagnosis.without_weights,
+    idle_diagnosis.draining,
+    idle_diagnosis.refused,
+    idle_diagnosis.without_trainer,
+    idle_diagnosis.silent,
     _behind,
     _unpublished,
     _untaken,
     _taking_turns,
     _stuck,
     _trainer_bound,
-    standstill.over_tolerance,
+    idle_diagnosis.over_tolerance,
     _delivery_bound,
     _not_formed,
 )

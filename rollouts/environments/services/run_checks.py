@@ -13,7 +13,7 @@ from buffer.ingest.services.backpressure import free_disk_bytes
 from rollouts.environments.rules import findings as rules
 from rollouts.environments.rules.findings import Cluster, DiskRoom, Finding
 from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
-from rollouts.environments.services import probes as trials
+from rollouts.environments.services import probes
 from rollouts.fleet.environments.probe import Outcome, Wanted
 from rollouts.fleet.manager.placement import NodeRoom
 from runs.config.rules import run_config, simulated_fleet
@@ -87,7 +87,7 @@ def _looked_over(config: RunConfig) -> list[Finding]:
     asked = [*_environments(config), *_cluster(config)]
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(asked))) as threads:
-        outcomes = list(threads.map(lambda pair: trials.attempt(pair[1]), asked))
+        outcomes = list(threads.map(lambda pair: probes.attempt(pair[1]), asked))
     tried = [(field, one, outcome) for (field, one), outcome in zip(asked, outcomes, strict=True)]
     environments = [each for each in tried if each[1].kind != "cluster"]
     nodes = [outcome for _, one, outcome in tried if one.kind == "cluster"]
@@ -123,7 +123,7 @@ def _environments(config: RunConfig) -> list[tuple[str, Wanted]]:
         for name, lesson in config.language.lessons.items()
         if not lesson.spec.startswith("task:")
     }
-    return list(foreign.values())[: trials.TRIALS_AT_ONCE - 1]
+    return list(foreign.values())[: probes.TRIALS_AT_ONCE - 1]
 
 
 def _cluster(config: RunConfig) -> list[tuple[str, Wanted]]:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from django.db import connection
 
 from buffer.inspect.queries.group_spread import sampled_groups
-from buffer.inspect.rules.id_ranges import stretches
+from buffer.inspect.rules.id_ranges import id_ranges
 from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.episodes.rules import episode_spread as rules
 from rollouts.episodes.rules.episode_spread import Sample
@@ -115,7 +115,7 @@ def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
     last = mine.order_by("-id").values_list("id", flat=True).first()
     if first is None or last is None:
         return [], True
-    bounds, is_whole = stretches(first, last, each=WINDOWS_EACH)
+    bounds, is_whole = id_ranges(first, last, each=WINDOWS_EACH)
     with connection.cursor() as cursor:
         cursor.execute(_WINDOWS.format(kept=_KEPT[of]), bounds | {"run": run_id})
         return [Sample(*row) for row in cursor.fetchall()], is_whole

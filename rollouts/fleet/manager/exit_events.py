@@ -6,32 +6,32 @@ from rolldeck.wire import WorkerEnding
 from rollouts.fleet.worker.loops import EventLog
 
 
-def tell_of_leaving(events: EventLog, ending: WorkerEnding, *, waiting: int) -> None:
+def emit_leaving(events: EventLog, ending: WorkerEnding, *, waiting: int) -> None:
     """Emit the event of a worker that left after the fleet was scaled down."""
     text = f"Worker {ending.index} has left; {waiting} of its fragments remain to be sent"
     events.add("worker_left", text, ending=ending, worker=ending.index)
 
 
-def tell_of_loss(events: EventLog, ending: WorkerEnding) -> None:
+def emit_loss(events: EventLog, ending: WorkerEnding) -> None:
     """Emit the event of a worker that crashed while it was leaving."""
     text = f"Worker {ending.index} is lost: {ending.reason}"
     events.add("worker_left", text, ending=ending, worker=ending.index)
 
 
-def tell_of_restart(events: EventLog, ending: WorkerEnding, *, wanted: str) -> None:
+def emit_restart(events: EventLog, ending: WorkerEnding, *, wanted: str) -> None:
     """Emit the event of a worker that was restarted on request, with the reason."""
     text = f"Worker {ending.index} is replaced: {wanted}"
     events.add("worker_restarted", text, ending=ending, worker=ending.index)
 
 
-def tell_of_cordon(events: EventLog, ending: WorkerEnding, *, is_out: bool) -> None:
+def emit_cordon(events: EventLog, ending: WorkerEnding, *, is_out: bool) -> None:
     """Emit the event of a cordoned worker that ended; it is replaced unless `is_out`."""
     what = "is not replaced" if is_out else "is replaced"
     text = f"Worker {ending.index} has ended and {what}: {ending.reason}"
     events.add("worker_out", text, ending=ending, worker=ending.index)
 
 
-def tell_of_crash(
+def emit_crash(
     events: EventLog, ending: WorkerEnding, *, wait: float | None, log: Sequence[str]
 ) -> None:
     """Emit the event of a crash; the successor starts in `wait` seconds, or never (None)."""

@@ -41,7 +41,7 @@ def mark_of(settings: WorkerSettings) -> Mark:
     )
 
 
-def clean_start(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = gpu_memory) -> None:
+def clean_node(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = gpu_memory) -> None:
     """End leftover processes, then wait up to 20 s for free GPU memory."""
     ended = end_leftovers(mark_of(settings))
     if ended:

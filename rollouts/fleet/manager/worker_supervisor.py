@@ -176,7 +176,7 @@ class WorkerSupervisor:
             if self._has_wound_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
                 self.kill()
                 ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
-                exit_events.tell_of_leaving(self._events, ending, waiting=self.outstanding)
+                exit_events.emit_leaving(self._events, ending, waiting=self.outstanding)
             return
         reason = self._why_to_end(now)
         if reason:
@@ -382,19 +382,19 @@ class WorkerSupervisor:
         self._delivery.begin_anew()
         self._reason, self._patience.obstacle = reason, ""
         if self.is_leaving:
-            exit_events.tell_of_loss(self._events, ending)
+            exit_events.emit_loss(self._events, ending)
             return
         self._farewell.take()
         if self._restart_reason is not None:
-            exit_events.tell_of_restart(self._events, ending, wanted=self._restart_reason)
+            exit_events.emit_restart(self._events, ending, wanted=self._restart_reason)
             self._restart_reason = None
             self._succession.replaced(now)
         elif self._cordon.is_draining:
-            exit_events.tell_of_cordon(self._events, ending, is_out=self._cordon.is_up)
+            exit_events.emit_cordon(self._events, ending, is_out=self._cordon.is_up)
             self._cordon.ended()
             self._succession.replaced(now)
         else:
             wait = self._succession.crashed(now)
             log = log_files.last_words(self._settings, worker=self.index)
-            exit_events.tell_of_crash(self._events, ending, wait=wait, log=log)
+            exit_events.emit_crash(self._events, ending, wait=wait, log=log)
             self._succession.go_on(wait, now)

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from rolldeck.errors import InvalidRequest, StaleEpoch
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
-from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.environments import loader
 from rollouts.fleet.simulated.sampling import SimulatedEnvironment, SimulatedInference
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import Spool
@@ -120,7 +120,7 @@ def _cut_one(settings: FleetSettings, simulation: Simulation) -> Fragment:
     environment = SimulatedEnvironment(
         spread=simulation.spread, episode_length=simulation.episode_length
     )
-    _, action = environments.describe(environment)
+    _, action = loader.describe(environment)
     policy = SimulatedInference(action, seed=config.seed)
     cutter = FragmentCutter(
         slots=["any"],

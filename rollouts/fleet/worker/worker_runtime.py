@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from rolldeck.errands import LogLines
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.manager.node_cleanup import clean_start
+from rollouts.fleet.manager.node_cleanup import clean_node
 from rollouts.fleet.manager.operator_requests import read_log
 from rollouts.fleet.manager.resources import ResourceMeter
 from rollouts.fleet.spool.platform_api import PlatformApi
@@ -67,7 +67,7 @@ class WorkerRuntime:
         self.api = PlatformApi(settings.fleet)
         self.events = EventLog()
         if owns_process:
-            clean_start(settings, self.events)
+            clean_node(settings, self.events)
         self._estate = _estate_of(settings.fleet, self.events)
         self.monitor = PipelineMonitor(now=time.monotonic(), env_processes=env_processes)
         self._measured_in: tuple[Condition, bool] = ("starting", False)

@@ -8,7 +8,7 @@ from django.db.models import F, Q
 
 from buffer.batches.queries.flows import RunCounts, run_counts
 from rollouts.control.models.fleets import FleetWorker
-from rollouts.fleet.worker import spans as pipeline
+from rollouts.fleet.worker import spans
 from rollouts.metrics.models.metrics import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACTIVE
@@ -71,7 +71,7 @@ def fleet_waited(run_id: int) -> float | None:
     """
     running = FleetWorker.objects.filter(fleet__run_id=run_id, state="running")
     shares = [one for one in running.values_list("shares", flat=True) if one]
-    return pipeline.mean_shares(shares).get("waiting_room", 0.0) if shares else None
+    return spans.mean_shares(shares).get("waiting_room", 0.0) if shares else None
 
 
 def counts_of(runs: Sequence[Run]) -> dict[int, dict[str, int]]:

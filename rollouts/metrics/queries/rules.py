@@ -10,7 +10,7 @@ from django.db.models import F, Max
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, moment, newest_samples
 from rollouts.metrics.queries.series import Asked, blocks_of_series, drawn
-from rollouts.metrics.rules.breaches import Spell, spells
+from rollouts.metrics.rules.breaches import Breach, breaches
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
 from rollouts.metrics.schemas.rules import FiredSpell, PreviewedRun, RulePreview
@@ -97,7 +97,9 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
         some = series_ids[at : at + READ_AT_ONCE]
         asked = Asked(axis="time", first=_look_back(some, limit, now=now), at_most=FINENESS)
         for series_id, blocks in blocks_of_series(some, asked).items():
-            lasting = spells(condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now))
+            lasting = breaches(
+                condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now)
+            )
             if lasting and lasting[-1].ended is None:
                 found[series_id] = moment(lasting[-1].began)
     return found
@@ -172,7 +174,7 @@ def _previewed(
     first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)
     asked = Asked(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
     blocks = condensed(blocks_of_series([series_id], asked)[series_id], at_most=FINENESS)
-    fired = spells(blocks.blocks, draft.limit, until=_micros(end))
+    fired = breaches(blocks.blocks, draft.limit, until=_micros(end))
     lasted = draft.limit.for_seconds
     line = drawn(run, draft.metric, blocks.blocks, asked._replace(at_most=POINTS_PREVIEWED))
     return PreviewedRun(
@@ -194,7 +196,7 @@ def _widest(blocks: Blocks) -> int:
     return int((blocks["x_last"] - blocks["x_first"]).max(initial=0))
 
 
-def _fired(spell: Spell, *, lasted: int) -> FiredSpell:
+def _fired(spell: Breach, *, lasted: int) -> FiredSpell:
     began = moment(spell.began)
     return FiredSpell(
         began_at=began,

@@ -16,7 +16,7 @@ from runs.alerts.rules.alert_rules import Comparator, Limit
 MICROS: Final = 1_000_000
 
 
-class Spell(NamedTuple):
+class Breach(NamedTuple):
     """An interval in which a series was beyond a limit, in µs since 1970."""
 
     began: int
@@ -25,7 +25,7 @@ class Spell(NamedTuple):
     """Time of the first sample within the limit again, or of any sample; None while it lasts."""
 
 
-def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
+def breaches(blocks: Blocks, limit: Limit, *, until: int) -> list[Breach]:
     """Return the breaches that lasted as long as the limit requires, oldest first.
 
     Args:
@@ -43,11 +43,11 @@ def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
         began = int(begins[first])
         ended = int(begins[behind]) if behind < len(blocks) else None
         if (until if ended is None else ended) - began >= limit.for_seconds * MICROS:
-            found.append(Spell(began, ended))
+            found.append(Breach(began, ended))
     return found
 
 
-def _silences(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
+def _silences(blocks: Blocks, limit: Limit, *, until: int) -> list[Breach]:
     """Return the long enough gaps without samples; gaps inside a block are not detected."""
     if not len(blocks):
         return []
@@ -56,7 +56,7 @@ def _silences(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
     following = np.append(blocks["x_first"][1:], until)
     found = np.flatnonzero(following - last >= limit.for_seconds * MICROS)
     end = len(blocks) - 1
-    return [Spell(int(last[at]), None if at == end else int(following[at])) for at in found]
+    return [Breach(int(last[at]), None if at == end else int(following[at])) for at in found]
 
 
 def _beyond(blocks: Blocks, limit: Limit) -> NDArray[np.bool_]:

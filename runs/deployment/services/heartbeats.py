@@ -13,7 +13,7 @@ _TOLD: Final = ("host", "pid", "started_at", "proven_at", "version", "details", 
 
 
 @transaction.atomic
-def prove_part(
+def record_heartbeat(
     *,
     kind: str,
     name: str,

@@ -16,7 +16,7 @@ from runs.lifecycle.queries.summaries import summary_fields
 from runs.search.queries.run_filters import filtered
 from runs.search.rules.filter_qualifiers import QUALIFIERS
 from runs.search.schemas import QualifierRow, RunList, RunRow, ValueRow
-from web.live import parts as live_parts
+from web.live import parts
 from web.rules.page_cursor import place_of, value_at
 from web.rules.spreadsheets import plain_cell
 
@@ -136,7 +136,7 @@ def environments_of(run_ids: list[int]) -> dict[int, str | None]:
 def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Return the summaries of runs: queue, fleet, returns."""
     found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
-    for read in live_parts.outlook_readers():
+    for read in parts.outlook_readers():
         for run_id, more in read(run_ids).items():
             found[run_id] |= more
     return found

@@ -17,7 +17,11 @@ from config.cluster import looks
 from config.cluster.lookout import Lookout
 from rollouts.control.services.cluster_status import note_cluster
 from runs.deployment.models.parts import DeckPart
-from runs.deployment.services.heartbeats import forget_dead_parts, forget_silent_parts, prove_part
+from runs.deployment.services.heartbeats import (
+    forget_dead_parts,
+    forget_silent_parts,
+    record_heartbeat,
+)
 from tests.factories import NOON, bearer, make_user
 from tests.fake_cluster import FakeCluster
 
@@ -140,7 +144,7 @@ def test_no_worker_is_told_apart_from_no_broker(dead_port: int, settings: Settin
 
 def test_a_process_shows_its_own_last_word(client: Client) -> None:
     now = datetime.now(UTC)
-    prove_part(
+    record_heartbeat(
         kind="worker",
         name="jobs@here",
         host="here",
@@ -150,7 +154,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
         details={"queues": ["celery"], "concurrency": 2, "memory_bytes": 4096},
         now=now,
     )
-    prove_part(kind="web", name="here:8", started_at=NOON, now=now)
+    record_heartbeat(kind="web", name="here:8", started_at=NOON, now=now)
 
     found = cluster(client)
 
@@ -163,7 +167,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
 
 def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
     for minutes in (0, 1):
-        prove_part(
+        record_heartbeat(
             kind="web",
             name="here:8",
             started_at=NOON,
@@ -178,7 +182,7 @@ def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
 def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
     gone = 2**22 + 1  # above Linux' maximum process id
     for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
-        prove_part(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
+        record_heartbeat(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
 
     assert forget_dead_parts(host="here", is_alive=pulse.is_alive) == 1
     assert sorted(DeckPart.objects.values_list("name", flat=True)) == ["a", "c"]

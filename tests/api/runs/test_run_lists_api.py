@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from runs.lifecycle.models.events import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.search import services as many_runs
+from runs.search import services
 from tests.factories import make_run, make_user
 
 
@@ -97,7 +97,7 @@ def test_one_action_on_many_says_which_were_not_done_and_why(olga: APIClient) ->
 def test_all_that_match_are_acted_on_a_part_at_a_time(
     olga: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(many_runs.AT_ONCE + 1):
+    for number in range(services.AT_ONCE + 1):
         make_run(name=f"run-{number}", kind="outside")
     make_run(name="other", kind="outside")
 
@@ -106,9 +106,9 @@ def test_all_that_match_are_acted_on_a_part_at_a_time(
         olga, action="tag", q="name~run-", tag="sweep", after_id=first["next_after_id"]
     ).json()
 
-    assert (len(first["results"]), first["left"]) == (many_runs.AT_ONCE, 1)
+    assert (len(first["results"]), first["left"]) == (services.AT_ONCE, 1)
     assert (len(second["results"]), second["left"], second["next_after_id"]) == (1, 0, None)
-    assert Run.objects.filter(tags__contains=["sweep"]).count() == many_runs.AT_ONCE + 1
+    assert Run.objects.filter(tags__contains=["sweep"]).count() == services.AT_ONCE + 1
 
 
 def test_what_is_over_is_archived_and_comes_back_unless_its_name_is_taken(olga: APIClient) -> None:

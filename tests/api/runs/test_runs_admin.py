@@ -13,7 +13,7 @@ from runs.alerts.services.silences import silence
 from runs.config.services.presets import save_preset
 from runs.deployment.models.deployment import DeckSample
 from runs.deployment.schemas.deployment import NoticeWanted
-from runs.deployment.services.heartbeats import prove_part
+from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
 from runs.lifecycle.models.runs import ApiToken, PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
@@ -76,7 +76,7 @@ def run() -> Run:
     )
     write_notes(run_id=run.pk, text="*a*", revision=0, actor="user:ada", now=NOON)
     save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
-    prove_part(kind="web", name="here:8", started_at=NOON, now=NOON)
+    record_heartbeat(kind="web", name="here:8", started_at=NOON, now=NOON)
     rule = SetAlertRule(name="a", metric="loss", comparator="above", threshold=1.0)
     make_rule(wanted=rule, actor="user:ada", now=NOON)
     quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")

@@ -8,7 +8,11 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.push_context import NEWEST_ENVIRONMENTS, PushContext, entrance_for_one
+from buffer.ingest.services.push_context import (
+    NEWEST_ENVIRONMENTS,
+    PushContext,
+    push_context_for_one,
+)
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Environment, Run
 from tests.buffer_factories import body, group
@@ -35,9 +39,9 @@ def test_it_knows_the_run_its_room_and_its_environments() -> None:
     run = make_run(name="math", kind="outside", lenient=True)
     join(run, env_id=0, group_size=4)
     arrived = decode_group(body(group(sequences=4, env_id=0)))
-    pushed(entrance_for_one("math"), arrived)
+    pushed(push_context_for_one("math"), arrived)
 
-    found = entrance_for_one("math")
+    found = push_context_for_one("math")
 
     assert found is not None
     assert (found.run, found.run.lenient, found.run.epoch) == (run, True, run.epoch)
@@ -51,14 +55,14 @@ def test_it_knows_the_run_its_room_and_its_environments() -> None:
 def test_there_is_none_into_a_run_that_takes_no_groups(fields: dict[str, object]) -> None:
     make_run(**({"name": "math", "kind": "outside"} | fields))
 
-    assert entrance_for_one("math") is None
+    assert push_context_for_one("math") is None
 
 
 def test_an_environment_among_very_many_is_asked_for_by_its_id() -> None:
     run = make_run(name="math", kind="outside")
     for env_id in range(NEWEST_ENVIRONMENTS + 1):
         join(run, env_id=env_id, group_size=4)
-    entrance = entrance_for_one("math")
+    entrance = push_context_for_one("math")
     assert entrance is not None
     oldest = decode_group(body(group(sequences=2, env_id=0)))
     assert not entrance.suffices([oldest])
@@ -70,9 +74,9 @@ def test_an_environment_among_very_many_is_asked_for_by_its_id() -> None:
 
 def test_an_id_that_a_refused_push_was_given_is_never_given_again() -> None:
     run = make_run(name="math", kind="outside")
-    unused = entrance_for_one("math")
+    unused = push_context_for_one("math")
     assert unused is not None
 
-    pushed(entrance_for_one("math"), decode_group(body(group())))
+    pushed(push_context_for_one("math"), decode_group(body(group())))
 
     assert TrajectoryGroup.objects.get(run=run).pk not in unused.ids

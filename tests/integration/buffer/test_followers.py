@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from django.db import connection, transaction
 
-from buffer.followers import queries as followers
-from buffer.followers import services
+from buffer.followers import queries, services
 from buffer.followers.models import Follower
 from buffer.followers.rules import InvalidCursor
 from buffer.followers.services import (
@@ -56,7 +55,7 @@ def follow(run: Run, name: str = "eve", *, start: Start = "earliest", **only: An
 
 def read(run: Run, name: str = "eve", *, count: int = 100) -> list[int]:
     """Return the numbers of the fragments that come next, and confirm them."""
-    stretch = followers.read_on(run, followers.named(run, name), count=count)
+    stretch = queries.read_on(run, queries.named(run, name), count=count)
     if stretch is None:
         return []
     confirm_read(run=run, name=name, cursor=stretch.cursor.token(), now=NOON)
@@ -122,7 +121,7 @@ def test_what_is_not_confirmed_comes_again(run: Run) -> None:
     add(run, 0)
     eve = follow(run)
 
-    first, again = (followers.read_on(run, eve, count=1) for _ in "ab")
+    first, again = (queries.read_on(run, eve, count=1) for _ in "ab")
 
     assert first is not None
     assert first == again
@@ -134,7 +133,7 @@ def test_followers_do_not_disturb_one_another(run: Run) -> None:
     follow(run, "mallory")
 
     assert read(run, "eve") == [0, 1]
-    assert followers.lag(run, followers.named(run, "mallory")) == 2
+    assert queries.lag(run, queries.named(run, "mallory")) == 2
     assert read(run, "mallory") == [0, 1]
 
 
@@ -226,7 +225,7 @@ def test_items_whose_bytes_retention_let_go_are_passed_over(run: Run) -> None:
     Segment.objects.update_or_create(number=number, defaults=gone)
 
     assert read(run) == []
-    assert followers.lag(run, followers.named(run, "eve")) == 0
+    assert queries.lag(run, queries.named(run, "eve")) == 0
 
 
 def test_a_follower_may_read_one_environment_only(run: Run) -> None:
@@ -234,15 +233,15 @@ def test_a_follower_may_read_one_environment_only(run: Run) -> None:
     add(run, 0, slot="other", environment="other")
     follow(run, environment="other")
 
-    assert followers.lag(run, followers.named(run, "eve")) == 1
+    assert queries.lag(run, queries.named(run, "eve")) == 1
     assert read(run) == [0]
 
 
 def test_an_older_place_is_refused_and_the_same_one_is_fine(run: Run) -> None:
     add(run, 0, 1)
     eve = follow(run)
-    first = followers.read_on(run, eve, count=1)
-    both = followers.read_on(run, eve, count=2)
+    first = queries.read_on(run, eve, count=1)
+    both = queries.read_on(run, eve, count=2)
     assert first is not None
     assert both is not None
 
@@ -266,7 +265,7 @@ def test_a_follower_that_is_gone_is_not_found(run: Run) -> None:
     follow(run)
     unfollow(run=run, name="eve")
 
-    with pytest.raises(followers.FollowerNotFound):
-        followers.named(run, "eve")
-    with pytest.raises(followers.FollowerNotFound):
+    with pytest.raises(queries.FollowerNotFound):
+        queries.named(run, "eve")
+    with pytest.raises(queries.FollowerNotFound):
         unfollow(run=run, name="eve")

@@ -8,7 +8,7 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.queries.queue_depth import queue_depth
-from buffer.batches.services.leases import confirm, take, take_for_stock
+from buffer.batches.services.leases import confirm, lease_for_atropos, take
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services import backpressure
@@ -162,7 +162,7 @@ def test_what_waited_too_long_is_dropped_when_a_batch_is_asked_for(run: Run) -> 
     push(run, count=2, at=LONG_AGO)
     push(run, count=2)
 
-    lease = take_for_stock(run_id=run.pk, identity="alice", sender="", now=NOON)
+    lease = lease_for_atropos(run_id=run.pk, identity="alice", sender="", now=NOON)
 
     assert lease is not None
     newest = TrajectoryGroup.objects.order_by("-id").values_list("id", flat=True)[:2]

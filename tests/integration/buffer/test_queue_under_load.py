@@ -11,7 +11,13 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.queries.queue_depth import batch_in_sight, is_drained
-from buffer.batches.services.leases import LeaseLost, confirm, note_delivered, take, take_for_stock
+from buffer.batches.services.leases import (
+    LeaseLost,
+    confirm,
+    lease_for_atropos,
+    note_delivered,
+    take,
+)
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import KeyInFlight, PushKey, once
@@ -167,12 +173,12 @@ def test_a_late_confirmation_counts_while_nobody_else_has_the_batch(run: Run) ->
 def test_a_stock_trainer_that_is_slower_than_its_lease_trains_nothing_twice(run: Run) -> None:
     for mark in range(4):
         push(run, mark=mark)
-    first = take_for_stock(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
+    first = lease_for_atropos(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
     assert first is not None
     note_delivered(batch_id=first.batch.pk, fence=first.batch.fence)
     lapse(first.batch)
 
-    second = take_for_stock(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
+    second = lease_for_atropos(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
 
     assert second is not None
     assert second.batch.pk != first.batch.pk
@@ -186,10 +192,10 @@ def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
     assert is_alive(this_process())
     assert is_alive(dead) is False
     assert is_alive("elsewhere:1:2") is None
-    first = take_for_stock(run_id=run.pk, identity="alice", sender=dead, now=NOON)
+    first = lease_for_atropos(run_id=run.pk, identity="alice", sender=dead, now=NOON)
     assert first is not None
 
-    again = take_for_stock(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
+    again = lease_for_atropos(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
 
     assert again is not None
     assert again.batch.pk == first.batch.pk

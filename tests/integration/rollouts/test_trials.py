@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.environments.services import probes as trials
+from rollouts.environments.services import probes
 from rollouts.fleet.environments.probe import Wanted
 
 FOREIGN = """
@@ -41,7 +41,7 @@ def environment(spec: str, **kwargs: object) -> Wanted:
 
 
 def test_an_environment_says_what_it_shows_and_takes() -> None:
-    outcome = trials.attempt(environment("gymnasium:CartPole-v1"), seconds=120)
+    outcome = probes.attempt(environment("gymnasium:CartPole-v1"), seconds=120)
 
     assert outcome.trouble == ""
     assert (outcome.observation, outcome.action) == ("float32 [4]", "choices 2")
@@ -49,17 +49,17 @@ def test_an_environment_says_what_it_shows_and_takes() -> None:
 
 
 def test_what_it_raises_becomes_its_trouble(odd: str) -> None:
-    assert trials.attempt(environment(odd), seconds=120).trouble == "SystemExit: 3"
+    assert probes.attempt(environment(odd), seconds=120).trouble == "SystemExit: 3"
 
 
 def test_a_crash_is_told(odd: str) -> None:
-    outcome = trials.attempt(environment(odd, does="die"), seconds=120)
+    outcome = probes.attempt(environment(odd, does="die"), seconds=120)
 
     assert outcome.trouble == "its process was ended by SIGABRT"
 
 
 def test_what_takes_too_long_is_ended(odd: str) -> None:
-    outcome = trials.attempt(environment(odd, does="sleep"), seconds=3)
+    outcome = probes.attempt(environment(odd, does="sleep"), seconds=3)
 
     assert outcome.trouble == "it did not finish within 3 s"
 
@@ -70,7 +70,7 @@ def test_no_secret_of_the_platform_reaches_foreign_code(
     monkeypatch.setenv("ROLLDECK_SECRET_KEY", "shh")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "shh")
 
-    outcome = trials.attempt(environment(odd, does="read"), seconds=120)
+    outcome = probes.attempt(environment(odd, does="read"), seconds=120)
 
     assert "HOME" in outcome.trouble
     for name in ("ROLLDECK_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "RAY_AUTH_TOKEN"):
@@ -79,18 +79,18 @@ def test_no_secret_of_the_platform_reaches_foreign_code(
 
 
 def test_what_this_machine_lacks_is_told_apart() -> None:
-    outcome = trials.attempt(environment("module:nowhere:Env"), seconds=120)
+    outcome = probes.attempt(environment("module:nowhere:Env"), seconds=120)
 
     assert outcome.is_missing
     assert "ROLLDECK_ENVIRONMENTS" in outcome.trouble
 
 
 def test_no_more_than_a_few_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [trials._room.acquire(blocking=False) for _ in range(trials.TRIALS_AT_ONCE)]
+    held = [probes._room.acquire(blocking=False) for _ in range(probes.TRIALS_AT_ONCE)]
     try:
-        with pytest.raises(trials.TooManyTrials):
-            trials.attempt(environment("gymnasium:CartPole-v1"))
+        with pytest.raises(probes.TooManyTrials):
+            probes.attempt(environment("gymnasium:CartPole-v1"))
     finally:
         for taken in held:
             if taken:
-                trials._room.release()
+                probes._room.release()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.metrics.rules.breaches import MICROS, Spell, spells
+from rollouts.metrics.rules.breaches import MICROS, Breach, breaches
 from rollouts.metrics.rules.series import blocks_of, condensed
 from runs.alerts.rules.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
 
@@ -35,28 +35,28 @@ def placed(samples: Samples) -> tuple[list[int], list[float]]:
 
 def found(
     times: list[int], values: list[float], limit: Limit, *, until: int, at_most: int = 1000
-) -> list[Spell]:
+) -> list[Breach]:
     x = np.array(times, np.int64) * MICROS
     blocks = condensed(blocks_of(x, np.array(values, np.float64)), at_most=at_most).blocks
-    told = spells(blocks, limit, until=until * MICROS)
+    told = breaches(blocks, limit, until=until * MICROS)
     return [
-        Spell(one.began // MICROS, None if one.ended is None else one.ended // MICROS)
+        Breach(one.began // MICROS, None if one.ended is None else one.ended // MICROS)
         for one in told
     ]
 
 
-def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -> list[Spell]:
+def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -> list[Breach]:
     """Find breaches sample by sample, as a reference implementation."""
-    spans: list[Spell] = []
+    spans: list[Breach] = []
     began: int | None = None
     for at, value in zip(times, values, strict=True):
         if limit.is_broken_by(value):
             began = at if began is None else began
         elif began is not None:
-            spans.append(Spell(began, at))
+            spans.append(Breach(began, at))
             began = None
     if began is not None:
-        spans.append(Spell(began, None))
+        spans.append(Breach(began, None))
     wait = limit.for_seconds
     return [one for one in spans if (until if one.ended is None else one.ended) - one.began >= wait]
 
@@ -93,9 +93,9 @@ def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_no
 def test_a_number_holds_until_the_next_one() -> None:
     limit = Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=10)
 
-    assert found([0, 30], [6, 1], limit, until=40) == [Spell(0, 30)]
+    assert found([0, 30], [6, 1], limit, until=40) == [Breach(0, 30)]
     assert found([0], [6], limit, until=9) == []
-    assert found([0], [6], limit, until=10) == [Spell(0, None)]
+    assert found([0], [6], limit, until=10) == [Breach(0, None)]
 
 
 def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
@@ -103,15 +103,15 @@ def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
     broken = Limit(comparator=Comparator.NOT_FINITE)
 
     assert found([0, 1, 2], [9, math.nan, -math.inf], below, until=3) == []
-    assert found([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [Spell(1, 3)]
+    assert found([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [Breach(1, 3)]
 
 
 def test_a_silence_lasts_from_one_sample_to_the_next() -> None:
     silent = Limit(comparator=Comparator.NO_DATA, for_seconds=10)
     times, values = [0, 5, 20, 25, 34], [1.0, math.nan, 2.0, 3.0, 4.0]
 
-    assert found(times, values, silent, until=43) == [Spell(5, 20)]
-    assert found(times, values, silent, until=44) == [Spell(5, 20), Spell(34, None)]
+    assert found(times, values, silent, until=43) == [Breach(5, 20)]
+    assert found(times, values, silent, until=44) == [Breach(5, 20), Breach(34, None)]
     assert not any(silent.is_broken_by(value) for value in values)
 
 
@@ -121,7 +121,7 @@ def test_blocks_of_many_samples_find_no_silence_that_there_is_not(
 ) -> None:
     silent = Limit(comparator=Comparator.NO_DATA, for_seconds=wait)
     times, values = placed([(each, 1.0) for each in waits])
-    gaps = [Spell(a, b) for a, b in pairwise(times) if b - a >= wait]
+    gaps = [Breach(a, b) for a, b in pairwise(times) if b - a >= wait]
 
     assert found(times, values, silent, until=times[-1]) == gaps
     assert set(found(times, values, silent, until=times[-1], at_most=5)) <= set(gaps)

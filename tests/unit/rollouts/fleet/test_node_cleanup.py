@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rollouts.fleet.manager import node_cleanup as clean_start
+from rollouts.fleet.manager import node_cleanup as clean_node
 from rollouts.fleet.manager.node_cleanup import end_leftovers, mark_of, wait_for_gpu
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.worker.leftovers import VARIABLE, Mark
@@ -149,7 +149,7 @@ def test_the_kernel_says_which_processes_count_as_this_one_does(
     idle: subprocess.Popen[bytes],
 ) -> None:
     def namespace(pid: object) -> Path:
-        return (clean_start.PROC / str(pid) / "ns" / "pid").readlink()
+        return (clean_node.PROC / str(pid) / "ns" / "pid").readlink()
 
     assert str(namespace("self")).startswith("pid:[")
     assert namespace(idle.pid) == namespace("self")
@@ -184,10 +184,10 @@ def test_a_worker_waits_until_the_memory_of_its_gpu_is_free() -> None:
 def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
     make_worker_settings: Callable[..., WorkerSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clean_start, "GPU_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(clean_node, "GPU_PATIENCE_SECONDS", 0.0)
     events = EventLog()
 
-    clean_start.clean_start(
+    clean_node.clean_node(
         make_worker_settings(num_gpus_per_worker=1), events, gpu=lambda: (int(24e9), int(20e9))
     )
 
@@ -202,7 +202,7 @@ def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
 def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
     share: float, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger=clean_start.__name__)
+    caplog.set_level(logging.INFO, logger=clean_node.__name__)
     began = time.monotonic()
 
     assert wait_for_gpu(share, lambda: None) == ""
