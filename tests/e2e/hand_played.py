@@ -70,8 +70,9 @@ class HandPlayedFleet:
         order = json.loads(
             in_the_shell(
                 deck,
-                "import json; from django.utils import timezone; from rollouts import services;"
-                f"order = services.launch_simulation(name={name!r}, config={config!r},"
+                "import json; from django.utils import timezone; "
+                "from rollouts.control.services.launches import launch_simulation;"
+                f"order = launch_simulation(name={name!r}, config={config!r},"
                 f" platform_url={deck.url!r}, actor='tests', now=timezone.now());"
                 "from rollouts.models import Fleet;"
                 f"Fleet.objects.filter(run__name={name!r}, run__archived_at=None)"

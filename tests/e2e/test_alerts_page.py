@@ -134,7 +134,7 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
         seeded_deck,
         "from django.utils import timezone;"
         "from runs.alerts.rules.alerts import AlertKind, Condition;"
-        "from runs.services import alerts;"
+        "from runs.alerts.services import alerts;"
         "seen = Condition(kind=AlertKind.ITEMS_CORRUPT, subject='lost', message='a lost frame');"
         "print(alerts.raise_alert(seen, now=timezone.now()))",
     )

@@ -11,9 +11,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 LINK = (
     "from datetime import UTC, datetime;"
     "from django.contrib.auth.models import User;"
-    "from runs import services;"
+    "from runs.access.services.logins import make_login_link;"
     f"user = User.objects.get(username={USERNAME!r});"
-    "print(services.make_login_link(user, then='/settings', now=datetime.now(UTC)))"
+    "print(make_login_link(user, then='/settings', now=datetime.now(UTC)))"
 )
 
 

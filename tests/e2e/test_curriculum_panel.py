@@ -38,8 +38,10 @@ SEED = """
 from django.db import transaction
 from django.utils import timezone
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
-from rollouts.services import next_lesson_task, take_outcome
-from runs import services
+from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from runs.access.services.tokens import mint_token
+from runs.lifecycle.services.lifecycle import create
 from runs.models import Run
 
 now, samples = timezone.now(), [
@@ -67,7 +69,7 @@ def evaluate(step, counts):
              fence=task.fence, samples=samples)
 
 with transaction.atomic():
-    run = services.create(name=NAME, config=CONFIG, actor="tests", now=now)
+    run = create(name=NAME, config=CONFIG, actor="tests", now=now)
     evaluate(0, {"reverse-2": 30, "sums": 5})
     for turn in range(6):
         tell("reverse-2", mixed, 0, generations=8, turn=turn)
@@ -76,7 +78,7 @@ with transaction.atomic():
     tell("reverse-4", mixed, 20, generations=8)
     evaluate(40, {"reverse-2": 63, "reverse-4": 31, "sums": 41})
     Run.objects.filter(pk=run.pk).update(status="stopped")
-_, token = services.mint_token(
+_, token = mint_token(
     name="w", scopes=["worker"], run_id=run.pk, issuer="manager", now=now
 )
 print(token)

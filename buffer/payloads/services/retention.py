@@ -3,7 +3,7 @@
 A segment is dropped in two steps. First its row is marked, in a transaction that sees no open item
 in it; then the partition and the objects are removed, which the next pass repeats if this one
 fails. Metadata is kept: reading an item of a dropped segment raises
-:class:`~buffer.storage.PayloadExpired`.
+:class:`~buffer.payloads.services.contents.PayloadExpired`.
 """
 
 import logging

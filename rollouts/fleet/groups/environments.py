@@ -61,7 +61,7 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     Args:
         spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
             ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
-            :class:`rollouts.core.tasks.Task`.
+            :class:`rollouts.environments.rules.task.Task`.
         kwargs: Keyword arguments of its constructor.
 
     Raises:

@@ -79,7 +79,7 @@ class Episode:
 
 
 class TaskEnvironment:
-    """Adapter of a :class:`rollouts.core.tasks.Task`; prompts are plain text."""
+    """Adapter of a :class:`rollouts.environments.rules.task.Task`; prompts are plain text."""
 
     def __init__(self, task: Task) -> None:
         self._task = task

@@ -67,7 +67,7 @@ def run_page(*, text: str, sort: str, after: str, limit: int, now: datetime) -> 
     """Return one page of the runs that match a filter.
 
     Args:
-        text: A filter in the syntax of :mod:`runs.core.run_filter`.
+        text: A filter in the syntax of :mod:`runs.search.rules.filter_parsing`.
         sort: One of :data:`SORTS`, prefixed with a minus for descending order.
         after: Cursor of the previous page; empty for the first page.
         limit: Maximum number of rows.
