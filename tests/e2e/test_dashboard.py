@@ -174,7 +174,7 @@ def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, dec
     dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     dialog.get_by_label("Reason").fill(HOSTILE)
     expect(dialog.get_by_role("button", name="Kill")).to_be_disabled()
-    dialog.get_by_label(f"Type {run} to go on").fill(run)
+    dialog.get_by_label(f"Type {run} to confirm").fill(run)
     dialog.get_by_role("button", name="Kill").click()
 
     page.locator("[data-status=stopped]").wait_for()

@@ -150,7 +150,7 @@ def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) 
     page.get_by_role("menuitem", name=view).click()
     expect(page).to_have_url(re.compile(r"q=tag(:|%3A)sweep.*dense=true"))
     page.get_by_role("button", name="Views").click()
-    page.get_by_role("menu").get_by_label(f"Forget the view {view}").click()
+    page.get_by_role("menu").get_by_label(f"Delete view {view}").click()
     expect(page.get_by_role("menuitem", name=view)).to_have_count(0)
 
 

@@ -47,7 +47,7 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("out of patience")
     expect(kill).to_be_disabled()
-    dialog.get_by_label(f"Type {run} to go on").fill(run[:-1])
+    dialog.get_by_label(f"Type {run} to confirm").fill(run[:-1])
     expect(kill).to_be_disabled()
     page.keyboard.type(run[-1])
     page.keyboard.press("Enter")
@@ -68,7 +68,7 @@ def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck
     page.get_by_role("button", name="Reset").click()
     dialog = page.get_by_role("dialog", name=f"Reset {run}?")
     dialog.get_by_label("Reason").fill("another tokenizer")
-    dialog.get_by_label(f"Type {run} to go on").fill(run)
+    dialog.get_by_label(f"Type {run} to confirm").fill(run)
     with page.expect_response("**/reset") as answer:
         dialog.get_by_role("button", name="Reset").click()
 
