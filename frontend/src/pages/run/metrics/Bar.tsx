@@ -117,7 +117,7 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
       />
       <Layouts run={run} search={search} change={change} />
       <Button size="xs" variant="default" onClick={onMarks} title="Annotations on the charts">
-        {marks > 0 ? `Marks (${marks})` : "Marks"}
+        {marks > 0 ? `Annotations (${marks})` : "Annotations"}
       </Button>
       {search.from !== undefined && (
         <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
