@@ -88,7 +88,8 @@ def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
     configs = page.get_by_role("table", name="Configurations")
     seed = configs.locator('tr[data-path="seed"]')
     expect(seed.get_by_role("cell")).to_have_text(["1", "differs: 2", "differs: –"])
-    expect(page.get_by_text("beside-out: an outside run without a known configuration")).to_be_visible()
+    unknown = "beside-out: an outside run without a known configuration"
+    expect(page.get_by_text(unknown)).to_be_visible()
 
     page.get_by_role("button", name="Remove beside-out").click()
     expect(page).to_have_url(re.compile(r"runs=beside-a%2Cbeside-b$"))

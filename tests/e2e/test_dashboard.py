@@ -24,7 +24,7 @@ def figure(page: Page, name: str) -> float:
 
 
 def points(page: Page, chart: str) -> int:
-    found = page.get_by_role("img", name=re.compile(f"^{chart}"))
+    found = page.locator(f'[data-points][aria-label^="{chart}"]')
     return int(found.get_attribute("data-points") or 0)
 
 

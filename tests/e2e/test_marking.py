@@ -81,7 +81,7 @@ def test_a_group_gets_a_note_a_named_label_and_a_set_in_the_viewer(
         page.get_by_role("link", name="JSONL").click()
     assert "torn-ones" in download.value.path().read_text()
     page.get_by_role("button", name="Delete set…").click()
-    page.get_by_label("Reason").fill("all folded again")
+    page.get_by_role("textbox", name="Reason").fill("all folded again")
     page.get_by_role("button", name="Delete set", exact=True).click()
     expect(page.locator("tbody tr")).to_have_count(3)
     page.goto("/audit?run=marked-by-people")
@@ -135,7 +135,7 @@ def test_chosen_groups_are_labelled_at_once_and_some_discarded(deck: Deck, signe
     page.get_by_role("button", name="Discard…").click()
     discard = page.get_by_role("dialog").get_by_role("button", name="Discard")
     expect(discard).to_be_disabled()
-    page.get_by_label("Reason").fill("the paper was wet")
+    page.get_by_role("textbox", name="Reason").fill("the paper was wet")
     discard.click()
 
     expect(page.get_by_role("dialog")).to_have_count(0)
