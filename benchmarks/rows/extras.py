@@ -84,7 +84,7 @@ def waiters(bench: Bench) -> Figures:
         during = _lives(deck)
         outcome = finished()
     bench.say(f"  none wait: {before}\n  {WAITERS} wait: {during}\n  {outcome}")
-    return {"nobody_waits": before, "all_wait": during, **outcome}
+    return {"no_waiters": before, "all_wait": during, **outcome}
 
 
 def _lives(deck: Deck) -> Figures:
