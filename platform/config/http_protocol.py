@@ -67,7 +67,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_for_more()
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the websocket, which may stay silent for long."""
+        """Switch to the WebSocket protocol, without the deadlines of HTTP requests."""
         self._is_websocket = True
         self._stop_waiting()
         self.transport = self.transport.plain  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [
-    "platform/config",
+    "platform",
     "runs",
     "buffer",
     "rollouts",

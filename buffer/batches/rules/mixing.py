@@ -37,7 +37,7 @@ class EnvironmentQueue:
         env_id: Its id, or :data:`NO_ENVIRONMENT`.
         window: Its oldest groups, oldest first.
         behind: Number of younger groups of each size, queued behind the window.
-        weight: Its relative part of a batch; with 0 or less it gets only what others leave.
+        weight: Relative share of a batch; 0 or less: only sequences that the others leave over.
         minimum: `min_batch_allocation`, a share of every batch; 0 for none.
         connected: Whether it may still push.
         debt: Debt carried over from earlier batches, in sequences.
@@ -73,7 +73,7 @@ def target_shares(queues: Sequence[EnvironmentQueue]) -> dict[int, float]:
 def credits_of(queues: Sequence[EnvironmentQueue], *, batch_size: int) -> dict[int, float]:
     """Return each environment's credit for the next batch, in sequences.
 
-    Environments with a weight of 0 or less have minus infinity: they get what others leave.
+    The credit of an environment with a weight of 0 or less is minus infinity.
     """
     targets = target_shares(queues)
     return {

@@ -1,4 +1,9 @@
-"""Write and read the bytes of items."""
+"""Write and read the bytes of items: small pushes in the database, large ones as objects.
+
+A *place* locates the bytes of one item; the item's row stores it. Bytes are written before the
+rows that refer to them, so a row never refers to missing bytes. Bytes of a transaction that was
+rolled back have no row, and are deleted with their segment.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -49,7 +49,7 @@ class Outbox:
         """Total number of groups handed over."""
 
     def send(self, groups: Sequence[RolloutGroup], *, lesson: str) -> None:
-        """Hand over groups of equal size."""
+        """Queue groups of equal size for sending."""
         with self._lock:
             number, self._next = self._next, self._next + 1
             self.groups += len(groups)

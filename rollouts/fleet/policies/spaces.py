@@ -44,7 +44,7 @@ class Space(Struct, frozen=True, kw_only=True):
 
     kind: Literal["discrete", "box", "multi_discrete", "parts"]
     shape: tuple[int, ...]
-    """Shape of one value; empty for discrete spaces and for parts."""
+    """Dimensions of one value; empty for discrete spaces and for parts."""
     dtype: str
     """NumPy type; empty for parts."""
     choices: int = 0

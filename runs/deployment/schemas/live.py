@@ -1,7 +1,7 @@
 """Schemas of the live sockets' frames, in both directions.
 
 They define the protocol: the server encodes and decodes with them, and the dashboard's types are
-generated from them. The modules in :mod:`runs.live` define the parts and series of each topic; see
+generated from them. Apps register the parts and series of each topic with
 :mod:`web.live.parts`.
 """
 

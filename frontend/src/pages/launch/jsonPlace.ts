@@ -6,7 +6,7 @@ const TOKEN =
   /[{}[\],:]|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w)/y;
 const CLOSES: Record<string, string> = { "}": "{", "]": "[" };
 
-/** Return the offset of the first invalid token and what is expected there; for invalid JSON. */
+/** Offset of the first invalid token of invalid JSON, and the kind of token expected there. */
 export function brokenAt(text: string): { offset: number; wanted: Wanted } {
   const open: string[] = [];
   let wanted: Wanted = "a value";
