@@ -122,7 +122,7 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
     AlertKind.BATCH_QUARANTINED: KindNote(
         title="A batch is quarantined",
         severity=Severity.ERROR,
-        advice="Inspect its items, then requeue or discard them.",
+        advice="Inspect its items, then release or discard them.",
     ),
     AlertKind.ITEMS_CORRUPT: KindNote(
         title="Stored bytes are corrupt",
