@@ -17,6 +17,7 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         """Register the parts of the live pages that this app reads."""
         from runs.access.queries.audit_news import audit_reader
+        from runs.access.queries.callers import session_part
         from runs.alerts.queries import alerts
         from runs.alerts.queries import conditions as seen
         from runs.alerts.queries.refused_pushes import refusing_runs
@@ -26,7 +27,7 @@ class RunsConfig(AppConfig):
         from runs.deployment import queries as deck
         from runs.deployment.schemas.deployment import Notice
         from runs.deployment.services.global_topics import ALERTS, AUDIT
-        from runs.lifecycle.queries.runs import event_series, run_part, session_part
+        from runs.lifecycle.queries.runs import event_series, run_part
         from runs.search.queries.live_runs import active_deck_runs, resting_deck_runs
         from web.http import openapi  # noqa: F401 registers itself with the schema
         from web.live.parts import (

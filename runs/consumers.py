@@ -14,6 +14,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.utils import timezone
 
+from runs.access.queries.callers import caller_of_session, caller_of_token
 from runs.access.rules.credentials import MalformedCredentials, token_in
 from runs.access.rules.rights import KNOW_RUN, Caller, may_read
 from runs.access.services.tokens import authenticate
@@ -32,13 +33,7 @@ from runs.deployment.schemas.live import (
 from runs.deployment.services.global_topics import DECK_TOPICS, key_of, rule_of, told_as
 from runs.deployment.services.hub import Hub, hub
 from runs.deployment.services.topics import CONTROL_PREFIX, RUN_PREFIX
-from runs.lifecycle.queries.runs import (
-    RunNotFound,
-    caller_of_session,
-    caller_of_token,
-    readable_run,
-    run_named,
-)
+from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
 from web import outages
 from web.live.outgoing import Socket
 from web.live.shared_reads import SharedLooks

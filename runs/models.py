@@ -2,22 +2,21 @@
 
 from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
+from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
 from runs.config.models import SavedPreset
 from runs.deployment.models.deployment import DeckNotice, DeckSample
 from runs.deployment.models.parts import PART_KINDS, DeckPart
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import (
     AdvantageRule,
-    ApiToken,
     Environment,
     PolicyVersion,
     Run,
     RunKind,
     RunQuerySet,
-    TokenIssuer,
     Trainer,
 )
 from runs.weights.models import WEIGHTS_ORDERS, WeightsOrder

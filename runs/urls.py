@@ -12,7 +12,6 @@ from runs.access.api.audit import (
     SessionsView,
 )
 from runs.access.api.sessions import SessionView
-from runs.access.api.tokens import TokensView, TokenView
 from runs.alerts.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
 from runs.alerts.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
 from runs.alerts.api.webhooks import WebhooksView, WebhookTestView
@@ -27,6 +26,7 @@ from runs.lifecycle.api.runs import (
     ask_view,
 )
 from runs.lifecycle.api.steering import EnvironmentView, ResetView
+from runs.lifecycle.api.tokens import TokensView, TokenView
 from runs.lifecycle.api.trainers import TrainersView
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.search.api import (

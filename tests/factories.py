@@ -5,8 +5,9 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 
+from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.access.services.tokens import mint_token
-from runs.lifecycle.models.runs import ApiToken, Run, RunKind, TokenIssuer
+from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import Registration
 from runs.lifecycle.services.lifecycle import create

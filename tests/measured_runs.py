@@ -12,7 +12,7 @@ from django.db import connection
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
 from rollouts.metrics.services.metrics import Figure, chunk_fields, store_figures
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
 

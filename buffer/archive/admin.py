@@ -11,10 +11,10 @@ from django.utils import timezone
 from buffer.archive.models import ArchiveJob
 from buffer.archive.rules import Window
 from buffer.archive.services.archive_jobs import TooManyArchives, ask_for_archive
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 from runs.lifecycle.admin.rows import RunAdmin
 from runs.lifecycle.models.runs import Run
 from web.admin.decisions import Decision, reason_or_page
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 EXPORT: Final = Decision(
     title="Export these runs?",

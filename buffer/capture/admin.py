@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from buffer.capture.models import CapturedCall, CaptureSession
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(CaptureSession)

@@ -20,9 +20,9 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
 from buffer.items.queries.counts import limits
 from rolldeck.captures import Answer, CallPush, ScoreReceipt
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
-from runs.lifecycle.services.events import record_event
 
 MOST_CALLS: Final = 4096
 MOST_BYTES: Final = 64 << 20

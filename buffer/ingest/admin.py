@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(IdempotencyRecord)

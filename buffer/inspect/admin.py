@@ -9,8 +9,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from buffer.inspect.models.digests import DigestCursor, GroupDigest
 from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 from runs.lifecycle.admin.rows import RunAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 RunAdmin.belonging += [GroupMark, GroupSet]
 

@@ -4,7 +4,7 @@ from django.contrib import admin
 
 from buffer.items.models.audits import LedgerAudit
 from buffer.items.models.items import Tally
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 class RunlessAdmin(ReadOnlyAdmin):

@@ -85,6 +85,7 @@ from runs.alerts.services import alert_rules, alerts, webhooks
 from runs.config.queries import PresetNotFound
 from runs.config.rules.run_config import InvalidRunConfig
 from runs.config.services import presets
+from runs.config.services.run_configs import UnknownPreset
 from runs.lifecycle.queries.notes import NoteNotFound
 from runs.lifecycle.queries.runs import NoWeights, RunArchived, RunNotFound
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed
@@ -148,7 +149,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     InvalidTag: ApiError(400, "invalid", "Invalid request"),
     InvalidRunConfig: ApiError(400, "invalid", "Invalid configuration", inside="config"),
     lifecycle.InvalidRunName: ApiError(400, "invalid", "Invalid request"),
-    lifecycle.UnknownPreset: ApiError(400, "invalid", "Invalid request"),
+    UnknownPreset: ApiError(400, "invalid", "Invalid request"),
     lifecycle.UnexpectedConfig: ApiError(400, "invalid", "Invalid request"),
     presets.InvalidAccess: ApiError(400, "invalid", "Invalid request"),
     presets.PresetNotYours: ApiError(403, "forbidden", "Not allowed"),

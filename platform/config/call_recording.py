@@ -5,16 +5,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from runs.access.api.refusals import refused_push_of
+from runs.access.models.tokens import ApiToken
 from runs.access.rules.call_digest import Call
 from runs.access.services.calls import keep_calls
 from runs.access.services.recent_calls import book
-from runs.lifecycle.models.runs import ApiToken
+from runs.lifecycle.services.refused_pushes import count_refused_pushes
 
 # Longer error responses are cut off.
 CONTENT_BYTES: Final = 16_384
@@ -90,6 +91,8 @@ def _add(call: Call) -> None:
 
 def _keep(calls: list[Call]) -> None:
     try:
-        keep_calls(calls, kept_of_each=settings.ROLLDECK_RECORDED_CALLS)
+        with transaction.atomic():
+            keep_calls(calls, kept_of_each=settings.ROLLDECK_RECORDED_CALLS)
+            count_refused_pushes(calls)
     finally:
         connection.close()  # the thread sleeps for seconds and must not hold one

@@ -60,6 +60,12 @@ def first_row(
     return found[0] if found else None
 
 
+def related_row(row: Model, name: str) -> Any:
+    """Return the row that a foreign key refers to, or None if there is none."""
+    target: Any = row._meta.get_field(name).related_model
+    return first_row(target, "id = %s", [getattr(row, f"{name}_id")])
+
+
 def row_of(model: type[M], columns: Mapping[str, Any]) -> M:
     """Return a row with some columns loaded; the others are loaded on access."""
     names = [field.attname for field in _fields(model) if field.attname in columns]

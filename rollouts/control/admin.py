@@ -21,7 +21,7 @@ from rollouts.control.models.fleets import (
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.queries.recordings import film_preview
-from runs.lifecycle.admin.read_only import (
+from web.admin.read_only import (
     RUN_FILTER,
     ReadOnlyAdmin,
     as_written,

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(Lesson)

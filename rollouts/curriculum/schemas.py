@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from rolldeck.lessons import Sample
 from rollouts.curriculum.rules.evaluation import EvaluationFigures, Interval
 from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 Status = Literal["locked", "active", "graduated"]
 Hold = Literal["", "locked", "active"]

@@ -15,7 +15,7 @@ from rollouts.metrics.models.metrics import (
     MetricSeries,
     TokenTally,
 )
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(MetricLayout)

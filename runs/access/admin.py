@@ -16,10 +16,10 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
+from runs.access.models.tokens import ApiToken
 from runs.access.services.tokens import revoke_token
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
-from runs.lifecycle.models.runs import ApiToken
 from web.admin.decisions import Decision, reason_or_page
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 REVOKE: Final = Decision(
     title="Revoke these tokens?",

@@ -1,9 +1,11 @@
-"""Schemas of API calls, the audit log and sessions."""
+"""Schemas of API calls, the audit log, sessions and tokens."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from web.http.field_types import Name
 
 
 class CallRow(Struct, frozen=True, kw_only=True):
@@ -100,3 +102,66 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     sessions: int
     results: list[BrowserRow] = []
     """Newest first."""
+
+
+class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A token to create; valid for all runs without `run`, and without end without an expiry."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=120)]
+    scopes: Annotated[
+        list[Literal["trainer", "env", "worker", "read", "user", "metrics", "admin"]],
+        Meta(min_length=1, max_length=7),
+    ]
+    run: Name | None = None
+    expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
+    networks: Annotated[list[Annotated[str, Meta(max_length=60)]], Meta(max_length=20)] = []
+    """Addresses and networks that may use it, such as 10.0.0.0/8; empty for all."""
+
+
+class TokenRow(Struct, frozen=True, kw_only=True):
+    """A token without its secret."""
+
+    id: int
+    name: str
+    prefix: str
+    scopes: list[str]
+    run: str | None
+    networks: list[str]
+    """Networks that may use it; empty for all."""
+    issuer: Literal["person", "platform", "manager"]
+    """Source of its rights: its owner, the server, or the server for a fleet manager."""
+    created_by: str | None
+    """The owner, whose present role limits the token."""
+    suspended: list[str]
+    """Scopes without effect, because the owner's role does not allow them at present."""
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class TokenMinted(TokenRow, frozen=True, kw_only=True):
+    """A new token; `token` is shown only once."""
+
+    token: str
+
+
+class TokenList(Struct, frozen=True, kw_only=True):
+    """Tokens, newest first."""
+
+    results: list[TokenRow]
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """The signed-in user."""
+
+    authenticated: bool
+    username: str
+    role: Literal["nobody", "viewer", "operator", "admin"]
+
+
+class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Credentials of a person."""
+
+    username: Annotated[str, Meta(min_length=1, max_length=150)]
+    password: Annotated[str, Meta(min_length=1, max_length=4096)]

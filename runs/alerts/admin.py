@@ -4,7 +4,7 @@ from django.contrib import admin
 
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(Alert)

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from runs.config.models import SavedPreset
-from runs.lifecycle.admin.read_only import ReadOnlyAdmin
+from web.admin.read_only import ReadOnlyAdmin
 
 
 @admin.register(SavedPreset)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from runs.lifecycle.schemas.runs import Name, Reason
+from web.http.field_types import Name, Reason
 
 AccessName = Literal["private", "shared", "open"]
 """Visibility of a preset: private to its owner; usable by all; or usable by all and changed by

@@ -4,7 +4,7 @@ from django.contrib import admin
 
 from runs.deployment.models.deployment import DeckNotice, DeckSample
 from runs.deployment.models.parts import DeckPart
-from runs.lifecycle.admin.read_only import ReadOnlyAdmin
+from web.admin.read_only import ReadOnlyAdmin
 
 
 @admin.register(DeckSample)

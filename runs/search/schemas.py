@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from runs.lifecycle.schemas.runs import Reason, RunSummary
+from runs.lifecycle.schemas.runs import RunSummary
+from web.http.field_types import Reason
 
 
 class RunRow(RunSummary, frozen=True, kw_only=True):

@@ -2,9 +2,9 @@
 
 from django.contrib import admin
 
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 from runs.lifecycle.models.runs import PolicyVersion
 from runs.weights.models import WeightsOrder
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
 @admin.register(PolicyVersion)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 
 class WeightsPin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -251,7 +251,7 @@ def test_a_run_asks_for_a_directory_only_where_the_deck_shares_one(
     settings: Any,
 ) -> None:
     from runs.config.rules.run_config import InvalidRunConfig
-    from runs.lifecycle.services.lifecycle import configured
+    from runs.config.services.run_configs import configured
 
     wanted = {"fleet": {"weights_transport": "directory"}}
     settings.ROLLDECK_WEIGHTS_DIRECTORY = ""

@@ -11,11 +11,12 @@ from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.models.comparisons import Comparison
 from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.models.metrics import MetricSeries
+from runs.access.models.tokens import ApiToken
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert
 from runs.config.models import SavedPreset
 from runs.lifecycle.models.notes import RunNote
-from runs.lifecycle.models.runs import ApiToken, PolicyVersion, Run
+from runs.lifecycle.models.runs import PolicyVersion, Run
 
 LIVE: Final = "seed-cartpole-live"
 RUN_OF_TAG: Final = {

@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from runs.access.models.tokens import ApiToken
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.schemas.alerts import AlertSummary
 from runs.alerts.services import alerts
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.models.runs import ApiToken, Run
-from runs.lifecycle.services.events import record_event
+from runs.events.models import RunEvent
+from runs.events.services import record_event
+from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import cookie_of, headers_of, in_database, opened
 

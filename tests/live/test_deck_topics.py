@@ -17,8 +17,8 @@ from runs.deployment.services import global_topics as deck_topics
 from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import clear_notice, set_notice
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.services.events import record_event
+from runs.events.models import RunEvent
+from runs.events.services import record_event
 from tests.factories import NOON, make_run
 from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened

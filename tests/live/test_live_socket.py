@@ -9,10 +9,10 @@ from asgiref.sync import sync_to_async
 
 from runs.access.services.tokens import revoke_token
 from runs.deployment.services.hub import FRAME_SECONDS, hub
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import default_run, reset_default_run
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import (

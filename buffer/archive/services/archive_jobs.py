@@ -21,8 +21,8 @@ from buffer.archive.models import ArchiveJob, ArchiveState, ArchiveVerb
 from buffer.archive.rules import Window
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import restore_archive
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 
 MAX_OPEN: Final = 100
 _OPEN: Final = (ArchiveState.QUEUED, ArchiveState.WORKING)

@@ -35,11 +35,11 @@ from buffer.payloads.services.contents import (
     write_contents,
 )
 from rolldeck.wire import Fragment, GroupPush, encode
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment, Run, RunKind
 from runs.lifecycle.queries.runs import RunNotFound, run_named
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.rules.versions import BOOTSTRAP_STEP, version_in_force
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.lifecycle import create_and_start
 from runs.lifecycle.services.registry import register_environment
 from web.database import cursor

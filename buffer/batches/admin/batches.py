@@ -15,8 +15,8 @@ from buffer.batches.services.lease_expiry import NotQuarantined
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import ItemKind
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_lists
 from web.admin.decisions import Decision, reason_or_page
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_lists
 
 RELEASE: Final = Decision(
     title="Requeue these batches?",

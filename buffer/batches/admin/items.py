@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from buffer.batches.queries.previews import fragment_preview, group_preview
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, link_to_row
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, link_to_row
 
 
 class ItemAdmin(ReadOnlyAdmin):

@@ -7,7 +7,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from buffer.items.models.items import MixingShare
 from buffer.items.models.uses import BatchUse
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to
 
 
 @admin.register(MixingShare)

@@ -15,7 +15,7 @@ from buffer.items.queries.admission import holdings, kind_of
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import ItemKind, ItemState
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
 
 DRAIN_WINDOW: Final = timedelta(minutes=2)

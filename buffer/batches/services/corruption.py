@@ -15,7 +15,7 @@ from buffer.items.services.locks import lock_run
 from buffer.payloads.services.contents import StoredContent, batch_contents
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.services.alerts import raise_alert
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from web.live.announcements import announce
 
 

@@ -18,7 +18,7 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from web.live.announcements import announce
 
 RECLAIMED_AT_ONCE: Final = 200

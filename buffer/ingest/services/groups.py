@@ -18,9 +18,9 @@ from buffer.ingest.services.retries import CLAIM, Claim, Retried
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import note_environments_seen
 from web import database
 from web.live.announcements import announce

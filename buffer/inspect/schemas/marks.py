@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from buffer.inspect.rules.marks import LONGEST_NOTE, MOST_AT_ONCE
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 GroupIds = Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=MOST_AT_ONCE)]
 

@@ -11,7 +11,7 @@ from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import drop_groups
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from web.live.announcements import announce
 
 _IN_THE_QUEUE: Final = (ItemState.WAITING, ItemState.QUEUED)

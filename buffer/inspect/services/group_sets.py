@@ -9,7 +9,7 @@ from buffer.inspect.models.marks import GroupSet, SetMember
 from buffer.inspect.queries.marks import SetNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.services.marks import groups_of_run, lock_marks
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 
 class SetFull(Exception):

@@ -15,7 +15,7 @@ from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.rules.marks import Mark
 from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 _TOLD: Final = 20
 """Maximum number of groups whose earlier marks an event records."""

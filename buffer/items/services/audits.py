@@ -8,8 +8,8 @@ from django.db import transaction
 
 from buffer.items.models.audits import LedgerAudit
 from buffer.items.queries.ledgers import audits_due, ledger_problems
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 RUNS_AT_ONCE: Final = 50

@@ -12,9 +12,9 @@ from buffer.items.rules.states import OPEN, UNSETTLED_BATCHES, BatchState, DropR
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_epochs_but
 from buffer.payloads.services.transitions import drop_fragments, drop_groups
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 RUNS_AT_ONCE: Final = 50

@@ -30,7 +30,7 @@ from buffer.payloads.services.contents import (
 )
 from buffer.payloads.services.partitions import remove_segment
 from buffer.payloads.services.segments import stretch
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 MOVED_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
 MOVED_AT_ONCE: Final = 256

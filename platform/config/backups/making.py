@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from config.backups import files, manifest, programs
 from config.backups.progress import Progress
 from config.versions import own_version
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 DUMP: Final = "database.dump"
 ACTOR: Final = "manage.py backup"

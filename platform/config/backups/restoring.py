@@ -23,8 +23,8 @@ from config.backups import files, manifest, programs, renumbering, server_versio
 from config.backups.making import DUMP
 from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 
 ACTOR: Final = "manage.py restore_backup"
 _OTHERS: Final = """

@@ -17,7 +17,7 @@ from buffer.capture.models import CaptureSession
 from buffer.payloads.models import Segment
 from rollouts.control.models.fleets import Recording
 from runs.access.api.permissions import Readers
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion
 from runs.weights.services.weights import KEPT_FILES
 from web.http.bodies import answer

@@ -17,8 +17,9 @@ from config.seed.played_fleet import PlayedFleet
 from config.seed.scale import ACTOR, PREFIX, Scale, story
 from rollouts.control.services.launches import note_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
+from runs.access.models.tokens import TokenIssuer
 from runs.access.services.tokens import mint_token, revoke_token
-from runs.lifecycle.models.runs import Environment, Run, TokenIssuer
+from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
 from runs.lifecycle.services.lifecycle import ask
 from runs.lifecycle.services.registry import note_environments_seen

@@ -9,7 +9,7 @@ from typing import Final
 from django.db import connection, transaction
 from django.db.models import Max
 
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 
 # Reassigns the same ids. Negative values avoid conflicts with ids that are not yet replaced.
 _DEAL: Final = """

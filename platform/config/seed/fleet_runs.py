@@ -26,10 +26,10 @@ from rollouts.control.services.launches import note_ended
 from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.measuring import measure_run
 from rollouts.metrics.services.metrics import record_metrics
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.lifecycle import ask, move
 from runs.lifecycle.services.registry import register_trainer
 from runs.weights.services.weights import publish_weights

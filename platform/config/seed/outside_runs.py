@@ -18,10 +18,10 @@ from config.seed.groups import scored
 from config.seed.people import owner
 from config.seed.scale import ACTOR, Story
 from rollouts.metrics.services.measuring import measure_run
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.rules.registration import Registration
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.lifecycle import ask, create
 from runs.lifecycle.services.registry import (
     disconnect_environment,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.wire import Desired, StageTiming, WeightsTransfers
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):

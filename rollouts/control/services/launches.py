@@ -12,11 +12,12 @@ from rollouts.control.rules import launch as rules
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.rules.reconcile import BUDGET_WINDOW
 from rollouts.control.services import attempts
+from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.access.services.tokens import mint_token
-from runs.lifecycle.models.runs import ApiToken, Run, TokenIssuer
+from runs.events.services import record_event
+from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import weights_directory
 from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.lifecycle import create_and_start, move
 from web.live.announcements import announce
 

@@ -9,8 +9,8 @@ from rollouts.control.models.fleets import Fleet
 from rollouts.control.rules.launch import run_of
 from rollouts.control.services.launches import ACTOR
 from rollouts.control.services.ray_cluster import Cluster
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from rolldeck.errands import RecordingUpdate
 from rollouts.control.models.fleets import Recording
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.fleet.worker import log_text
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 PENDING_AT_MOST: Final = 8

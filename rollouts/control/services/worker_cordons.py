@@ -6,7 +6,7 @@ from django.db import transaction
 
 from rollouts.control.schemas.workers import WorkerCordon, WorkerUncordon
 from rollouts.control.services.worker_placement import seat_of
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from web.live.announcements import announce
 
 

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from rollouts.control.schemas.workers import WorkerRestart
 from rollouts.control.services.worker_placement import WorkerNotThere, seat_of
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from web.live.announcements import announce
 
 

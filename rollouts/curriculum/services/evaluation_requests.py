@@ -11,10 +11,10 @@ from rollouts.curriculum.queries.curricula import curriculum_of
 from rollouts.curriculum.rules.lessons import LessonStatus
 from rollouts.curriculum.services.evaluations import LessonNotFound, open_evaluations
 from rollouts.curriculum.services.lesson_rows import begin
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 _EVALUATES: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)

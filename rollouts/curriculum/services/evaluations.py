@@ -15,8 +15,8 @@ from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.rules.evaluation import figures_of, is_due, is_in_round
 from rollouts.curriculum.rules.lesson_draws import evaluation_seed
 from rollouts.curriculum.rules.lessons import LessonStatus
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 ACTOR: Final = "curriculum"

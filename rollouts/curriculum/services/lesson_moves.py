@@ -13,8 +13,8 @@ from rollouts.curriculum.rules.performance import Progress
 from rollouts.curriculum.rules.steering import judged
 from rollouts.curriculum.rules.strategy import Change
 from rollouts.curriculum.services.lesson_rows import begin, moved, progress_of
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 
 _EVENTS: Final = {
     (LessonStatus.LOCKED, LessonStatus.ACTIVE): ("lesson_unlocked", "info"),

@@ -18,8 +18,8 @@ from rollouts.curriculum.rules.strategy import Change
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
 from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
 from rollouts.curriculum.services.lesson_rows import keep
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 TELL_AGAIN_AFTER: Final = timedelta(minutes=1)

@@ -15,9 +15,9 @@ from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
 from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
 from rollouts.curriculum.services.lesson_rows import begin, progress_of
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import TERMINAL
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
 

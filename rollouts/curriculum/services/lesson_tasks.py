@@ -17,10 +17,10 @@ from rollouts.curriculum.services.evaluations import lease_evaluation, open_roun
 from rollouts.curriculum.services.lesson_rows import begin
 from rollouts.curriculum.services.lesson_steering import note_asked
 from rollouts.metrics.services.metrics import Figure, store_figures
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 ACTOR: Final = "curriculum"

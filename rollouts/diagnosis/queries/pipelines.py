@@ -16,7 +16,7 @@ from rollouts.diagnosis.rules import bottleneck, flow
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
 from rollouts.fleet.worker.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.waiting_environments import KIND as WAITS
 from runs.lifecycle.services.waiting_environments import RECORDED_EVERY

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 EnvironmentKind = Literal["steps", "tokens", "outside"]
 

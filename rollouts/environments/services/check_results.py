@@ -18,7 +18,7 @@ from rollouts.environments.services import probes as trials
 from rollouts.fleet.environments.probe import Wanted
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
+from runs.events.services import ACTOR_LENGTH, record_event
 
 
 class InvalidVerdict(ValueError):

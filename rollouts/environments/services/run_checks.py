@@ -18,8 +18,9 @@ from rollouts.fleet.environments.probe import Outcome, Wanted
 from rollouts.fleet.manager.placement import NodeRoom
 from runs.config.rules import run_config, simulated_fleet
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
+from runs.config.services.run_configs import UnknownPreset, configured
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.lifecycle import InvalidRunName, UnknownPreset, check_name, configured
+from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
 
 _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "

@@ -11,7 +11,7 @@ from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
 from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, ChartEvent
 from runs.access.queries.audit import shown_name, token_names
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from web import database
 
 ANNOTATIONS_AT_MOST: Final = 200

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 _Place = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 

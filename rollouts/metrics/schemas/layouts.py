@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 _Name = Annotated[str, Meta(min_length=1, max_length=120)]
 _Names = Annotated[list[_Name], Meta(max_length=200)]

@@ -7,7 +7,7 @@ from django.db import transaction
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.queries.annotations import AnnotationNotFound, places_of
 from rollouts.metrics.schemas.annotations import NewAnnotation
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
+from runs.events.services import ACTOR_LENGTH, record_event
 
 
 class InvalidAnnotation(ValueError):

@@ -9,8 +9,8 @@ from django.db import transaction
 from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
 from rollouts.metrics.queries.comparisons import ComparisonNotFound
 from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
+from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries.runs import RunNotFound, readable_run_id
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 
 _FARTHEST: Final = 1e18
 

@@ -9,9 +9,9 @@ from django.db import IntegrityError, transaction
 from rollouts.metrics.models.layouts import LAYOUTS_AT_MOST, MetricLayout
 from rollouts.metrics.queries.layouts import LayoutNotFound, layouts_for
 from rollouts.metrics.schemas.layouts import SetMetricLayout
+from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.tags import InvalidTag, checked
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 
 
 class InvalidLayout(ValueError):

@@ -19,11 +19,11 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from runs.access.api.permissions import Anyone
+from runs.access.queries.callers import session_of
+from runs.access.schemas import Session, SignIn
 from runs.access.services import sessions
 from runs.access.services.known_browsers import remember_browser
 from runs.access.services.logins import LINK_LIFETIME, redeem_login_token
-from runs.lifecycle.queries.runs import session_of
-from runs.lifecycle.schemas.runs import Session, SignIn
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 

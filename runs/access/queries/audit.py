@@ -6,9 +6,9 @@ from typing import Any, Final
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from runs.access.models.calls import ApiCall
+from runs.access.models.tokens import ApiToken
 from runs.access.schemas import AuditList, AuditRow, CallRow, ClientRow
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.models.runs import ApiToken
+from runs.events.models import RunEvent
 
 AUDIT_AT_MOST: Final = 500
 CALLS_AT_MOST: Final = 1000

@@ -7,7 +7,7 @@ from django.db.models import Max
 
 from runs.access.queries.audit import audit
 from runs.access.schemas import AuditNews, AuditRow
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 
 LATELY_ROWS: Final = 6
 # Overlap in ids: transactions commit out of order, so rows may become visible out of order.

@@ -9,7 +9,6 @@ from django.db import connection, transaction
 
 from runs.access.models.calls import ApiCall
 from runs.access.rules.call_digest import Call
-from runs.access.services.refused_pushes import count_refused_pushes
 from web.rules.storable_text import storable
 
 FORGOTTEN_AFTER: Final = timedelta(days=7)
@@ -26,7 +25,6 @@ _FORGET: Final = """
 def keep_calls(calls: Sequence[Call], *, kept_of_each: int) -> None:
     """Store calls, and delete all but the last `kept_of_each` per client."""
     ApiCall.objects.bulk_create(_row(call) for call in calls)
-    count_refused_pushes(calls)
     clients = {call.client for call in calls}
     with connection.cursor() as cursor:
         cursor.executemany(_FORGET, [(client, client, kept_of_each) for client in clients])

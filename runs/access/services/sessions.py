@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import transaction
 
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 LONGEST_BROWSER: Final = 300
 _ID_LETTERS: Final = 20

@@ -9,12 +9,12 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.queries.callers import OPERATORS_GROUP
 from runs.access.rules import networks
 from runs.access.rules.rights import SCOPES, Role
-from runs.lifecycle.models.runs import ApiToken, Run, TokenIssuer
-from runs.lifecycle.queries.runs import OPERATORS_GROUP
-from runs.lifecycle.services.events import record_event
-from web.rows import first_row
+from runs.events.services import record_event
+from web.rows import first_row, related_row
 
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
 # `last_used_at` is informative; writing it on each request would make every read a write.
@@ -199,7 +199,7 @@ def authenticate(*, text: str, address: str | None, now: datetime) -> ApiToken |
     if token.networks and not networks.is_within(address, token.networks):
         return None
     if token.run_id is not None:
-        token.run = first_row(Run, "id = %s", [token.run_id])
+        token.run = related_row(token, "run")
         if token.run is None or token.run.archived_at is not None:
             return None
     if token.last_used_at is None or token.last_used_at <= now - USE_IS_NOTED_EVERY:

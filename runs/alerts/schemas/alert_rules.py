@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from runs.alerts.schemas.alerts import Kind, Severity
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 ComparatorWord = Literal["above", "at_least", "below", "at_most", "not_finite", "no_data"]
 RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]

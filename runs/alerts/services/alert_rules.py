@@ -9,9 +9,9 @@ from runs.alerts.models.alert_rules import AlertRule
 from runs.alerts.queries.alert_rules import RuleNotFound
 from runs.alerts.rules.alert_rules import RULES_AT_MOST, Comparator, InvalidRule, Limit
 from runs.alerts.schemas.alert_rules import SetAlertRule
+from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries.runs import RunNotFound, run_id_named
 from runs.lifecycle.services.changed_fields import set_fields
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 from runs.search.rules.filter_parsing import InvalidFilter, parse
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.alert rules'))"

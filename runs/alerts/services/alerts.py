@@ -15,7 +15,7 @@ from runs.alerts.models.alerts import Alert
 from runs.alerts.queries.alerts import AlertNotFound
 from runs.alerts.rules.alerts import KINDS, SUBJECT_LENGTH, AlertKind, AlertState, Condition
 from runs.alerts.services import webhooks
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
+from runs.events.services import ACTOR_LENGTH, record_event
 from web.live import announcements
 from web.live.announcements import NO_RUN
 

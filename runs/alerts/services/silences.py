@@ -10,8 +10,8 @@ from runs.alerts.queries.silences import SilenceNotFound, lasting
 from runs.alerts.rules.alerts import AlertKind
 from runs.alerts.rules.silences import LONGEST, InvalidSilence
 from runs.alerts.schemas.alert_rules import NewSilence
+from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries.runs import RunNotFound, run_id_named
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 from web.live.announcements import NO_RUN, announce
 
 

@@ -24,7 +24,7 @@ from runs.alerts.rules.alerts import AlertState
 from runs.alerts.schemas.alerts import AlertMessage, AlertRow
 from runs.alerts.services import mailing, posting
 from runs.alerts.services.alert_mail import letter
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from runs.config.queries import PresetNotFound, is_changeable, preset_named
 from runs.config.rules import run_config
 from runs.config.rules.preset_rules import Access, differences, secret_in
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
-from runs.lifecycle.services.lifecycle import configured
+from runs.config.services.run_configs import configured
+from runs.events.services import ACTOR_LENGTH, record_event
 
 UNLISTED: Final = frozenset({"config"})
 """Fields of private presets that the audit log omits."""

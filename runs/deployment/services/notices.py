@@ -6,7 +6,7 @@ from django.db import transaction
 
 from runs.deployment.models.deployment import DeckNotice
 from runs.deployment.schemas.deployment import NoticeWanted
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from web.live.announcements import NO_RUN, announce
 
 

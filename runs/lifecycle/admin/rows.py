@@ -6,9 +6,10 @@ from django.contrib import admin
 from django.db.models import Model
 from django.utils.safestring import SafeString
 
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin, links_to_lists
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.models.runs import ApiToken, Environment, PolicyVersion, Run, Trainer
+from runs.access.models.tokens import ApiToken
+from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, links_to_lists
 
 
 @admin.register(Run)
@@ -99,15 +100,3 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     def belongings(self, row: Environment) -> SafeString:
         """Return links to the lists of the environment's rows."""
         return links_to_lists(*self.belonging, run__id__exact=row.run_id, env_id=row.env_id)
-
-
-@admin.register(RunEvent)
-class RunEventAdmin(ReadOnlyAdmin):
-    """Events: actor, action, time and reason."""
-
-    list_display = ("at", "run_link", "level", "kind", "message", "actor", "reason")
-    list_select_related = ("run",)
-    list_filter = ("level", RUN_FILTER)
-    may_grow = True
-    dashboard = "/audit?run={run}"
-    ordering = ("-id",)

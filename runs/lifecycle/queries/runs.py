@@ -3,26 +3,14 @@
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import msgspec
 from django.conf import settings
-from django.contrib.auth import get_user
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 
-from runs.access.rules.rights import Caller, Role, token_caller
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.models.runs import (
-    ApiToken,
-    Environment,
-    PolicyVersion,
-    Run,
-    TokenIssuer,
-    Trainer,
-)
+from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from runs.lifecycle.queries.summaries import summary_fields
 from runs.lifecycle.rules.registration import is_heard
 from runs.lifecycle.schemas.runs import (
@@ -31,14 +19,11 @@ from runs.lifecycle.schemas.runs import (
     PolicyVersionRow,
     RefusedPushes,
     RunDetail,
-    Session,
-    TokenRow,
     TrainerRow,
 )
 from web.rows import first_row
 
 EVENTS_PER_PAGE: Final = 200
-OPERATORS_GROUP: Final = "operator"
 
 
 class RunNotFound(LookupError):
@@ -176,25 +161,6 @@ def trainers(*, run_id: int) -> list[TrainerRow]:
     ]
 
 
-def token_fields(token: ApiToken) -> dict[str, Any]:
-    """Return the public fields of a token."""
-    shown = set(TokenRow.__struct_fields__) - {"suspended"}
-    given: dict[str, Any] = {field: getattr(token, field) for field in shown}
-    given["run"] = token.run.name if token.run else None
-    given["created_by"] = token.created_by.get_username() if token.created_by else None
-    given["suspended"] = sorted(caller_of_token(token).suspended)
-    return given
-
-
-def tokens() -> list[TokenRow]:
-    """Return all tokens, newest first."""
-    found = list(ApiToken.objects.select_related("run", "created_by").order_by("-id"))
-    roles = {owner: role_of(owner) for owner in {token.created_by for token in found} if owner}
-    for token in found:
-        token.owner_role = roles[token.created_by] if token.created_by else None
-    return [TokenRow(**token_fields(token)) for token in found]
-
-
 def current_weights(*, run: Run) -> PolicyVersion:
     """Return the newest policy version of the run's epoch.
 
@@ -238,47 +204,6 @@ def policy_versions(
     ]
 
 
-def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
-    """Return the role of a signed-in person."""
-    if not isinstance(user, User) or not user.is_active:
-        return Role.NOBODY
-    if user.is_superuser or user.is_staff:
-        return Role.ADMIN
-    if user.groups.filter(name=OPERATORS_GROUP).exists():
-        return Role.OPERATOR
-    return Role.VIEWER
-
-
-def session_of(user: AbstractBaseUser | AnonymousUser) -> Session:
-    """Return the session for pages: user name and role."""
-    return Session(
-        authenticated=user.is_authenticated,
-        username=user.get_username(),
-        role=role_of(user).name.lower(),  # type: ignore[arg-type] # a known role
-    )
-
-
-def session_part(username: str) -> Session:
-    """Return the current session of a person by name; anonymous if they do not exist."""
-    return session_of(User.objects.filter(username=username).first() or AnonymousUser())
-
-
-def caller_of_user(user: AbstractBaseUser) -> Caller:
-    """Return a signed-in person as a caller."""
-    return Caller(identity=f"user:{user.get_username()}", role=role_of(user))
-
-
-def caller_of_token(token: ApiToken) -> Caller:
-    """Return an authenticated token as a caller, limited to its owner's role."""
-    is_of_person = token.issuer == TokenIssuer.PERSON
-    return token_caller(
-        identity=f"token:{token.pk}",
-        scopes=token.scopes,
-        owner_role=Role(token.owner_role or Role.NOBODY) if is_of_person else None,
-        run=token.run.name if token.run else None,
-    )
-
-
 def weights_directory(run: Run) -> str:
     """Return the shared folder of the run's weights; empty if they are uploaded."""
     transport = (run.config or {}).get("fleet", {}).get("weights_transport", "http")
@@ -302,9 +227,3 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
         return version.file.storage.open(str(version.file.name))
     except FileNotFoundError as error:
         raise NoWeights(gone) from error
-
-
-def caller_of_session(session_key: str) -> Caller | None:
-    """Return the user signed in under a session key, or None."""
-    user = get_user(SimpleNamespace(session=SessionStore(session_key)))  # type: ignore[arg-type]
-    return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from runs.lifecycle.schemas.runs import Reason
+from web.http.field_types import Reason
 
 LETTERS_AT_MOST: Final = 20_000
 

@@ -5,9 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]+$")]
-Reason = Annotated[str, Meta(max_length=2000)]
-
+from web.http.field_types import Name, Reason
 
 BatchSize = Annotated[int, Meta(ge=1, le=1 << 20)]
 
@@ -270,69 +268,6 @@ class TrainerRegistered(Struct, frozen=True, kw_only=True):
     config: dict[str, Any]
     weights_directory: str = ""
     """Directory where the trainer writes its weights; empty if it uploads them."""
-
-
-class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token to create; valid for all runs without `run`, and without end without an expiry."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=120)]
-    scopes: Annotated[
-        list[Literal["trainer", "env", "worker", "read", "user", "metrics", "admin"]],
-        Meta(min_length=1, max_length=7),
-    ]
-    run: Name | None = None
-    expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
-    networks: Annotated[list[Annotated[str, Meta(max_length=60)]], Meta(max_length=20)] = []
-    """Addresses and networks that may use it, such as 10.0.0.0/8; empty for all."""
-
-
-class TokenRow(Struct, frozen=True, kw_only=True):
-    """A token without its secret."""
-
-    id: int
-    name: str
-    prefix: str
-    scopes: list[str]
-    run: str | None
-    networks: list[str]
-    """Networks that may use it; empty for all."""
-    issuer: Literal["person", "platform", "manager"]
-    """Source of its rights: its owner, the server, or the server for a fleet manager."""
-    created_by: str | None
-    """The owner, whose present role limits the token."""
-    suspended: list[str]
-    """Scopes without effect, because the owner's role does not allow them at present."""
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
-
-
-class TokenMinted(TokenRow, frozen=True, kw_only=True):
-    """A new token; `token` is shown only once."""
-
-    token: str
-
-
-class TokenList(Struct, frozen=True, kw_only=True):
-    """Tokens, newest first."""
-
-    results: list[TokenRow]
-
-
-class Session(Struct, frozen=True, kw_only=True):
-    """The signed-in user."""
-
-    authenticated: bool
-    username: str
-    role: Literal["nobody", "viewer", "operator", "admin"]
-
-
-class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Credentials of a person."""
-
-    username: Annotated[str, Meta(min_length=1, max_length=150)]
-    password: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class Control(Struct, frozen=True, kw_only=True):

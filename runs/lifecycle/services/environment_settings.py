@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment
 from runs.lifecycle.services.changed_fields import in_words, set_fields
-from runs.lifecycle.services.events import record_event
 from web.live.announcements import announce
 
 CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation", "connected", "muted"})

@@ -4,11 +4,11 @@ from datetime import datetime
 
 from django.db import transaction
 
+from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.notes import newest_note
 from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
 
 
 class NotesChanged(Exception):

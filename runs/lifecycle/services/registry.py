@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
+from runs.access.models.tokens import ApiToken
 from runs.config.rules.environment_words import words_of
-from runs.lifecycle.models.runs import ApiToken, Environment, Run, RunKind, Trainer
+from runs.events.services import record_event
+from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.registration import SEEN_EVERY, Registration, is_heard, opens_an_epoch
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, move
 from web.live.announcements import announce
 from web.rows import first_row

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.services.changed_fields import in_words, set_fields
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
 

@@ -4,7 +4,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import Final
 
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 
 KIND: Final = "environment_waits"
 RECORDED_EVERY: Final = timedelta(minutes=1)

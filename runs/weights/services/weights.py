@@ -19,9 +19,9 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from rolldeck.wire import WeightsManifest
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.services.events import record_event
 from runs.weights.queries import newest_order
 from runs.weights.rules import safetensors_header
 from web.live.announcements import announce

@@ -4,11 +4,11 @@ from datetime import datetime
 
 from django.db import transaction
 
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run, RunKind
 from runs.lifecycle.queries.runs import NoWeights, RunNotFound, weights_directory
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import RunIsOver
 from runs.lifecycle.services.run_settings import NoFleet
 from runs.weights.models import WeightsOrder

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import REGISTRATION, body, group

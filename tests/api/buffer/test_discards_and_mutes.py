@@ -6,7 +6,7 @@ import pytest
 
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.queries.counts import miscounts
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import ENVIRONMENT, body
 from tests.factories import make_run

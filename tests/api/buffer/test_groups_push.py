@@ -20,7 +20,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import ATROPOS_FIELDS
 from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import make_run, make_token

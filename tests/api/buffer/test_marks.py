@@ -14,7 +14,7 @@ from buffer.inspect.rules.marks import MOST_AT_ONCE
 from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups
 from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.api.buffer.test_group_lists import Deck, said, scored
 from tests.factories import NOON, make_run, make_user
 

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from buffer.items.models.items import MixingShare
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.api.buffer.words_deck import Deck, make_deck

@@ -14,7 +14,7 @@ from buffer import jobs
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part, miscounts
 from rolldeck import wire
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.api.buffer.words_deck import Deck, make_deck
 from tests.buffer_factories import body, fragment, push
 from tests.factories import bearer, make_run, make_user

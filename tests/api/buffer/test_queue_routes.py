@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import miscounts
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.words_deck import Deck, make_deck
 from tests.buffer_factories import ENVIRONMENT, arrays, body, fragment, push

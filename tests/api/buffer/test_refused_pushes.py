@@ -13,12 +13,11 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
 from runs.access.rules.call_digest import Call, digest
-from runs.access.services.calls import keep_calls
-from runs.access.services.refused_pushes import FURTHER, REASONS_KEPT
 from runs.alerts.models.alerts import Alert
 from runs.alerts.queries.refused_pushes import RECENT
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.services.refused_pushes import FURTHER, REASONS_KEPT, count_refused_pushes
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import body, group
 from tests.factories import make_token
@@ -62,7 +61,7 @@ def post(noted: list[Call], path: str, sent: bytes, kind: str, **headers: str) -
 
 def refused(deck: Deck, noted: list[Call]) -> dict[int, dict[str, Any]]:
     """Return what the page shows, once the calls so far were written down."""
-    keep_calls(digest(noted), kept_of_each=50)
+    count_refused_pushes(digest(noted))
     noted.clear()
     rows = deck.get("environments")["results"]
     return {row["env_id"]: row["refused"] for row in rows}

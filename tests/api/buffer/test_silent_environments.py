@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.diagnosis.queries.pipelines import verdict_of
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import SEEN_EVERY, SILENT_AFTER
 from tests.api.buffer.stock_server import Server

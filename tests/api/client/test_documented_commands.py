@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from buffer.items.models.items import TrajectoryGroup
+from runs.access.models.tokens import ApiToken
 from runs.access.services.tokens import adopt_bootstrap_token
-from runs.lifecycle.models.runs import ApiToken
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db(transaction=True)

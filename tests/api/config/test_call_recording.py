@@ -13,7 +13,7 @@ from config.call_recording import CallRecording
 from runs.access.models.calls import ApiCall
 from runs.access.rules.call_digest import Call
 from runs.access.services.calls import forget_calls, keep_calls
-from runs.lifecycle.services.events import record_event
+from runs.events.services import record_event
 from tests.factories import NOON, make_run, make_token, make_user
 from tests.unit.runs.test_call_digest import CALL
 

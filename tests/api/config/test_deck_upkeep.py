@@ -12,7 +12,7 @@ from rollouts.control.models.fleets import Fleet, FleetWorker
 from runs.deployment import queries as deck
 from runs.deployment.models.deployment import DeckNotice, DeckSample
 from runs.deployment.services.samples import take_deck_sample
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from buffer.payloads.models import Segment
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion
-from runs.lifecycle.services.events import record_event
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db

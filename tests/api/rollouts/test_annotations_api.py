@@ -8,9 +8,9 @@ from django.test import Client
 
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.events import record_event
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from frontend.bundles import page
 from frontend.bundles.comparisons import SCRIPTS
 from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
 from rollouts.metrics.services.metrics import Figure, store_figures
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from rollouts.environments.models import DeniedEnvironment
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_run, make_user
 from tests.lesson_factories import language, lesson

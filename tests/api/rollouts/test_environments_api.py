@@ -7,8 +7,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from rollouts.control.models.fleets import Fleet
+from runs.config.services.run_configs import configured
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.lifecycle import configured
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_run, make_token
 from tests.lesson_factories import language, lesson

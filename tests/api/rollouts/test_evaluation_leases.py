@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.curriculum.services.outcome_retention import forget_outcomes
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.lesson_factories import Class, lesson

@@ -7,7 +7,7 @@ import pytest
 from django.db.models.functions import Now
 
 from rollouts.curriculum.models import Lesson, LessonChange, LessonOutcome
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.lesson_factories import Class, lesson
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.curriculum.models import Lesson, LessonChange
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_user

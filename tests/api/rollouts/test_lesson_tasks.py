@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
 from rollouts.curriculum.models import Evaluation, Lesson
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import bearer, make_run

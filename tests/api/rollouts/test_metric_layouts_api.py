@@ -7,7 +7,7 @@ from django.test import Client
 
 from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.services.metrics import Figure, store_figures
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db

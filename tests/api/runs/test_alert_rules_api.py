@@ -10,7 +10,7 @@ from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.rules.alert_rules import RULES_AT_MOST
 from runs.alerts.services import conditions
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run, make_user
 

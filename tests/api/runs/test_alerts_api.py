@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.services import alerts
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.schemas.notes import LETTERS_AT_MOST

@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.config.models import SavedPreset
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_user
 

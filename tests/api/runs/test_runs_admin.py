@@ -6,6 +6,7 @@ from django.test import Client
 
 from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
+from runs.access.models.tokens import ApiToken
 from runs.alerts.models.alerts import Alert
 from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
@@ -15,7 +16,7 @@ from runs.deployment.models.deployment import DeckSample
 from runs.deployment.schemas.deployment import NoticeWanted
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
-from runs.lifecycle.models.runs import ApiToken, PolicyVersion, Run
+from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from runs.weights.models import WeightsOrder

@@ -8,9 +8,10 @@ from django.test import RequestFactory
 from rest_framework.test import APIClient
 
 from config.error_pages import server_error
+from runs.access.models.tokens import ApiToken
 from runs.config.rules.run_config import PRESETS
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.models.runs import ApiToken, Run
+from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import NOON, bearer, make_run, make_token, make_user
 

@@ -7,7 +7,7 @@ from django.test import Client
 
 from runs.access.rules.login_limits import ATTEMPTS_PER_NAME_AND_PLACE
 from runs.access.services.logins import make_login_link
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db

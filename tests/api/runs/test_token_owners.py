@@ -7,11 +7,11 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.test import Client
 
+from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.queries.callers import role_of
 from runs.access.rules.rights import Role
 from runs.access.services.tokens import UnknownScope, adopt_bootstrap_token, authenticate
-from runs.lifecycle.models.events import RunEvent
-from runs.lifecycle.models.runs import ApiToken, TokenIssuer
-from runs.lifecycle.queries.runs import role_of
+from runs.events.models import RunEvent
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db

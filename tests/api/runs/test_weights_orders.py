@@ -7,7 +7,7 @@ from django.core.files.base import ContentFile
 from rest_framework.test import APIClient
 
 from rollouts.control.queries.fleets import control_of
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.weights.models import WeightsOrder

@@ -29,7 +29,7 @@ from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import seal, turn_segment
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import body, fragment, group, push

@@ -15,7 +15,7 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import ledger_part, miscounts
 from buffer.payloads.services.cleanup import drop_open
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run

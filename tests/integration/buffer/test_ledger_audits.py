@@ -18,7 +18,7 @@ from buffer.items.queries import ledgers
 from buffer.items.queries.counts import ledger_part, miscounts
 from buffer.items.rules.ledger import Ledger, discrepancies
 from buffer.items.services.audits import audit_ledgers
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, fragment, group
 from tests.buffer_factories import push as push_body

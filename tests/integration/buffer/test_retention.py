@@ -37,7 +37,7 @@ from buffer.payloads.services.partitions import (
 )
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import turn_segment
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, bearer, make_outside_run

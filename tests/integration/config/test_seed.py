@@ -13,7 +13,7 @@ from config.seed import deck
 from rollouts.control.models.fleets import LogRequest, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from runs.alerts.models.alerts import Alert
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.registration import SILENT_AFTER
 from runs.lifecycle.services.registry import register_environment

@@ -18,7 +18,7 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer
 from runs.config.rules import run_config
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token

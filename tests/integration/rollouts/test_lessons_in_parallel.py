@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.lesson_factories import Class, lesson
 
 pytestmark = pytest.mark.django_db(transaction=True)

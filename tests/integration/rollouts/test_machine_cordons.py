@@ -13,7 +13,7 @@ from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.services.cluster_status import note_cluster
 from rollouts.control.services.machine_cordons import cordon_machine
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import bearer, make_user

@@ -8,7 +8,7 @@ from rollouts import jobs
 from rollouts.control.rules.launch import actor_name, run_of
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services import orphans
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster

@@ -27,7 +27,7 @@ from rollouts.control.services.recordings import (
     request_recordings,
     update_recording,
 )
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer

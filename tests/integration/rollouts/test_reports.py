@@ -16,7 +16,7 @@ from rollouts.diagnosis.queries.pipelines import pipeline_of
 from rollouts.diagnosis.queries.run_summaries import fleet_outlooks
 from rollouts.episodes.queries.episode_windows import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.run_settings import change_settings

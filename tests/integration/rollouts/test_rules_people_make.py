@@ -13,7 +13,7 @@ from runs.alerts.models.alerts import Alert
 from runs.alerts.queries.alerts import alert_page
 from runs.alerts.schemas.alert_rules import SetAlertRule
 from runs.alerts.services import alert_rules, conditions
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run

@@ -18,7 +18,7 @@ from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules import run_config
 from runs.config.rules.run_config import InvalidRunConfig
-from runs.lifecycle.services.lifecycle import configured
+from runs.config.services.run_configs import configured
 from tests.factories import bearer, make_token
 from tests.waiting import within
 

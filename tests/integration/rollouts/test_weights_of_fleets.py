@@ -19,7 +19,7 @@ from rolldeck.wire import WeightsManifest
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.queries import runs
 from runs.lifecycle.rules.lifecycle import RunVerb

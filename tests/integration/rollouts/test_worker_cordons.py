@@ -12,7 +12,7 @@ from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.queries.pending_commands import LOG_WANTED_FOR
 from rollouts.control.queries.worker_stacks import worker_stacks
 from rollouts.control.services.logs import answer_log, ask_for_log
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer

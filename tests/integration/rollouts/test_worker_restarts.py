@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.control.queries.fleets import control_of, fleet_state
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer

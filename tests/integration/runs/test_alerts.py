@@ -11,7 +11,7 @@ from runs.alerts.models.alerts import Alert
 from runs.alerts.queries.alerts import AlertNotFound, alert_summary
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
 from runs.alerts.services import alerts, conditions
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import ask

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from runs.access.models.tokens import ApiToken
 from runs.access.services.tokens import (
     TokenNotFound,
     TokenTooShort,
@@ -10,7 +11,7 @@ from runs.access.services.tokens import (
     authenticate,
     revoke_token,
 )
-from runs.lifecycle.models.runs import ApiToken, Run
+from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run, make_token
 
 SECOND = timedelta(seconds=1)

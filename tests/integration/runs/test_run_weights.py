@@ -11,7 +11,7 @@ from django.db import connection
 from safetensors.numpy import load, save
 
 from rolldeck.wire import TensorSpec, WeightsManifest
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.queries.runs import NoWeights, current_weights, weights, weights_file
 from runs.weights.services.weights import (

@@ -13,7 +13,7 @@ from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.rules.silences import InvalidSilence
 from runs.alerts.schemas.alert_rules import NewSilence
 from runs.alerts.services import alerts, conditions, silences, webhooks
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.rules.webhooks import fingerprint
 from runs.alerts.schemas.alerts import AlertMessage
 from runs.alerts.services import alerts, posting, webhooks
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from tests.factories import NOON, make_run
 from tests.webhook_receiver import Receiver, receiver
 

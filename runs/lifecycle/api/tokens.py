@@ -11,10 +11,12 @@ from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Admins
+from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.queries.callers import role_of
+from runs.access.queries.tokens import token_fields, tokens
+from runs.access.schemas import MintToken, TokenList, TokenMinted
 from runs.access.services.tokens import mint_token, revoke_token
-from runs.lifecycle.models.runs import ApiToken, TokenIssuer
-from runs.lifecycle.queries.runs import role_of, run_named, token_fields, tokens
-from runs.lifecycle.schemas.runs import MintToken, TokenList, TokenMinted
+from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
 

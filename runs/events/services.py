@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from runs.lifecycle.models.events import RunEvent
+from runs.events.models import RunEvent
 from web.http import request_ids
 from web.live.announcements import NO_RUN, announce
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import get_fields_from_path, get_model_from_relation
 from django.contrib.auth import get_permission_codename
 from django.core.paginator import Paginator
 from django.db import connection
@@ -24,7 +25,6 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from runs.lifecycle.models.runs import Run
 from web.rules.visible_text import visible
 
 COUNTED_AT_MOST: Final = 10_000
@@ -195,8 +195,10 @@ class ReadOnlyAdmin(ModelAdmin):
             return found
         if self.may_grow and words.isdigit() and len(words) < 19:
             return queryset.filter(pk=int(words)), False
-        runs = Run.objects.filter(name__istartswith=words).order_by("-id")
-        ids = list(runs.values_list("pk", flat=True)[: 1 if self.may_grow else 100])
+        field = get_fields_from_path(self.model, self.run_lookup)[-1]
+        runs = get_model_from_relation(field)._default_manager.filter(name__istartswith=words)
+        newest_first = runs.order_by("-id").values_list("pk", flat=True)
+        ids = list(newest_first[: 1 if self.may_grow else 100])
         return self.rows_of_runs(queryset, ids), False
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:

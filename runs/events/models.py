@@ -4,8 +4,6 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F
 
-from runs.lifecycle.models.runs import Run
-
 
 class RunEvent(models.Model):
     """An event: actor, action, time and reason. Rows are immutable.
@@ -14,7 +12,12 @@ class RunEvent(models.Model):
     """
 
     run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="events", db_index=False
+        "runs.Run",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="events",
+        db_index=False,
     )
     at = models.DateTimeField()
     kind = models.CharField(max_length=60)

@@ -1,0 +1,61 @@
+"""Roles and rights of people and tokens, and their sessions."""
+
+from types import SimpleNamespace
+from typing import Final
+
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.sessions.backends.db import SessionStore
+
+from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.rules.rights import Caller, Role, token_caller
+from runs.access.schemas import Session
+
+OPERATORS_GROUP: Final = "operator"
+
+
+def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
+    """Return the role of a signed-in person."""
+    if not isinstance(user, User) or not user.is_active:
+        return Role.NOBODY
+    if user.is_superuser or user.is_staff:
+        return Role.ADMIN
+    if user.groups.filter(name=OPERATORS_GROUP).exists():
+        return Role.OPERATOR
+    return Role.VIEWER
+
+
+def session_of(user: AbstractBaseUser | AnonymousUser) -> Session:
+    """Return the session for pages: user name and role."""
+    return Session(
+        authenticated=user.is_authenticated,
+        username=user.get_username(),
+        role=role_of(user).name.lower(),  # type: ignore[arg-type] # a known role
+    )
+
+
+def session_part(username: str) -> Session:
+    """Return the current session of a person by name; anonymous if they do not exist."""
+    return session_of(User.objects.filter(username=username).first() or AnonymousUser())
+
+
+def caller_of_user(user: AbstractBaseUser) -> Caller:
+    """Return a signed-in person as a caller."""
+    return Caller(identity=f"user:{user.get_username()}", role=role_of(user))
+
+
+def caller_of_token(token: ApiToken) -> Caller:
+    """Return an authenticated token as a caller, limited to its owner's role."""
+    is_of_person = token.issuer == TokenIssuer.PERSON
+    return token_caller(
+        identity=f"token:{token.pk}",
+        scopes=token.scopes,
+        owner_role=Role(token.owner_role or Role.NOBODY) if is_of_person else None,
+        run=token.run.name if token.run else None,
+    )
+
+
+def caller_of_session(session_key: str) -> Caller | None:
+    """Return the user signed in under a session key, or None."""
+    user = get_user(SimpleNamespace(session=SessionStore(session_key)))  # type: ignore[arg-type]
+    return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None

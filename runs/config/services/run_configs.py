@@ -1,0 +1,74 @@
+"""Build and validate the configuration of a run."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from runs.config import queries as presets
+from runs.config.rules import environment_specs, run_config, simulated_fleet
+from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.config.services import config_checks
+from web.rules import json_values
+
+
+class UnknownPreset(ValueError):
+    """The preset does not exist."""
+
+    field = "preset"
+
+
+def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = None) -> RunConfig:
+    """Return the validated configuration of `config` merged over `preset`.
+
+    Raises:
+        UnknownPreset: If there is no such preset that `asked_by` may see.
+        InvalidRunConfig: If a field is invalid; `field` is its path.
+    """
+    base = _base(preset, asked_by)
+    try:
+        json_values.check(config)
+    except json_values.NotStorable as error:
+        raise InvalidRunConfig(error.field, error.message) from error
+    parsed = run_config.parse(_laid_over(base, config))
+    spec = parsed.environment.spec
+    registered = {*settings.ROLLDECK_ENVIRONMENTS}
+    if settings.ROLLDECK_SIMULATION:
+        registered |= simulated_fleet.PROFILES.keys()
+    environment_specs.check(spec, registered=registered)
+    simulated_fleet.simulation_of(spec, parsed.environment.kwargs)
+    environment_specs.check_policy(spec, parsed.policy.kind)
+    if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
+        raise InvalidRunConfig(
+            "fleet.weights_transport", "no shared directory is set (ROLLDECK_WEIGHTS_DIRECTORY)"
+        )
+    server = parsed.language.inference if parsed.language else ""
+    if server and server not in settings.ROLLDECK_INFERENCE_SERVERS:
+        raise InvalidRunConfig(
+            "language.inference", f"unknown server {server!r} (ROLLDECK_INFERENCE_SERVERS)"
+        )
+    config_checks.check_all(parsed)
+    return parsed
+
+
+def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
+    """Return the configuration of a preset; empty without one."""
+    if not preset:
+        return {}
+    if preset in PRESETS:
+        return run_config.to_builtins(PRESETS[preset][1])
+    saved = presets.seen_by(asked_by).filter(name=preset).values_list("config", flat=True).first()
+    if saved is None:
+        raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
+    return dict(saved)
+
+
+def _laid_over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in top.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            merged[key] = _laid_over(below, value)
+        else:
+            merged[key] = value
+    return merged
