@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.batches.services.leases import BatchNotFound
+from buffer.items.rules.batches import BatchNotFound
 from buffer.replay import schemas
 from buffer.replay.services.priorities import update_priorities
 from runs.access.api.permissions import scoped

@@ -18,7 +18,7 @@ from buffer.archive.services.restore import WrongRunForArchive
 from buffer.batches.api.batches import NoBatchSize, WrongKind
 from buffer.batches.rules.shards import RankOutsideWorld
 from buffer.batches.services.lease_expiry import NotQuarantined
-from buffer.batches.services.leases import BatchNotFound, LeaseLost, TrainerNotRegistered
+from buffer.batches.services.leases import LeaseLost, TrainerNotRegistered
 from buffer.capture.queries import CaptureNotFound
 from buffer.capture.services import InvalidCapture, NothingCaptured, SessionFull, SessionOver
 from buffer.followers.queries import FollowerNotFound
@@ -38,6 +38,7 @@ from buffer.inspect.rules.group_filter import InvalidFilter
 from buffer.inspect.rules.marks import InvalidMark
 from buffer.inspect.rules.sequence_views import NoSuchSequence
 from buffer.inspect.services.group_sets import SetFull
+from buffer.items.rules.batches import BatchNotFound
 from buffer.payloads.services.contents import PayloadExpired, PayloadMissing
 from buffer.payloads.services.objects import PayloadStorageDown
 from config.decompression import BodyBroken, BodyTooLarge, UnknownEncoding

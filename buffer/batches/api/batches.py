@@ -25,17 +25,10 @@ from buffer.batches.rules.batch_bytes import GroupForm, groups_as, json_answer, 
 from buffer.batches.rules.shards import Share, shard
 from buffer.batches.schemas import batches as messages
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
-from buffer.batches.services.leases import (
-    BatchNotFound,
-    Lease,
-    confirm,
-    held_after,
-    held_by,
-    note_delivered,
-    take,
-)
+from buffer.batches.services.leases import Lease, confirm, held_after, held_by, note_delivered, take
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
+from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs.access.api.identity import identity_of

@@ -15,7 +15,7 @@ from buffer.batches.queries.arrivals import arrivals_of
 from buffer.batches.queries.batch_items import batch_and_items
 from buffer.batches.queries.queues import queue_state
 from buffer.batches.schemas import queue_answers
-from buffer.batches.services.leases import BatchNotFound
+from buffer.items.rules.batches import BatchNotFound
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer

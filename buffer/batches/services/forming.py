@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from buffer.batches.services.fragment_batches import Member, create_batch
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
+from buffer.items.services.fragment_batches import Member, create_batch
 from buffer.items.services.tallies import Counted
 from buffer.payloads.services.transitions import lease_items
 from buffer.replay.services.sampling import form_of_sample

@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models import Case, F, When
 from django.db.models.functions import Now
 
-from buffer.batches.services.leases import BatchNotFound, release_batch
+from buffer.batches.services.leases import release_batch
 from buffer.items.models.items import Batch
+from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items

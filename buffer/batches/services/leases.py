@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from buffer.batches.services import forming, group_batches
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
+from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.delivery import Delivery, Next
 from buffer.items.rules.states import (
     OPEN_BATCHES,
@@ -65,10 +66,6 @@ class TrainerNotRegistered(Exception):
 
 class LeaseLost(Exception):
     """The batch has been leased again or settled since this trainer leased it."""
-
-
-class BatchNotFound(Exception):
-    """The run has no such batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from buffer.batches.services.leases import BatchNotFound
 from buffer.items.models.items import Batch
+from buffer.items.rules.batches import BatchNotFound
 from buffer.items.services.locks import lock_run
 
 # A chunk is sampled by the priority of its head, which gets the highest priority of its fragments.

@@ -6,10 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from buffer.batches.services.fragment_batches import Member, create_batch
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import ItemKind, ItemState
+from buffer.items.services.fragment_batches import Member, create_batch
 from buffer.items.services.sample_counts import take_uses
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity

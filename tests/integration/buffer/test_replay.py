@@ -16,11 +16,12 @@ from django.db.models.functions import Now
 from buffer.batches.queries.queue_depth import uses_of
 from buffer.batches.services import leases
 from buffer.batches.services.lease_expiry import return_lapsed_batches
-from buffer.batches.services.leases import BatchNotFound, Lease, LeaseLost
+from buffer.batches.services.leases import Lease, LeaseLost
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.uses import BatchUse
 from buffer.items.queries.counts import miscounts, queued_fragments
+from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
 from buffer.payloads.services.contents import batch_contents

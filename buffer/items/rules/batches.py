@@ -1,0 +1,5 @@
+"""Errors about batches."""
+
+
+class BatchNotFound(Exception):
+    """The run has no such batch."""
