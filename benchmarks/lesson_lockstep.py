@@ -12,7 +12,6 @@ import numpy as np
 from benchmarks.lockstep import EPOCH, Weights, head_of
 from rolldeck.batches import Batch
 from rolldeck.wire import BatchAnswer, encode
-from rollouts.curriculum.rules.evaluation import EvaluationFigures
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.batches import Draw, RolloutGroup
 from rollouts.fleet.groups.curriculum import NoCurriculum
@@ -21,6 +20,7 @@ from rollouts.fleet.groups.outbox import encoded
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.worker.settings import derive_seed
+from rollouts.lessons.rules.evaluation import EvaluationFigures
 from runs.config.rules.run_config import RunConfig
 
 WORKER: Final = "w0"

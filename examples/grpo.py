@@ -35,8 +35,6 @@ from torch import Tensor, nn
 from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
-from rollouts.environments.rules.task import Task
-from rollouts.environments.rules.task_specs import InvalidTask, make_task
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.behavior_cloning import imitate
 from rollouts.fleet.engine.building import Built, build
@@ -50,6 +48,8 @@ from rollouts.fleet.engine.tokenizers import (
     save_tokenizer,
 )
 from rollouts.fleet.engine.transformer import Transformer
+from rollouts.tasks.rules.task import Task
+from rollouts.tasks.rules.task_specs import InvalidTask, make_task
 from runs.config.rules.language_config import LanguageConfig
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -53,7 +53,6 @@ from rollouts.control.services.recordings import (
 from rollouts.control.services.worker_placement import WorkerNotFound, WorkerNotThere
 from rollouts.curriculum.queries.curricula import NoCurriculum
 from rollouts.curriculum.queries.lessons import NoSuchEvaluation
-from rollouts.curriculum.rules.lessons import InvalidCurriculum
 from rollouts.curriculum.services.evaluation_requests import NothingToEvaluate
 from rollouts.curriculum.services.evaluations import (
     EvaluationLeaseLost,
@@ -67,6 +66,7 @@ from rollouts.environments.services import check_results
 from rollouts.environments.services.probes import TooManyTrials
 from rollouts.episodes.queries.episode_fragments import ReportNotFound
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
+from rollouts.lessons.rules.lessons import InvalidCurriculum
 from rollouts.metrics.queries.annotations import AnnotationNotFound
 from rollouts.metrics.queries.comparisons import ComparisonNotFound
 from rollouts.metrics.queries.layouts import LayoutNotFound

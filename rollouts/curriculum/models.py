@@ -8,7 +8,7 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
-from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.lessons.rules.lessons import LessonStatus
 from runs.lifecycle.models.runs import Run
 
 EVALUATION_STATES: Final = ("queued", "leased", "done", "lost")

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.lessons import Sample
-from rollouts.curriculum.rules.evaluation import EvaluationFigures, Interval
 from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR
+from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
 from web.http.field_types import Reason
 
 Status = Literal["locked", "active", "graduated"]

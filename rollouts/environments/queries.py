@@ -16,8 +16,6 @@ from django.db import connection
 
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.environments.rules.figures import Figures, Sample, figures_of
-from rollouts.environments.rules.task_specs import KIND as TASK
-from rollouts.environments.rules.task_specs import TASKS
 from rollouts.environments.schemas.environments import (
     EnvironmentDenial,
     EnvironmentKind,
@@ -26,6 +24,8 @@ from rollouts.environments.schemas.environments import (
     KnownEnvironmentDetail,
     KnownEnvironments,
 )
+from rollouts.tasks.rules.task_specs import KIND as TASK
+from rollouts.tasks.rules.task_specs import TASKS
 from runs.access.queries.audit import shown_name, token_names
 from runs.config.rules import environment_specs
 from runs.config.rules.environment_words import specs_in

@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
-import rollouts.curriculum.rules.lessons
+import rollouts.lessons.rules.lessons
 import uuid
 from django.db import migrations, models
 
@@ -542,7 +542,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='lesson',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', [rollouts.curriculum.rules.lessons.LessonStatus['LOCKED'], rollouts.curriculum.rules.lessons.LessonStatus['ACTIVE'], rollouts.curriculum.rules.lessons.LessonStatus['GRADUATED']])), name='lesson_status_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', [rollouts.lessons.rules.lessons.LessonStatus['LOCKED'], rollouts.lessons.rules.lessons.LessonStatus['ACTIVE'], rollouts.lessons.rules.lessons.LessonStatus['GRADUATED']])), name='lesson_status_is_known'),
         ),
         migrations.AddConstraint(
             model_name='lesson',

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from benchmarks.lesson_lockstep import LockstepLesson, train
 from examples.grpo import Learner, Settings
 from rolldeck.batches import Batch
-from rollouts.environments.rules.calculator import Calculator
 from rollouts.fleet.engine.behavior_cloning import imitate
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.tasks.rules.calculator import Calculator
 from runs.config.rules import run_config
 
 pytestmark = pytest.mark.system

@@ -16,12 +16,12 @@ from rollouts.curriculum.rules.configured import (
     lessons_of,
     make_strategy,
 )
-from rollouts.curriculum.rules.lessons import InvalidCurriculum, LessonStatus, in_order
-from rollouts.curriculum.rules.lessons import Lesson as LessonRules
-from rollouts.curriculum.rules.performance import Progress
-from rollouts.curriculum.rules.strategy import Strategy, initial_progress
-from rollouts.environments.rules.task_specs import KIND as TASK
-from rollouts.environments.rules.task_specs import TASKS, InvalidTask, make_task
+from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, in_order
+from rollouts.lessons.rules.lessons import Lesson as LessonRules
+from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.strategy import Strategy, initial_progress
+from rollouts.tasks.rules.task_specs import KIND as TASK
+from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.lifecycle.models.runs import Run

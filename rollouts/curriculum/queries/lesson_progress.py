@@ -6,9 +6,9 @@ from django.db.models import Count, F, Max, Min, QuerySet, Sum
 
 from rollouts.curriculum.models import LessonOutcome
 from rollouts.curriculum.queries.curricula import curriculum_of
-from rollouts.curriculum.rules.evaluation import Interval
-from rollouts.curriculum.rules.student import wilson
 from rollouts.curriculum.schemas import LessonLine, LessonProgress, MicroEvaluationRow
+from rollouts.lessons.rules.evaluation import Interval
+from rollouts.lessons.rules.student import wilson
 from runs.lifecycle.models.runs import Run
 
 OUTCOMES_READ: Final = 100_000

@@ -21,10 +21,7 @@ from rollouts.curriculum.queries.curricula import (
     curriculum_of,
     first_rows,
 )
-from rollouts.curriculum.rules.evaluation import EvaluationFigures, pass_intervals
-from rollouts.curriculum.rules.lessons import LessonStatus
 from rollouts.curriculum.rules.steering import reweighted
-from rollouts.curriculum.rules.strategy import concentration, drawn
 from rollouts.curriculum.schemas import (
     CurriculumSummary,
     EvaluationRow,
@@ -33,6 +30,9 @@ from rollouts.curriculum.schemas import (
     LessonRow,
     Lessons,
 )
+from rollouts.lessons.rules.evaluation import EvaluationFigures, pass_intervals
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.strategy import concentration, drawn
 from runs.config.rules.language_config import RequirementConfig
 
 LESSON_ROWS_AT_MOST: Final = 500

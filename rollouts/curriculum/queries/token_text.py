@@ -2,8 +2,8 @@
 
 from rollouts.control.rules.token_pieces import Pieces, byte_pieces, character_pieces
 from rollouts.curriculum.queries.curricula import NoCurriculum, curriculum_of
-from rollouts.curriculum.rules.lessons import InvalidCurriculum
-from rollouts.environments.rules.task_specs import InvalidTask, alphabet_of, make_task
+from rollouts.lessons.rules.lessons import InvalidCurriculum
+from rollouts.tasks.rules.task_specs import InvalidTask, alphabet_of, make_task
 from runs.config.rules.language_config import LanguageConfig
 from runs.lifecycle.models.runs import Run, RunKind
 

@@ -4,10 +4,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
-from rollouts.curriculum.rules.marin import MarinStrategy
-from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
-from rollouts.curriculum.rules.strategy import Lessons, Strategy
+from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
+from rollouts.lessons.rules.marin import MarinStrategy
+from rollouts.lessons.rules.rolldeck import RolldeckStrategy
+from rollouts.lessons.rules.strategy import Lessons, Strategy
 from runs.config.rules.language_config import LanguageConfig
 
 STRATEGIES: Final[dict[str, type[Any]]] = {"rolldeck": RolldeckStrategy, "marin": MarinStrategy}

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from rollouts.curriculum.rules.performance import Counts, Performance
+from rollouts.lessons.rules.performance import Counts, Performance
 
 _HEAD: Final = struct.Struct("<qqII")
 """Header: number of samples, last step, and the number of rewards and batches that follow."""

@@ -8,7 +8,7 @@ proportions set by the strategy.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from rollouts.curriculum.rules.strategy import Change, Lessons, Standing, Strategy
+from rollouts.lessons.rules.strategy import Change, Lessons, Standing, Strategy
 
 LEAST_FACTOR: Final = 0.01
 """Smallest factor; to stop a lesson, lock it."""

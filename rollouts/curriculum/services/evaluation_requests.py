@@ -8,9 +8,9 @@ from django.db import transaction
 
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.queries.curricula import curriculum_of
-from rollouts.curriculum.rules.lessons import LessonStatus
 from rollouts.curriculum.services.evaluations import LessonNotFound, open_evaluations
 from rollouts.curriculum.services.lesson_rows import begin
+from rollouts.lessons.rules.lessons import LessonStatus
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus

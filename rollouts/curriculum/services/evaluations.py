@@ -12,9 +12,9 @@ from django.db.models.functions import Greatest, Now
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.rules.evaluation import figures_of, is_due, is_in_round
-from rollouts.curriculum.rules.lesson_draws import evaluation_seed
-from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.lessons.rules.evaluation import figures_of, is_due, is_in_round
+from rollouts.lessons.rules.lesson_draws import evaluation_seed
+from rollouts.lessons.rules.lessons import LessonStatus
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce

@@ -8,11 +8,11 @@ from django.db.models import Q
 
 from rollouts.curriculum.models import Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum
-from rollouts.curriculum.rules.lessons import LessonStatus
-from rollouts.curriculum.rules.performance import Progress
 from rollouts.curriculum.rules.steering import judged
-from rollouts.curriculum.rules.strategy import Change
 from rollouts.curriculum.services.lesson_rows import begin, moved, progress_of
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 

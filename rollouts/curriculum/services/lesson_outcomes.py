@@ -11,13 +11,13 @@ from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.models import LessonOutcome as OutcomeRow
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.rules import evaluation as evaluation_rules
-from rollouts.curriculum.rules.lessons import LessonStatus
-from rollouts.curriculum.rules.performance import Counts, Outcome, Progress
-from rollouts.curriculum.rules.strategy import Change
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
 from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
 from rollouts.curriculum.services.lesson_rows import keep
+from rollouts.lessons.rules import evaluation as evaluation_rules
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.performance import Counts, Outcome, Progress
+from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce

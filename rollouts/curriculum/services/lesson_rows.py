@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from rollouts.curriculum.models import Curriculum, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
-from rollouts.curriculum.rules.lessons import LessonStatus
 from rollouts.curriculum.rules.packing import pack, unpack
-from rollouts.curriculum.rules.performance import Progress
-from rollouts.curriculum.rules.strategy import Change
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.strategy import Change
 
 
 def begin(run_id: int, curriculum: RunCurriculum) -> Curriculum:

@@ -9,12 +9,12 @@ from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
 from rollouts.curriculum.queries.lessons import asking_workers
-from rollouts.curriculum.rules.lessons import LessonStatus
-from rollouts.curriculum.rules.strategy import Change
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
 from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
 from rollouts.curriculum.services.lesson_rows import begin, progress_of
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import TERMINAL

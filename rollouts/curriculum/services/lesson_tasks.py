@@ -9,13 +9,13 @@ from django.db.models import F
 from rolldeck.lessons import RolloutTask, TaskRequest
 from rollouts.curriculum.models import Curriculum, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.rules.lesson_draws import draw_point, training_seed
-from rollouts.curriculum.rules.lessons import LessonStatus
 from rollouts.curriculum.rules.steering import reweighted
-from rollouts.curriculum.rules.strategy import concentration, draw, drawn
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
 from rollouts.curriculum.services.lesson_rows import begin
 from rollouts.curriculum.services.lesson_steering import note_asked
+from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.strategy import concentration, draw, drawn
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run

@@ -11,9 +11,9 @@ from django.db.models import Exists, OuterRef, Q
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.curriculum.models import Lesson
-from rollouts.curriculum.rules.evaluation import has_stalled
-from rollouts.curriculum.rules.lessons import LessonStatus
-from rollouts.curriculum.rules.performance import Counts
+from rollouts.lessons.rules.evaluation import has_stalled
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.performance import Counts
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
 from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 

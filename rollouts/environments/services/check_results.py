@@ -7,7 +7,6 @@ from django.db import transaction
 
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.environments.queries import EnvironmentUnknown, may_be_named
-from rollouts.environments.rules.task_specs import KIND as TASK
 from rollouts.environments.schemas.environments import (
     EnvironmentVerdict,
     TriedEnvironment,
@@ -16,6 +15,7 @@ from rollouts.environments.schemas.environments import (
 )
 from rollouts.environments.services import probes as trials
 from rollouts.fleet.environments.probe import Wanted
+from rollouts.tasks.rules.task_specs import KIND as TASK
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins
 from runs.events.services import ACTOR_LENGTH, record_event

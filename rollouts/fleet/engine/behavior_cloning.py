@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rollouts.environments.rules.task import Task, Turn, examples
 from rollouts.fleet.engine.building import Built
 from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.tasks.rules.task import Task, Turn, examples
 
 UNTRAINED: Final = -100
 BATCH: Final = 128

@@ -7,7 +7,6 @@ ids have the same meaning on both sides.
 from pathlib import Path
 from typing import NamedTuple
 
-from rollouts.environments.rules.task_specs import InvalidTask, alphabet_of, make_task
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import (
@@ -20,6 +19,7 @@ from rollouts.fleet.engine.tokenizers import (
     load_tokenizer,
 )
 from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
+from rollouts.tasks.rules.task_specs import InvalidTask, alphabet_of, make_task
 from runs.config.rules.language_config import LanguageConfig, ModelConfig
 
 PLAIN = ChatFormat(system="{}", user="{}", assistant="{}")

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
-from rollouts.curriculum.rules.evaluation import as_outcome
-from rollouts.curriculum.rules.lesson_draws import draw_point, training_seed
-from rollouts.curriculum.rules.lessons import Lesson, Requirement, check_lessons
-from rollouts.curriculum.rules.marin import MarinStrategy
-from rollouts.curriculum.rules.performance import Outcome, Progress
-from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
-from rollouts.curriculum.rules.strategy import (
+from rollouts.lessons.rules.evaluation import as_outcome
+from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
+from rollouts.lessons.rules.lessons import Lesson, Requirement, check_lessons
+from rollouts.lessons.rules.marin import MarinStrategy
+from rollouts.lessons.rules.performance import Outcome, Progress
+from rollouts.lessons.rules.rolldeck import RolldeckStrategy
+from rollouts.lessons.rules.strategy import (
     Strategy,
     active,
     changes,

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rollouts.environments.rules.task import Task
-from rollouts.environments.rules.task_specs import InvalidTask, make_task
 from rollouts.fleet.environments.loader import UnknownEnvironment, require_registered
 from rollouts.fleet.groups.batches import Mode, RolloutGroup
 from rollouts.fleet.groups.errors import Fault, LessonFailed
 from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.tasks.rules.task import Task
+from rollouts.tasks.rules.task_specs import InvalidTask, make_task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     Args:
         spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
             ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
-            :class:`rollouts.environments.rules.task.Task`.
+            :class:`rollouts.tasks.rules.task.Task`.
         kwargs: Keyword arguments of its constructor.
 
     Raises:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from rollouts.curriculum.rules.evaluation import EvaluationFigures
-from rollouts.curriculum.rules.lesson_draws import evaluation_seed
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.groups.evaluation_table import table
 from rollouts.fleet.worker.loops import EventLog
+from rollouts.lessons.rules.evaluation import EvaluationFigures
+from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.language_config import (
     EvaluationConfig,
     LanguageConfig,

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rollouts.environments.rules.task import Example, Reply, Task, Turn, examples
 from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
@@ -12,6 +11,7 @@ from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.worker.settings import derive_seed
+from rollouts.tasks.rules.task import Example, Reply, Task, Turn, examples
 
 OPEN = Reply("", is_over=False, reward=0.0)
 
@@ -79,7 +79,7 @@ class Episode:
 
 
 class TaskEnvironment:
-    """Adapter of a :class:`rollouts.environments.rules.task.Task`; prompts are plain text."""
+    """Adapter of a :class:`rollouts.tasks.rules.task.Task`; prompts are plain text."""
 
     def __init__(self, task: Task) -> None:
         self._task = task

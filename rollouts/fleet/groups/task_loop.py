@@ -9,7 +9,6 @@ from typing import Final, Literal
 
 from rolldeck.errors import RolldeckError
 from rolldeck.lessons import RolloutTask
-from rollouts.curriculum.rules.lesson_draws import evaluation_seed
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch, RolloutGroup
 from rollouts.fleet.groups.credits import Credits
@@ -25,6 +24,7 @@ from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.fleet.worker.spans import PipelineMonitor
+from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.run_config import RunConfig
 
 LOOK_SECONDS: Final = 0.2

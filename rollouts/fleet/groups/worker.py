@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rolldeck.lessons import EvalType, LessonOutcome
-from rollouts.curriculum.rules.evaluation import EvaluationFigures
-from rollouts.curriculum.rules.evaluation import figures_of as evaluation_figures
 from rollouts.fleet.engine.engine import TokenUnknown, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.groups.batches import Draw, Mode, RolloutBatch, RolloutGroup, RolloutMetadata
@@ -24,6 +22,8 @@ from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.settings import derive_seed
+from rollouts.lessons.rules.evaluation import EvaluationFigures
+from rollouts.lessons.rules.evaluation import figures_of as evaluation_figures
 from runs.config.rules.language_config import LanguageConfig, SamplingConfig
 
 Metrics = dict[str, float]

@@ -13,7 +13,6 @@ from examples import grpo
 from rolldeck.errors import NotFound, RunNotAccepting
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
-from rollouts.environments.rules.task_specs import make_task
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import load
 from rollouts.fleet.groups.batches import RolloutGroup
@@ -22,6 +21,7 @@ from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import TaskEnvironment
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
+from rollouts.tasks.rules.task_specs import make_task
 from runs.config.rules.run_config import parse
 from tests.factories import make_run, make_token
 

@@ -6,8 +6,8 @@ import pytest
 
 from config.demo.lessons import LessonsProgress
 from config.demo.progress import RunState
-from rollouts.curriculum.rules.evaluation import EvaluationFigures, Interval
 from rollouts.curriculum.schemas import EvaluationRow, LessonChangeRow, LessonRow
+from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEARNT = (("one", "graduated"), ("two", "graduated"), ("three", "graduated"))

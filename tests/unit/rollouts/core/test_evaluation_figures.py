@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.evaluation import (
+from rollouts.lessons.rules.evaluation import (
     as_outcome,
     figures_of,
     has_regressed,
@@ -15,7 +15,7 @@ from rollouts.curriculum.rules.evaluation import (
     pass_at_k,
     pass_intervals,
 )
-from rollouts.curriculum.rules.performance import Counts
+from rollouts.lessons.rules.performance import Counts
 
 
 def test_one_answer_each_is_a_plain_rate_with_its_interval() -> None:

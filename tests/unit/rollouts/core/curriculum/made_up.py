@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from rollouts.curriculum.rules.lessons import Lesson, LessonStatus
-from rollouts.curriculum.rules.performance import Outcome, Performance, Progress
-from rollouts.curriculum.rules.strategy import Strategy, changes
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus
+from rollouts.lessons.rules.performance import Outcome, Performance, Progress
+from rollouts.lessons.rules.strategy import Strategy, changes
 
 
 def over_time(*batches: tuple[Sequence[float], int]) -> Performance:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.lessons import Lesson, Requirement, in_order
+from rollouts.lessons.rules.lessons import Lesson, Requirement, in_order
 
 
 def lesson(*names: str) -> Lesson:

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
-from rollouts.curriculum.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
-from rollouts.curriculum.rules.strategy import concentration, draw, initial_progress, is_complete
+from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
+from rollouts.lessons.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
+from rollouts.lessons.rules.strategy import concentration, draw, initial_progress, is_complete
 from tests.unit.rollouts.core.curriculum.made_up import over_time, performance
 
 

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from rollouts.curriculum.rules.lessons import Lesson, LessonStatus, Requirement
-from rollouts.curriculum.rules.marin import (
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Requirement
+from rollouts.lessons.rules.marin import (
     MarinStrategy,
     is_plateaued,
     regression,
     smoothed_success,
 )
-from rollouts.curriculum.rules.performance import Progress
-from rollouts.curriculum.rules.strategy import probabilities
+from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.strategy import probabilities
 from tests.unit.rollouts.core.curriculum.made_up import moves, performance, progress
 
 MARIN = MarinStrategy()

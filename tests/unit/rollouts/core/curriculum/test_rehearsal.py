@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, LessonStatus
-from rollouts.curriculum.rules.marin import MarinStrategy
-from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
-from rollouts.curriculum.rules.strategy import drawn, probabilities
+from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus
+from rollouts.lessons.rules.marin import MarinStrategy
+from rollouts.lessons.rules.rolldeck import RolldeckStrategy
+from rollouts.lessons.rules.strategy import drawn, probabilities
 from tests.unit.rollouts.core.curriculum.made_up import performance, progress
 
 WEIGHTS = {"a": 0.25, "b": 0.25}

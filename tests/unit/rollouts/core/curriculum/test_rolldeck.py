@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.lessons import InvalidCurriculum, Lesson, LessonStatus, Requirement
-from rollouts.curriculum.rules.performance import Progress
-from rollouts.curriculum.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
-from rollouts.curriculum.rules.strategy import changes, draw, probabilities
+from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus, Requirement
+from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
+from rollouts.lessons.rules.strategy import changes, draw, probabilities
 from tests.unit.rollouts.core.curriculum.made_up import moves, over_time, performance, progress
 
 DEFAULT = RolldeckStrategy()

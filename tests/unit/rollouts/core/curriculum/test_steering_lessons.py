@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.lessons import Lesson, LessonStatus, Requirement
-from rollouts.curriculum.rules.marin import MarinStrategy
-from rollouts.curriculum.rules.performance import Progress
-from rollouts.curriculum.rules.rolldeck import RolldeckStrategy
 from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR, judged, reweighted
-from rollouts.curriculum.rules.strategy import drawn
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Requirement
+from rollouts.lessons.rules.marin import MarinStrategy
+from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.rolldeck import RolldeckStrategy
+from rollouts.lessons.rules.strategy import drawn
 from tests.unit.rollouts.core.curriculum.made_up import performance, progress
 
 NAMES = "abcdef"

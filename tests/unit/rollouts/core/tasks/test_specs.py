@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.environments.rules.calculator import Calculator
-from rollouts.environments.rules.one_turn import Addition, Reverse, Sort
-from rollouts.environments.rules.task import Task
-from rollouts.environments.rules.task_specs import InvalidTask, alphabet_of, make_task
+from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.one_turn import Addition, Reverse, Sort
+from rollouts.tasks.rules.task import Task
+from rollouts.tasks.rules.task_specs import InvalidTask, alphabet_of, make_task
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.environments.rules.calculator import Calculator
-from rollouts.environments.rules.one_turn import Addition, Reverse, Sort
-from rollouts.environments.rules.task import Example, Task, Turn, examples
+from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.one_turn import Addition, Reverse, Sort
+from rollouts.tasks.rules.task import Example, Task, Turn, examples
 
 TASKS: list[Task] = [
     Reverse(length=3),

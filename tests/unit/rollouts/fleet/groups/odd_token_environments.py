@@ -4,10 +4,10 @@ import random
 import threading
 from dataclasses import dataclass, replace
 
-from rollouts.environments.rules.task import Example, Reply, Turn
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.tasks.rules.task import Example, Reply, Turn
 
 NAMES = (
     "Raises",

@@ -5,9 +5,6 @@ from collections import Counter
 import pytest
 import torch
 
-from rollouts.environments.rules.calculator import Calculator
-from rollouts.environments.rules.one_turn import Addition, Reverse
-from rollouts.environments.rules.task import Task
 from rollouts.fleet.engine.behavior_cloning import (
     BATCH,
     REHEARSED,
@@ -19,6 +16,9 @@ from rollouts.fleet.engine.behavior_cloning import (
 from rollouts.fleet.engine.building import Built
 from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.one_turn import Addition, Reverse
+from rollouts.tasks.rules.task import Task
 from tests.unit.rollouts.fleet.language.small_models import small_config
 
 

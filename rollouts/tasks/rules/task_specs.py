@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from rollouts.environments.rules.calculator import Calculator
-from rollouts.environments.rules.one_turn import Addition, Reverse, Sort
-from rollouts.environments.rules.task import Task
+from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.one_turn import Addition, Reverse, Sort
+from rollouts.tasks.rules.task import Task
 
 KIND: Final = "task:"
 TASKS: Final[Mapping[str, type[Reverse | Sort | Addition | Calculator]]] = MappingProxyType(

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rollouts.curriculum.rules.performance import Counts, Outcome, gain, total
-from rollouts.curriculum.rules.student import Z_95, wilson
+from rollouts.lessons.rules.performance import Counts, Outcome, gain, total
+from rollouts.lessons.rules.student import Z_95, wilson
 
 TRICKLE_ROUNDS: Final = 4
 """Number of rounds among which graduated lessons take turns."""

@@ -6,7 +6,7 @@ import string
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rollouts.environments.rules.task import Example, Reply, Turn
+from rollouts.tasks.rules.task import Example, Reply, Turn
 
 _CALL = re.compile(r"\?(\d{1,9})([+*])(\d{1,9})")
 _ANSWER = re.compile(r"!(\d{1,18})")

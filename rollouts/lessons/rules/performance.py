@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from rollouts.curriculum.rules.lessons import LessonStatus
+from rollouts.lessons.rules.lessons import LessonStatus
 
 REWARDS_KEPT: Final = 1000
 """Same limit as Marin's."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from rollouts.curriculum.rules.lessons import Lesson, LessonStatus
-from rollouts.curriculum.rules.performance import Progress
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus
+from rollouts.lessons.rules.performance import Progress
 
 Lessons = Mapping[str, Lesson]
 Standing = Mapping[str, Progress]

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from rollouts.curriculum.rules.lessons import Lesson, LessonStatus
-from rollouts.curriculum.rules.performance import Performance, Progress
-from rollouts.curriculum.rules.strategy import Change, Lessons, Standing
-from rollouts.curriculum.rules.student import two_sided_p
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus
+from rollouts.lessons.rules.performance import Performance, Progress
+from rollouts.lessons.rules.strategy import Change, Lessons, Standing
+from rollouts.lessons.rules.student import two_sided_p
 
 ALPHA: Final = 0.1
 PRIOR: Final = 0.5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import ClassVar
 
-from rollouts.environments.rules.task import Example, Reply, Turn
+from rollouts.tasks.rules.task import Example, Reply, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
