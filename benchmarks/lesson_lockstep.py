@@ -19,7 +19,7 @@ from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.outbox import encoded
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.process.settings import derive_seed
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from runs.config.rules.run_config import RunConfig
 

@@ -18,9 +18,9 @@ from rolldeck.wire import BatchAnswer, BatchHead, Fragment, encode
 from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.policy_protocol import for_environment
+from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
-from rollouts.fleet.worker.settings import derive_seed
 from runs.config.rules.run_config import RunConfig
 
 Weights = Mapping[str, NDArray[Any]]

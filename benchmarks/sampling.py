@@ -18,10 +18,10 @@ from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 from rollouts.fleet.weights.records import WeightsOffer
 from rollouts.fleet.worker.messages import WorkerCommand
-from rollouts.fleet.worker.settings import WorkerSettings
-from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
 HIDDEN_SIZES: Final = [64, 64]
 PARTS: Final = 8

@@ -14,13 +14,13 @@ from rolldeck.wire import Fragment, encode
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.worker.spans import PipelineMonitor
 from runs.config.rules import run_config
 from runs.config.rules.policy_config import PolicyConfig
 

@@ -152,7 +152,7 @@ class Fleet:
 
 
 def _settings(index: int) -> Any:
-    from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+    from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
     from runs.config.rules import run_config
 
     config = {

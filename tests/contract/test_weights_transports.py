@@ -15,10 +15,10 @@ from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage, WeightsManifest
 from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
 from rollouts.fleet.weights.sources import DirectoryWeights, source_for
-from rollouts.fleet.worker.settings import FleetSettings
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.queries.runs import weights_directory as folder_of
 from tests.factories import make_run, make_token

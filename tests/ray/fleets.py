@@ -12,7 +12,7 @@ import psutil
 from rolldeck.errands import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
 from rollouts.control.services.ray_cluster import leave_ray
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from tests import waiting
 from tests.ray_nodes import Node

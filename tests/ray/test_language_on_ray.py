@@ -12,7 +12,7 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 from small_platform import served  # noqa: E402 path set above
 
 from rollouts.control.services.ray_cluster import leave_ray  # noqa: E402
-from rollouts.fleet.worker.settings import FleetSettings  # noqa: E402
+from rollouts.fleet.process.settings import FleetSettings  # noqa: E402
 from runs.config.rules import run_config  # noqa: E402
 from tests.ray.fleets import eventually  # noqa: E402
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES  # noqa: E402

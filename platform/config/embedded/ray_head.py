@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from config.embedded.children import Command
-from rollouts.fleet.worker import child_environment
+from rollouts.fleet.process import child_environment
 
 LOOPBACK: Final = "127.0.0.1"
 # A node counts as dead after five failed checks: 5 s, compared with 15 s by Ray's default. A slow

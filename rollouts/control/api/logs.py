@@ -16,7 +16,7 @@ from rollouts.control.api.queries import wait_of
 from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.schemas.fleets import FleetLog
 from rollouts.control.services.logs import answer_log, ask_for_log
-from rollouts.fleet.worker.log_text import LINES_AT_MOST
+from rollouts.fleet.process.log_text import LINES_AT_MOST
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies

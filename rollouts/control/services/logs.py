@@ -13,7 +13,7 @@ from django.db.models import F, Q
 
 from rolldeck.errands import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
-from rollouts.fleet.worker import log_text
+from rollouts.fleet.process import log_text
 from web.live.announcements import announce
 
 SHARED_FOR: Final = timedelta(seconds=5)

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from rollouts.control.rules.launch import MANAGER_PREFIX, LaunchOrder
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.gc_pause import no_collection
-from rollouts.fleet.worker import child_environment
+from rollouts.fleet.process import child_environment
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class RayCluster:
     def _launch(self, order: LaunchOrder) -> None:
         try:
             from rollouts.fleet.manager.launch import launch
-            from rollouts.fleet.worker.settings import FleetSettings
+            from rollouts.fleet.process.settings import FleetSettings
 
             settings = FleetSettings(
                 platform_url=order.platform_url,

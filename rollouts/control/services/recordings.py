@@ -13,7 +13,7 @@ from django.db import transaction
 from rolldeck.errands import RecordingUpdate
 from rollouts.control.models.fleets import Recording
 from rollouts.control.schemas.fleets import RecordingRequest
-from rollouts.fleet.worker import log_text
+from rollouts.fleet.process import log_text
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus

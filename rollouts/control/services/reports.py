@@ -15,7 +15,7 @@ from rollouts.control.services import attempts
 from rollouts.control.services.many_rows import store_rows
 from rollouts.control.services.weight_syncs import note_deliveries
 from rollouts.fleet.manager import reports as rules
-from rollouts.fleet.worker import log_text
+from rollouts.fleet.process import log_text
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus

@@ -10,7 +10,7 @@ from rollouts.control.models.fleets import LogRequest
 from rollouts.control.schemas.workers import StacksWanted
 from rollouts.control.services.logs import SHARED_FOR
 from rollouts.control.services.worker_placement import seat_of
-from rollouts.fleet.worker.log_text import LINES_AT_MOST
+from rollouts.fleet.process.log_text import LINES_AT_MOST
 from runs.events.services import record_event
 from web.live.announcements import announce
 

@@ -14,7 +14,7 @@ from rollouts.control.queries.fleets import heard_of
 from rollouts.control.rules.proof import UNKNOWN_AFTER
 from rollouts.diagnosis.rules import bottleneck, flow
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
-from rollouts.fleet.worker.spans import mean_shares, timing_of
+from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run

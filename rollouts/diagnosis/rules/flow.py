@@ -23,7 +23,7 @@ PARTS: Final[dict[Stage, tuple[str, ...]]] = {
     "infer": ("infer",),
     "push": ("cut", "enqueue", "send"),
 }
-"""Pipeline spans that a worker measures (:data:`rollouts.fleet.worker.spans.STAGES`), by stage.
+"""Pipeline spans that a worker measures (:data:`rollouts.fleet.process.spans.STAGES`), by stage.
 
 The page lists the same spans, so the time of a stage is exactly the sum of its spans.
 """

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from rollouts.fleet.environments.probe import Outcome, Wanted
-from rollouts.fleet.worker import child_environment
+from rollouts.fleet.probe.command import Outcome, Wanted
+from rollouts.fleet.process import child_environment
 
 TRIAL_SECONDS: Final = 20.0
 TRIALS_AT_ONCE: Final = 4
@@ -53,7 +53,7 @@ def _within(folder: Path, wanted: Wanted, seconds: float) -> Outcome:
     home.mkdir()
     with asked.open("rb") as reading, answered.open("wb") as writing:
         child = subprocess.Popen(
-            [sys.executable, "-m", "rollouts.fleet.environments.probe"],
+            [sys.executable, "-m", "rollouts.fleet.probe.command"],
             stdin=reading,
             stdout=writing,
             stderr=subprocess.DEVNULL,

@@ -107,9 +107,9 @@ def _run(
 
 def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
     """Return the source of the versions, and a function that closes it."""
+    from rollouts.fleet.process.settings import FleetSettings
     from rollouts.fleet.spool.platform_api import PlatformApi
     from rollouts.fleet.weights.sources import source_for
-    from rollouts.fleet.worker.settings import FleetSettings
 
     settings = FleetSettings(
         platform_url=args.platform,

@@ -12,7 +12,7 @@ import msgspec
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.groups.evaluation_table import table
-from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.process.loops import EventLog
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.language_config import (

@@ -10,7 +10,7 @@ Level = Literal["info", "warning", "error"]
 
 
 class Events(Protocol):
-    """Receiver of events; :class:`rollouts.fleet.worker.loops.EventLog` in a fleet."""
+    """Receiver of events; :class:`rollouts.fleet.process.loops.EventLog` in a fleet."""
 
     def add(self, kind: str, message: str, *, level: Level = "info", **details: Any) -> None:
         """Record an event."""

@@ -10,7 +10,7 @@ from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.process.settings import derive_seed
 from rollouts.tasks.rules.task import Example, Reply, Task, Turn, examples
 
 OPEN = Reply("", is_over=False, reward=0.0)

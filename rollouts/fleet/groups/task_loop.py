@@ -20,10 +20,10 @@ from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
-from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
-from rollouts.fleet.worker.spans import PipelineMonitor
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.run_config import RunConfig
 

@@ -14,7 +14,7 @@ from verifiers.types import Response, ResponseMessage
 
 from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.process.settings import derive_seed
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.process.settings import derive_seed
 
 if TYPE_CHECKING:
     from rollouts.fleet.groups.verifiers_client import PolicyClient

@@ -20,8 +20,8 @@ from rollouts.fleet.groups.fault_log import Events, FaultLog
 from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import derive_seed
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.evaluation import figures_of as evaluation_figures
 from runs.config.rules.language_config import LanguageConfig, SamplingConfig

@@ -22,11 +22,11 @@ from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from rollouts.fleet.process.settings import WorkerSettings, sequences_of
+from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.episodes import EpisodeStatistics
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import WorkerSettings, sequences_of
-from rollouts.fleet.worker.stacks import read_stacks
 from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
 
 BATCHES_IN_FLIGHT: Final = 2
@@ -40,7 +40,7 @@ class GroupWorkerWrapper:
     """Wrapper of a :class:`GroupRolloutWorker`; thread-safe.
 
     It runs four loops: two for sampling, one for sending and one for weights. Its interface is
-    that of :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper`.
+    that of :class:`rollouts.fleet.steps.wrapper.RolloutWorkerWrapper`.
     """
 
     def __init__(

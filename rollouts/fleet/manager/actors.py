@@ -23,12 +23,12 @@ from rollouts.fleet.manager.worker_placement import (
     node_of,
 )
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
+from rollouts.fleet.process.log_capture import take_output
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.weights.object_references import RefWeights
 from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
-from rollouts.fleet.worker.log_capture import take_output
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules.simulated_fleet import simulation_of
 
 CONCURRENCY: Final = 8

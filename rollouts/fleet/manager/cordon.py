@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rolldeck.errands import CordonOrder, MachineOrder
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.process.loops import EventLog
 
 DRAIN_SECONDS: Final = 300.0
 """Time a cordoned worker has to finish its items; the rest counts as lost."""

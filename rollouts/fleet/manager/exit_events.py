@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rolldeck.wire import WorkerEnding
-from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.process.loops import EventLog
 
 
 def emit_leaving(events: EventLog, ending: WorkerEnding, *, waiting: int) -> None:

@@ -10,7 +10,7 @@ from ray.exceptions import GetTimeoutError, RayActorError
 
 from rollouts.fleet.manager.actors import CONCURRENCY, ManagerActor
 from rollouts.fleet.manager.worker_placement import anywhere_but
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Self
 from rolldeck.wire import FleetReport
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.workers import LocalWorkers
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 
 
 class LocalFleet:

@@ -13,16 +13,16 @@ from rollouts.fleet.manager.operator_requests import OperatorRequests
 from rollouts.fleet.manager.reporter import FleetState, Reporter
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import WorkerSource
+from rollouts.fleet.process import log_files
+from rollouts.fleet.process.backoff import RestartRule
+from rollouts.fleet.process.log_capture import ActorLog
+from rollouts.fleet.process.log_files import RingFile
+from rollouts.fleet.process.loops import LOOP_RULE, EventLog, Loop
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import NO_STEP, Version, WeightsOffer, WeightsUnavailable
 from rollouts.fleet.weights.sources import source_for
-from rollouts.fleet.worker import log_files
-from rollouts.fleet.worker.backoff import RestartRule
-from rollouts.fleet.worker.log_capture import ActorLog
-from rollouts.fleet.worker.log_files import RingFile
-from rollouts.fleet.worker.loops import LOOP_RULE, EventLog, Loop
 from rollouts.fleet.worker.messages import WorkerCommand
-from rollouts.fleet.worker.settings import FleetSettings
 
 TICK_SECONDS: Final = 0.1
 MEASURE_SECONDS: Final = 0.9

@@ -21,9 +21,9 @@ from rollouts.fleet.manager.stack_requests import StackErrands
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource, cause_of
+from rollouts.fleet.process import log_files
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
-from rollouts.fleet.worker import log_files
-from rollouts.fleet.worker.settings import FleetSettings
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
+from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 
 RESPAWN_RULE: Final = RestartRule(
     most_crashes=10, window_seconds=300.0, first_seconds=0.2, most_seconds=20.0

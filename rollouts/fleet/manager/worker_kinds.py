@@ -3,9 +3,9 @@
 from typing import Protocol
 
 from rolldeck.errands import LogLines, RecordingOrder
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import WorkerSettings
 
 
 class Wrapper(Protocol):
@@ -42,6 +42,6 @@ def begin(settings: WorkerSettings, *, owns_process: bool = False) -> Wrapper:
         from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
 
         return GroupWorkerWrapper(settings, owns_process=owns_process)
-    from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
+    from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 
     return RolloutWorkerWrapper(settings, owns_process=owns_process)

@@ -20,7 +20,7 @@ from ray.util.placement_group import (
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rollouts.fleet.manager.placement import NodeRoom, cordoned_words, group_obstacle, obstacle
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 
 LOOK_AGAIN_AFTER_SECONDS: Final = 1.0
 NODE_ID_LABEL: Final = "ray.io/node-id"

@@ -6,8 +6,8 @@ from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings
 
 
 class WorkerPool:

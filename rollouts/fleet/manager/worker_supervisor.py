@@ -21,13 +21,13 @@ from rollouts.fleet.manager.supervisor_reports import (
     with_losses,
     with_measurements,
 )
+from rollouts.fleet.manager.weights_distributor import WeightsDelivery
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
-from rollouts.fleet.weights.distributor import WeightsDelivery
+from rollouts.fleet.process import log_files
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights.records import WeightsOffer
-from rollouts.fleet.worker import log_files
-from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState, ending_of
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 SMALLER: Final = "the fleet was scaled down"
 LEAVE_SECONDS: Final = 60.0

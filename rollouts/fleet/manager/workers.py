@@ -3,8 +3,8 @@
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import WeightsOffer, WeightsRecord
-from rollouts.fleet.worker.settings import WorkerSettings
 
 
 class WorkerHandle(Protocol):

@@ -17,13 +17,13 @@ from msgspec import structs
 from rolldeck.errors import InvalidRequest, StaleEpoch
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.environments import loader
+from rollouts.fleet.process.loops import EventLog, Loop
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.simulated.sampling import SimulatedEnvironment, SimulatedInference
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import Spool
 from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
-from rollouts.fleet.worker.loops import EventLog, Loop
-from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules.simulated_fleet import Simulation
 
 QUEUE: Final = 256

@@ -11,20 +11,20 @@ from concurrent.futures import Future
 from typing import Any, Literal
 
 from rolldeck.wire import SlotReport, WeightsTransfers, WorkerReport
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings, derive_seed
 from rollouts.fleet.simulated.output import SimulatedOutput
 from rollouts.fleet.simulated.sampling import SimulatedFailure
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import NO_STEP, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings, derive_seed
 from runs.config.rules.simulated_fleet import Simulation
 
 Clock = Callable[[], float]
 
 
 class SimulatedWorker:
-    """Simulation of a :class:`rollouts.fleet.worker.wrapper.RolloutWorkerWrapper`."""
+    """Simulation of a :class:`rollouts.fleet.steps.wrapper.RolloutWorkerWrapper`."""
 
     def __init__(
         self,

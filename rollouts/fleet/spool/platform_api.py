@@ -28,8 +28,8 @@ from rolldeck.wire import (
     WeightsManifest,
     encode,
 )
-from rollouts.fleet.worker.settings import FleetSettings
-from rollouts.fleet.worker.storable import to_json
+from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.process.storable import to_json
 
 Answer = TypeVar("Answer")
 

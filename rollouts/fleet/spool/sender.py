@@ -21,9 +21,9 @@ from typing import Final
 from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, StaleEpoch
 from rolldeck.http import Backoff
 from rolldeck.wire import FragmentReceipt
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.spool.spool_directory import Spool
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.spans import PipelineMonitor
 
 PER_REQUEST: Final = 128
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
+from rollouts.fleet.process.backoff import RestartBudget, RestartRule
+from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 from rollouts.fleet.steps.slot_queue import Slots
-from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
-from rollouts.fleet.worker.log_capture import OutputPump
-from rollouts.fleet.worker.loops import EventLog
 from runs.config.rules.run_config import RunConfig
 
 ENV_RULE: Final = RestartRule(

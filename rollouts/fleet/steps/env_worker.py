@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 import rolldeck
 import rollouts
+from rollouts.fleet.process import child_environment
+from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     Began,
@@ -34,9 +37,7 @@ from rollouts.fleet.steps.env_messages import (
     ToProcess,
 )
 from rollouts.fleet.steps.slot_queue import Slots
-from rollouts.fleet.worker import child_environment, leftovers
-from rollouts.fleet.worker.log_capture import OutputPump
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.worker import leftovers
 
 # Not run as a module, which would import it a second time under another name.
 BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.loader import import_registered_modules
+from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     Began,
@@ -32,7 +33,6 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
 from rollouts.fleet.steps.slot_queue import Slots
-from rollouts.fleet.worker.log_capture import OutputPump
 
 
 class EnvsInWorker:

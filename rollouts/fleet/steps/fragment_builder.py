@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import EpisodeWindow, Fragment
 from rollouts.fleet.policies.policy_protocol import Decision, State
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.env_messages import Stepped
 from rollouts.fleet.steps.episode_tallies import EpisodeTallies
 from rollouts.fleet.steps.fragments import FragmentCutter
@@ -18,8 +20,6 @@ from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.steps.step_columns import Outcomes
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.episodes import EpisodeStatistics
-from rollouts.fleet.worker.settings import WorkerSettings
-from rollouts.fleet.worker.spans import PipelineMonitor
 
 
 class FragmentBuilder:

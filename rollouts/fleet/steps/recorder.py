@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.errands import MOST_RECORDED_BYTES, Filmed
-from rollouts.fleet.worker import log_text
+from rollouts.fleet.process import log_text
 
 logger = logging.getLogger(__name__)
 

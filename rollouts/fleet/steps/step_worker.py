@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
-from rollouts.fleet.manager.node_cleanup import mark_of
 from rollouts.fleet.policies.policy_protocol import (
     Decision,
     Policy,
@@ -20,16 +19,17 @@ from rollouts.fleet.policies.policy_protocol import (
     for_environment,
 )
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import WorkerSettings, derive_seed
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.slot_queue import SlotQueue, Slots
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP
-from rollouts.fleet.worker.log_capture import OutputPump
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import WorkerSettings, derive_seed
-from rollouts.fleet.worker.spans import PipelineMonitor
+from rollouts.fleet.worker.node_cleanup import mark_of
 from runs.config.rules.policy_config import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]

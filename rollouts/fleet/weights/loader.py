@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rolldeck.wire import InvalidMessage, WeightsTransfers
 from rollouts.fleet.policies.policy_protocol import TakesWeights, WeightsDoNotFit, WeightsNotTaken
+from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.weights.records import (
     Rank,
     Version,
@@ -17,7 +18,6 @@ from rollouts.fleet.weights.records import (
     WeightsRecord,
     WeightsUnavailable,
 )
-from rollouts.fleet.worker.loops import EventLog
 
 RETRY_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0

@@ -14,21 +14,21 @@ from typing import Final, Literal
 
 from rolldeck.errands import LogLines
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.manager.node_cleanup import clean_node
 from rollouts.fleet.manager.operator_requests import read_log
-from rollouts.fleet.manager.resources import ResourceMeter
+from rollouts.fleet.process import log_files
+from rollouts.fleet.process.log_capture import ActorLog
+from rollouts.fleet.process.log_files import RingFile
+from rollouts.fleet.process.loops import EventLog, Loop
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process.spans import PipelineMonitor, time_use
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, Spool, SpoolDirectory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP, Version
-from rollouts.fleet.worker import log_files
-from rollouts.fleet.worker.log_capture import ActorLog
-from rollouts.fleet.worker.log_files import RingFile
-from rollouts.fleet.worker.loops import EventLog, Loop
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.worker.spans import PipelineMonitor, time_use
+from rollouts.fleet.worker.node_cleanup import clean_node
+from rollouts.fleet.worker.resources import ResourceMeter
 
 REASON_CHARACTERS: Final = 2000
 """Maximum length of a reason; the platform refuses longer ones."""

@@ -12,8 +12,8 @@ from django.utils import timezone
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.services.launches import launch_simulation
 from rollouts.fleet.manager.manager import RolloutManager
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.simulated.workers import SimulatedWorkers
-from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules.simulated_fleet import Simulation, simulation_of
 from runs.lifecycle.queries.runs import run_named
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb

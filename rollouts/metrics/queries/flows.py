@@ -8,7 +8,7 @@ from django.db.models import F, Q
 
 from buffer.batches.queries.flows import RunCounts, run_counts
 from rollouts.control.models.fleets import FleetWorker
-from rollouts.fleet.worker import spans
+from rollouts.fleet.process import spans
 from rollouts.metrics.models.metrics import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACTIVE

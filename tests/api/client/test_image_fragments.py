@@ -18,11 +18,11 @@ from rolldeck.trainer import Trainer
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.environments.loader import describe, import_registered_modules, make
 from rollouts.fleet.policies.factory import make_module
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
+from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 from runs.config.rules import run_config
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_run, make_token

@@ -13,7 +13,7 @@ from rolldeck.wire import WeightsManifest
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.rules.launch import LaunchOrder
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 from runs.lifecycle.models.runs import Run
 from runs.weights.services.weights import publish_weights
 from tests.factories import bearer

@@ -14,8 +14,8 @@ from django.db import connections
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.trainer import Trainer
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.simulated.workers import SimulatedWorkers
-from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules import run_config
 from runs.config.rules.run_config import InvalidRunConfig
 from runs.config.services.run_configs import configured

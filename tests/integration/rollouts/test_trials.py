@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.environments.services import probes
-from rollouts.fleet.environments.probe import Wanted
+from rollouts.fleet.probe.command import Wanted
 
 FOREIGN = """
 import os, sys, time

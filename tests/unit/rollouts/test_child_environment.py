@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.embedded import ray_head
-from rollouts.fleet.worker import child_environment
+from rollouts.fleet.process import child_environment
 
 SECRETS = {
     "ROLLDECK_SECRET_KEY": "s1",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.worker.spans import PipelineMonitor, mean_shares, time_use
+from rollouts.fleet.process.spans import PipelineMonitor, mean_shares, time_use
 
 
 def test_a_stage_is_summed_up_in_milliseconds() -> None:

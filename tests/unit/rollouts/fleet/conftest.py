@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from runs.config.rules import run_config
 from tests import waiting
 

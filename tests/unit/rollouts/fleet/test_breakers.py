@@ -15,12 +15,12 @@ import pytest
 from rolldeck.wire import FleetEvent, WorkerReport
 from rollouts.fleet.manager.restart_policy import RESPAWN_RULE
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
+from rollouts.fleet.process.backoff import RestartRule
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 from rollouts.fleet.steps.slot_queue import Slots
-from rollouts.fleet.worker.backoff import RestartRule
-from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 
 MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]

@@ -10,7 +10,7 @@ from turn_by_turn import Rollout
 from examples.ppo_continuous import GaussianPolicy
 from rolldeck.wire import unpack_array
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 
 SHOWN = Space(kind="box", shape=(3,), dtype="float32")
 TAKEN = Space(kind="box", shape=(2,), dtype="float32", low=[-1.0] * 2, high=[1.0] * 2)

@@ -10,10 +10,10 @@ from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.simulated.workers import SimulatedWorkers
-from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import WorkerCommand
-from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]

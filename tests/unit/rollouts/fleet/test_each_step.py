@@ -11,13 +11,13 @@ import torch
 
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.step_callbacks import EachStep
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import WorkerSettings
-from rollouts.fleet.worker.spans import PipelineMonitor
 
 MakeSettings = Callable[..., WorkerSettings]
 Step = dict[str, Any]

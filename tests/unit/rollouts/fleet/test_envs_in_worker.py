@@ -11,7 +11,7 @@ import pytest
 from worker_bench import bench
 
 from rolldeck.wire import unpack_array
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]

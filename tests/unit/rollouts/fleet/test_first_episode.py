@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rollouts.fleet.environments.first_episode import SHOWN_REWARDS, drawn, play
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.probe.first_episode import SHOWN_REWARDS, drawn, play
 
 FLAT = Space(kind="box", shape=(2,), dtype="float32")
 SIDES = Space(kind="discrete", shape=(), dtype="int64", choices=3, start=5)

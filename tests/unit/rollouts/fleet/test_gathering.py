@@ -13,10 +13,10 @@ from small_platform import SmallPlatform, served
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.manager import PLENTY_SECONDS
+from rollouts.fleet.process.loops import EventLog, Loop
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.sender import PER_REQUEST, Sender
 from rollouts.fleet.spool.spool_directory import Spool
-from rollouts.fleet.worker.loops import EventLog, Loop
-from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeFleetSettings = Callable[..., FleetSettings]

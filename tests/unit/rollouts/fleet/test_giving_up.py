@@ -8,9 +8,9 @@ import pytest
 
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
-from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import FleetSettings
 
 MakeFleetSettings = Callable[..., FleetSettings]
 ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)

@@ -13,10 +13,10 @@ from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.simulated.workers import SimulatedHandle, SimulatedWorkers
-from rollouts.fleet.worker.loops import EventLog
 from rollouts.fleet.worker.messages import WorkerCommand
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]

@@ -7,7 +7,7 @@ from small_platform import SmallPlatform, served
 
 from buffer.ingest.rules.fragments import real_steps
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

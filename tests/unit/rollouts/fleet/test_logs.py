@@ -15,10 +15,10 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.errands import LogLines, LogRequest
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker import log_files
-from rollouts.fleet.worker.log_capture import OutputPump
-from rollouts.fleet.worker.log_files import RingFile, tail
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process import log_files
+from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.log_files import RingFile, tail
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
 

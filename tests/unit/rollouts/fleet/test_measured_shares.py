@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from worker_bench import Bench, bench
 
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]

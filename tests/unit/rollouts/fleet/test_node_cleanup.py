@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rollouts.fleet.manager import node_cleanup as clean_node
-from rollouts.fleet.manager.node_cleanup import end_leftovers, mark_of, wait_for_gpu
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.worker import node_cleanup as clean_node
 from rollouts.fleet.worker.leftovers import VARIABLE, Mark
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.node_cleanup import end_leftovers, mark_of, wait_for_gpu
 from tests.processes import is_gone, wait_until_gone
 
 Eventually = Callable[..., None]

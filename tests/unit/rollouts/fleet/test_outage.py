@@ -15,7 +15,7 @@ from spool_reading import spooled
 
 from buffer.ingest.rules.fragments import check
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[4]
 FLEET = """
 import sys, time, msgspec
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 with LocalFleet(msgspec.json.decode(sys.argv[1], type=FleetSettings)):
     time.sleep(600)
 """

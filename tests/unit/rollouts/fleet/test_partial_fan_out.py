@@ -12,8 +12,8 @@ from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
 from rollouts.fleet.policies.mlp import TorchMlp
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -10,7 +10,7 @@ from small_platform import SmallPlatform, served
 
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.workers import LocalWorkers
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -11,7 +11,7 @@ from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import NoWeights, WeightsDoNotFit, for_environment
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.worker.settings import derive_seed
+from rollouts.fleet.process.settings import derive_seed
 
 OBS = Space(kind="box", shape=(4,), dtype="float32")
 TWO = Space(kind="discrete", shape=(), dtype="int64", choices=2)

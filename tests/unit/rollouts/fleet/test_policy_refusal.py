@@ -10,7 +10,7 @@ from worker_bench import bench
 
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]

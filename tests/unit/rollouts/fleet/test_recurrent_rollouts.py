@@ -13,7 +13,7 @@ from rolldeck.wire import Fragment, unpack_array
 from rollouts.fleet.policies.heads import head_for
 from rollouts.fleet.policies.recurrent import RecurrentPolicy
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 
 MakeSettings = Callable[..., WorkerSettings]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.manager.resources import GpuReader, ResourceMeter, computes_on_gpu
+from rollouts.fleet.worker.resources import GpuReader, ResourceMeter, computes_on_gpu
 
 SPINNING = "held = b'x' * 50_000_000\nprint(flush=True)\nwhile True: pass"
 

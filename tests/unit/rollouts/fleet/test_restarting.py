@@ -10,9 +10,9 @@ from rolldeck.errands import RestartOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
-from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -12,7 +12,7 @@ from turn_by_turn import Rollout
 from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 
 MakeSettings = Callable[..., WorkerSettings]
 

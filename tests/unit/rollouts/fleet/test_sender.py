@@ -17,11 +17,11 @@ from spool_reading import left_in
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
+from rollouts.fleet.process.loops import EventLog, Loop
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import AWAY_AFTER_SECONDS, Push, Sender
 from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, SEGMENT_BYTES, Spool, SpoolDirectory
-from rollouts.fleet.worker.loops import EventLog, Loop
-from rollouts.fleet.worker.settings import FleetSettings
 
 Eventually = Callable[..., None]
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollouts.fleet.process.settings import FleetSettings, derive_seed
 from rollouts.fleet.steps.env_messages import Began
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
-from rollouts.fleet.worker.settings import FleetSettings, derive_seed
 
 MakeSettings = Callable[..., FleetSettings]
 

@@ -14,6 +14,7 @@ from buffer.ingest.rules.fragments import check
 from rolldeck.wire import Fragment, FragmentReceipt
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.simulated.output import SimulatedOutput
 from rollouts.fleet.simulated.sampling import (
     SimulatedEnvironment,
@@ -23,7 +24,6 @@ from rollouts.fleet.simulated.sampling import (
 from rollouts.fleet.simulated.workers import SimulatedWorker, SimulatedWorkers
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules.simulated_fleet import Simulation
 
 WEIGHTS = WeightsRecord(epoch=1, step=0, tensors={})

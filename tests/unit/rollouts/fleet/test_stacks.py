@@ -7,9 +7,9 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.errands import StacksRequest
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker.log_text import LINES_AT_MOST
-from rollouts.fleet.worker.settings import FleetSettings
-from rollouts.fleet.worker.stacks import read_stacks
+from rollouts.fleet.process.log_text import LINES_AT_MOST
+from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.process.stacks import read_stacks
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rolldeck.wire import FleetEvent
-from rollouts.fleet.worker.storable import to_json
+from rollouts.fleet.process.storable import to_json
 from web.rules import json_values
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.weights.distributor import WEIGHTS_SECONDS, WeightsDelivery
+from rollouts.fleet.manager.weights_distributor import WEIGHTS_SECONDS, WeightsDelivery
+from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.loops import EventLog
 
 
 class Worker:

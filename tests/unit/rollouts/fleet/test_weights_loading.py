@@ -13,8 +13,8 @@ from worker_bench import Bench, bench
 from rolldeck.wire import Fragment, InvalidMessage, unpack_array
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord, WeightsUnavailable
-from rollouts.fleet.worker.settings import WorkerSettings
 
 PARAMETERS = set(MlpPolicy(4, 2, [8]).state_dict())
 Eventually = Callable[..., None]

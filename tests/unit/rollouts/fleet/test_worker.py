@@ -13,7 +13,7 @@ from worker_bench import Bench, bench
 
 from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import unpack_array
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]

@@ -8,10 +8,10 @@ import msgspec
 
 from rolldeck.wire import FleetEvent, Fragment, FragmentReceipt
 from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import WorkerSettings
-from rollouts.fleet.worker.wrapper import RolloutWorkerWrapper
 
 
 class Bench:

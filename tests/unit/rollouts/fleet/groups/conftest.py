@@ -11,7 +11,7 @@ from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
-from rollouts.fleet.worker.loops import EventLog
+from rollouts.fleet.process.loops import EventLog
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.odd_token_environments import SPECS

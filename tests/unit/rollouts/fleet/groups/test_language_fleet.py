@@ -10,7 +10,7 @@ import pytest
 
 from rolldeck.lessons import RolloutTask
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES

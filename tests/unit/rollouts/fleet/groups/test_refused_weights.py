@@ -14,10 +14,10 @@ from rollouts.fleet.engine.tokenizers import ByteTokenizer
 from rollouts.fleet.groups.language_policy import ServedPolicy
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import FleetSettings
 from runs.config.rules import run_config
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import VllmStandIn, listening

@@ -18,9 +18,9 @@ import pytest
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES

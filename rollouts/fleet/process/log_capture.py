@@ -9,9 +9,9 @@ import threading
 import time
 from typing import Final
 
-from rollouts.fleet.worker import log_files, log_text
-from rollouts.fleet.worker.log_files import RingFile
-from rollouts.fleet.worker.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process import log_files, log_text
+from rollouts.fleet.process.log_files import RingFile
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 
 FORMAT: Final = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 READ_BYTES: Final = 1 << 16

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from rolldeck.errands import LogLines, RecordingOrder
 from rolldeck.wire import Fragment, WorkerReport, encode
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.spool.sender import Push
 from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand, WorkerState
-from rollouts.fleet.worker.settings import WorkerSettings
-from rollouts.fleet.worker.stacks import read_stacks
 from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
 
 logger = logging.getLogger(__name__)

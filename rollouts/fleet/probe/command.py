@@ -1,6 +1,6 @@
 """Probe an environment, a lesson or a cluster once, in a separate process.
 
-``python -m rollouts.fleet.environments.probe`` reads a :class:`Wanted` from its standard input and
+``python -m rollouts.fleet.probe.command`` reads a :class:`Wanted` from its standard input and
 writes an :class:`Outcome`. The probed code is untrusted: the caller provides a dedicated folder,
 an environment without secrets, and a time limit.
 """
@@ -124,8 +124,8 @@ def _is_missing(error: BaseException) -> bool:
 
 
 def _environment(wanted: Wanted) -> Outcome:
-    from rollouts.fleet.environments import first_episode
     from rollouts.fleet.environments import loader as environments
+    from rollouts.fleet.probe import first_episode
 
     environments.import_registered_modules()
     made = environments.make(wanted.spec, wanted.kwargs)

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from rollouts.fleet.worker import log_text
-from rollouts.fleet.worker.settings import FleetSettings
+from rollouts.fleet.process import log_text
+from rollouts.fleet.process.settings import FleetSettings
 
 MOST_BYTES: Final = 1 << 20
 """Size at which the older half of a file is discarded."""

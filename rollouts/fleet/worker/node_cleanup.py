@@ -11,11 +11,11 @@ from typing import Final
 
 import psutil
 
-from rollouts.fleet.manager.gpu_room import shortage
-from rollouts.fleet.manager.resources import gpu_memory
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.worker.gpu_room import shortage
 from rollouts.fleet.worker.leftovers import VARIABLE, Mark, lives, read_mark, why_ended
-from rollouts.fleet.worker.loops import EventLog
-from rollouts.fleet.worker.settings import WorkerSettings
+from rollouts.fleet.worker.resources import gpu_memory
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.loader import Environment
-from rollouts.fleet.environments.probe import Episode
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.probe.command import Episode
 
 SHOWN_REWARDS = 100
 _WIDE = 1.0

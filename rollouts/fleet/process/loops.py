@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from rolldeck.wire import FleetEvent, WorkerEnding
-from rollouts.fleet.worker.backoff import RestartBudget, RestartRule
+from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 
 logger = logging.getLogger(__name__)
 

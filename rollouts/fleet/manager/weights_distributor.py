@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rollouts.fleet.manager.workers import WorkerHandle, cause_of
+from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.weights.records import Rank, WeightsOffer
-from rollouts.fleet.worker.loops import EventLog
 
 WEIGHTS_SECONDS: Final = 60.0
 """Time a worker has to answer an offer before the offer is repeated."""

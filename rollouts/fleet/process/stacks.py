@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Final
 
 from rolldeck.errands import LogLines
-from rollouts.fleet.worker import log_text
+from rollouts.fleet.process import log_text
 
 FRAMES_AT_MOST: Final = 60
 """Maximum number of innermost frames per thread."""
