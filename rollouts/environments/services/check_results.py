@@ -14,7 +14,7 @@ from rollouts.environments.schemas.environments import (
     TryEnvironment,
 )
 from rollouts.environments.services import probes as trials
-from rollouts.fleet.probe.command import Wanted
+from rollouts.fleet.probe.messages import Wanted
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from rollouts.fleet.probe.command import Outcome, Wanted
+from rollouts.fleet.probe.messages import Outcome, Wanted
 from rollouts.fleet.process import child_environment
 
 TRIAL_SECONDS: Final = 20.0

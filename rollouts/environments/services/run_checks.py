@@ -15,7 +15,7 @@ from rollouts.environments.rules.findings import Cluster, DiskRoom, Finding
 from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
-from rollouts.fleet.probe.command import Outcome, Wanted
+from rollouts.fleet.probe.messages import Outcome, Wanted
 from runs.config.rules import run_config, simulated_fleet
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured

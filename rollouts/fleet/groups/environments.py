@@ -1,21 +1,11 @@
-"""Build token environments from their specs, inside workers only.
+"""Interface of token environments."""
 
-Building an environment may import code. A run's configuration can therefore only choose among
-built-in environments and those that an administrator allows in ``ROLLDECK_ENVIRONMENTS``.
-"""
-
-import importlib
-import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from rollouts.fleet.environments.loader import UnknownEnvironment, require_registered
 from rollouts.fleet.groups.batches import Mode, RolloutGroup
-from rollouts.fleet.groups.errors import Fault, LessonFailed
+from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.tasks.rules.task import Task
-from rollouts.tasks.rules.task_specs import InvalidTask, make_task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,69 +43,3 @@ class GroupEnvironment(Protocol):
         Raises:
             SamplingStopped: If `policy` was asked to stop.
         """
-
-
-def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
-    """Return a new environment.
-
-    Args:
-        spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
-            ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
-            :class:`rollouts.tasks.rules.task.Task`.
-        kwargs: Keyword arguments of its constructor.
-
-    Raises:
-        LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing`` or
-            ``environment_failed``.
-    """
-    try:
-        return _load(spec, kwargs)
-    except LessonFailed:
-        raise
-    except UnknownEnvironment as error:
-        raise LessonFailed("environment_unknown", str(error)) from error
-    except ModuleNotFoundError as error:
-        raise LessonFailed("dependency_missing", f"{spec} needs {error.name}: {error}") from error
-    except Exception as error:
-        raise LessonFailed(
-            "environment_failed", f"{spec} cannot be built: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
-    # Environments import this module, so they are imported later.
-    from rollouts.fleet.groups.task_environment import TaskEnvironment
-
-    kind, _, name = spec.partition(":")
-    if kind == "task":
-        return TaskEnvironment(_task(spec, kwargs))
-    if kind == "verifiers":
-        require_registered(spec)
-        from rollouts.fleet.groups.verifiers_environment import VerifiersEnvironment
-
-        return VerifiersEnvironment(name, kwargs)
-    if kind != "module":
-        raise UnknownEnvironment(f"{spec}: unknown kind; use task:, verifiers: or module:")
-    built = _registered(spec, name, kwargs)
-    return TaskEnvironment(built) if hasattr(built, "reply") else built
-
-
-def _task(spec: str, kwargs: Mapping[str, Any]) -> Task:
-    try:
-        return make_task(spec, kwargs)
-    except InvalidTask as error:
-        field = "kwargs" if str(error).startswith("kwargs") else "unknown"
-        raise LessonFailed(f"environment_{field}", str(error)) from error
-
-
-def _registered(spec: str, name: str, kwargs: Mapping[str, Any]) -> Any:
-    require_registered(spec)
-    path, _, class_name = name.partition(":")
-    found = getattr(importlib.import_module(path), class_name, None)
-    if found is None:
-        raise UnknownEnvironment(f"{spec} is registered, but {path} has no {class_name}")
-    try:
-        inspect.signature(found).bind(**kwargs)
-    except TypeError as error:
-        raise LessonFailed("environment_kwargs", f"{spec}: {error}") from error
-    return found(**kwargs)

@@ -14,7 +14,8 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.groups.batches import Draw, Mode, RolloutBatch, RolloutGroup, RolloutMetadata
 from rollouts.fleet.groups.checked_groups import checked
 from rollouts.fleet.groups.curriculum import Curriculum
-from rollouts.fleet.groups.environments import GroupEnvironment, Sampled, Wanted, load_environment
+from rollouts.fleet.groups.environment_loader import load_environment
+from rollouts.fleet.groups.environments import GroupEnvironment, Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.fault_log import Events, FaultLog
 from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of

@@ -24,6 +24,7 @@ from rollouts.fleet.manager.worker_placement import (
 )
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
 from rollouts.fleet.process.log_capture import take_output
+from rollouts.fleet.process.log_files import read_log
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.weights.object_references import RefWeights
@@ -75,8 +76,6 @@ class WorkerActor:
 @ray.remote(num_cpus=0, max_retries=0)
 def read_log_there(settings: bytes, worker: int, slot: int | None, lines: int) -> LogLines:
     """Return the end of a log on the node that runs this task."""
-    from rollouts.fleet.manager.operator_requests import read_log
-
     decoded = msgspec.json.decode(settings, type=FleetSettings)
     return read_log(decoded, worker=worker, slot=slot, lines=lines)
 

@@ -5,7 +5,6 @@ fleet waits for a slow node.
 """
 
 import logging
-import socket
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -21,7 +20,7 @@ from rollouts.fleet.manager.stack_requests import StackErrands
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource, cause_of
-from rollouts.fleet.process import log_files
+from rollouts.fleet.process.log_files import read_log
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 
@@ -195,12 +194,3 @@ def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
         logger.info("a log was not read: %s", error)
         return None, cause_of(error)
     return read, ""
-
-
-def read_log(
-    settings: FleetSettings, *, worker: int | None, slot: int | None, lines: int
-) -> LogLines:
-    """Return the end of a log on this node."""
-    path = log_files.log_of(settings, worker=worker, slot=slot)
-    found = log_files.tail(path, lines=lines)
-    return LogLines(lines=found, node=socket.gethostname()[:200], path=str(path)[-500:])

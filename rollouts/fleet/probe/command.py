@@ -10,65 +10,16 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+
+from rollouts.fleet.probe.messages import Outcome, Room, Wanted
 
 CPU_SECONDS: Final = 60
 MEMORY_BYTES: Final = 16 * 1024**3
 FILE_BYTES: Final = 64 * 1024**2
 LONGEST_MESSAGE: Final = 500
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Request of a probe."""
-
-    kind: Literal["environment", "lesson", "cluster"]
-    spec: str = ""
-    kwargs: dict[str, Any] = {}
-    episode_steps: int = 0
-    """For environments: maximum number of random steps to play; 0 plays none."""
-    address: str = ""
-    """Address of the cluster."""
-
-
-class Room(Struct, frozen=True, kw_only=True):
-    """Total and free resources of a living node, keyed by Ray's resource names."""
-
-    total: dict[str, float]
-    free: dict[str, float]
-
-
-class Episode(Struct, frozen=True, kw_only=True):
-    """Result of an episode of random actions."""
-
-    steps: int
-    ended: Literal["terminated", "truncated", "cut"]
-    """`cut` means that the episode was still running when the step limit was reached."""
-    total_return: float | None
-    """Null if a reward was not finite."""
-    rewards: list[float | None]
-    """Rewards of the first steps."""
-    steps_per_second: float
-    outside: str = ""
-    """Part of an observation that was outside the declared space; empty if none was."""
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """Result of a probe; `trouble` is empty on success."""
-
-    trouble: str = ""
-    is_missing: bool = False
-    """Whether this machine lacks something others may have, such as a package or registration."""
-    seconds: float = 0.0
-    observation: str = ""
-    action: str = ""
-    shows_images: bool = False
-    bytes_per_step: int = 0
-    """Size of one observation and one action."""
-    episode: Episode | None = None
-    nodes: list[Room] = []
 
 
 def main() -> None:
@@ -114,7 +65,7 @@ def _words(error: BaseException) -> str:
 
 
 def _is_missing(error: BaseException) -> bool:
-    from rollouts.fleet.environments.loader import UnknownEnvironment
+    from rollouts.fleet.environments.contract import UnknownEnvironment
 
     return (
         isinstance(error, UnknownEnvironment)
@@ -152,7 +103,7 @@ def _bytes(space: Any) -> int:
 
 def _lesson(wanted: Wanted) -> Outcome:
     from rollouts.fleet.environments.loader import import_registered_modules
-    from rollouts.fleet.groups.environments import load_environment
+    from rollouts.fleet.groups.environment_loader import load_environment
 
     import_registered_modules()
     load_environment(wanted.spec, wanted.kwargs)

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.fleet.environments.loader import Environment
+from rollouts.fleet.environments.contract import Environment
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.probe.command import Episode
+from rollouts.fleet.probe.messages import Episode
 
 SHOWN_REWARDS = 100
 _WIDE = 1.0

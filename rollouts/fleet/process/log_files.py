@@ -9,12 +9,14 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Final
 
+from rolldeck.errands import LogLines
 from rollouts.fleet.process import log_text
 from rollouts.fleet.process.settings import FleetSettings
 
@@ -137,3 +139,12 @@ def forget_old_runs(settings: FleetSettings) -> None:
             newest = max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
             if folder != mine and newest < oldest:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_log(
+    settings: FleetSettings, *, worker: int | None, slot: int | None, lines: int
+) -> LogLines:
+    """Return the end of a log on this node."""
+    path = log_of(settings, worker=worker, slot=slot)
+    found = tail(path, lines=lines)
+    return LogLines(lines=found, node=socket.gethostname()[:200], path=str(path)[-500:])

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.fleet.environments.loader import Environment, register
+from rollouts.fleet.environments.contract import Environment
+from rollouts.fleet.environments.loader import register
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.policies.spaces import Space
 

@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.fleet.environments.loader import (
-    Environment,
-    RowOfVector,
-    VectorEnvironment,
-    describe,
-    make,
-    make_vector,
-)
+from rollouts.fleet.environments.contract import Environment, VectorEnvironment
+from rollouts.fleet.environments.loader import RowOfVector, describe, make, make_vector
 from rollouts.fleet.steps.env_block import EnvBlock
 from rollouts.fleet.steps.env_messages import (
     Began,

@@ -14,10 +14,9 @@ from typing import Final, Literal
 
 from rolldeck.errands import LogLines
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.manager.operator_requests import read_log
 from rollouts.fleet.process import log_files
 from rollouts.fleet.process.log_capture import ActorLog
-from rollouts.fleet.process.log_files import RingFile
+from rollouts.fleet.process.log_files import RingFile, read_log
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor, time_use

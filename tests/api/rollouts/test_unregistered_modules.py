@@ -12,7 +12,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from rollouts.fleet.environments import loader as environments
-from rollouts.fleet.groups.environments import load_environment
+from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.errors import LessonFailed
 from runs.lifecycle.models.runs import Run
 from tests.lesson_factories import language, lesson

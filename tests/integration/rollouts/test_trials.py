@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.environments.services import probes
-from rollouts.fleet.probe.command import Wanted
+from rollouts.fleet.probe.messages import Wanted
 
 FOREIGN = """
 import os, sys, time

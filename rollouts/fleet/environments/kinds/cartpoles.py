@@ -14,7 +14,7 @@ RESET_LIMIT = 0.05
 
 
 class CartPoles:
-    """R cart poles; see :class:`rollouts.fleet.environments.loader.VectorEnvironment`.
+    """R cart poles; see :class:`rollouts.fleet.environments.contract.VectorEnvironment`.
 
     Gymnasium's vector environment steps all rows at once and spends a step on each reset. Here any
     subset of rows can be stepped with the same equations, and each row has its own random numbers.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.fleet.environments.loader import Environment, require_registered
+from rollouts.fleet.environments.contract import Environment, require_registered
 
 
 def make(name: str, kwargs: Mapping[str, Any]) -> Environment:

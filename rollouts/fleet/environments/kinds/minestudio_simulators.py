@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.fleet.environments.loader import Environment, UnknownEnvironment, require_registered
+from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, require_registered
 
 SIZES = ("obs_size", "render_size")
 BUILT_IN = "MinecraftSim"

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.fleet.environments.loader import Environment, UnknownEnvironment, require_registered
+from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, require_registered
 
 
 def make(name: str, kwargs: Mapping[str, Any]) -> Environment:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.fleet.environments.loader import Environment, UnknownEnvironment
+from rollouts.fleet.environments.contract import Environment, UnknownEnvironment
 
 
 def make(name: str, kwargs: Mapping[str, Any]) -> Environment:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rollouts.fleet.environments.loader import UnknownEnvironment, describe, make
+from rollouts.fleet.environments.contract import UnknownEnvironment
+from rollouts.fleet.environments.loader import describe, make
 
 REGISTERED = "module:my_lab:Maze"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollouts.fleet.groups.batches import Draw
-from rollouts.fleet.groups.environments import load_environment
+from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from tests.unit.rollouts.fleet.groups.conftest import Bench
 from tests.unit.rollouts.fleet.language.small_models import logprobs
