@@ -4,10 +4,9 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { api, body } from "@/api/client";
 import { loadLines } from "@/api/metricsBatcher";
 import type { components } from "@/api/schema";
+import type { MetricAxis, MetricLine } from "@/api/types";
 
-export type MetricLine = components["schemas"]["MetricLine"];
 export type MetricKey = components["schemas"]["MetricKey"];
-export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 /** First and last x value of the view. */
 export type Span = { from: number; to: number };
 

@@ -2,8 +2,8 @@
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { MetricAxis } from "@/api/metrics";
 import type { components } from "@/api/schema";
+import type { MetricAxis } from "@/api/types";
 
 export type Moment = components["schemas"]["Moment"];
 export type MomentBatch = components["schemas"]["MomentBatch"];

@@ -1,43 +1,15 @@
 import "uplot/dist/uPlot.min.css";
 import { useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
-import { type Controlled, useControllableState } from "@/charts/controllableState";
+import { useControllableState } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
+import { type ChartProps, HEIGHT, type Plotted } from "@/charts/model";
 import { PointKeys } from "@/charts/picking";
-import { HEIGHT, type Plotted } from "@/charts/plot";
 import { copyText } from "@/charts/save";
-import { aboveZero, entryOf, isShown, type Sheet, textAt, type View, wordsAt } from "@/charts/sheet";
+import { aboveZero, entryOf, isShown, textAt, wordsAt } from "@/charts/sheet";
 import { placeName, TipBox } from "@/charts/TipBox";
 import { useCopying, usePlot } from "@/charts/usePlot";
 import { number } from "@/format";
-
-export type { Line } from "@/charts/plot";
-
-/** An entry of a chart's menu; receives the last cursor index, null if there was none. */
-export type ChartDeed = { label: string; act: (index: number | null) => void };
-
-export type ChartProps = Omit<Plotted, "isLog"> & {
-  /** Accessible name of the chart. */
-  name: string;
-  x: number[];
-  xLabel: string;
-  /** The visible x range changed (null: all); the owner of the chart fetches the data. */
-  onZoom?: (span: View | null) => void;
-  /** A point was chosen, by index into `x`, with a click or the keyboard. */
-  onPick?: (index: number) => void;
-  /** A y value was chosen with a click, in the unit of the y axis. */
-  onValue?: (value: number) => void;
-  /** Further actions of the chart's menu. */
-  deeds?: readonly ChartDeed[];
-  empty: string;
-  /** State owned by the page; without it the chart holds its own. */
-  isLog?: Controlled<boolean>;
-  hidden?: Controlled<readonly string[]>;
-  /** Contents of files and the table, if they differ from the plotted data. */
-  sheet?: (view: View) => Sheet;
-  /** Whether a legend is shown; defaults to true for several lines. */
-  hasLegend?: boolean;
-};
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");

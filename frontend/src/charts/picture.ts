@@ -2,7 +2,8 @@
 
 import uPlot from "uplot";
 import { SHAPES } from "@/charts/looks";
-import { type Line, paint } from "@/charts/plot";
+import type { Line } from "@/charts/model";
+import { paint } from "@/charts/paint";
 
 const MARGIN = 16;
 const TITLE = 30;

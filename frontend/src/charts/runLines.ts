@@ -3,7 +3,7 @@
 import type { Column } from "@/charts/columns";
 import { smoothed } from "@/charts/lines";
 import { lookAt } from "@/charts/looks";
-import type { Line } from "@/charts/plot";
+import type { Line } from "@/charts/model";
 
 type Wanted = {
   /** Weight of the moving average; 0 disables it. */

@@ -31,7 +31,7 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
   const gaps = gapsOf(lines);
   const absent = absentFrom(lines);
   // For all runs with this metric; the dialog restricts the scope.
-  const { deeds, dialog } = useAlertWhen([{ metric, valueAt: (index) => (index === null ? null : shown.last[0]?.[index]) }]);
+  const { actions, dialog } = useAlertWhen([{ metric, valueAt: (index) => (index === null ? null : shown.last[0]?.[index]) }]);
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   return (
     <>
@@ -50,7 +50,7 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
         isLog={isLog}
         hidden={hidden}
         hasLegend={false}
-        deeds={deeds}
+        actions={actions}
         sheet={() =>
           bucketSheet(
             lines.filter(({ run }) => !hidden.value.includes(run)),

@@ -1,7 +1,8 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { newestBatchQuery } from "@/api/compare";
-import { type MetricLine, metricLinesQuery } from "@/api/metrics";
+import { metricLinesQuery } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
 import { lookAt } from "@/charts/looks";
 import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";

@@ -1,8 +1,7 @@
 /** Merge metric names and configurations of several runs. Pure. */
 
 import type { NamesOfRun } from "@/api/compare";
-import type { MetricLine } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
+import type { MetricLine, RunDetail } from "@/api/types";
 
 export type Shared = { name: string; runs: string[] };
 

@@ -1,7 +1,7 @@
 /** The view of a comparison: x axis, range and resolution. Pure. */
 
-import { type MetricAxis, mayMeasure, type Span } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
+import { mayMeasure, type Span } from "@/api/metrics";
+import type { MetricAxis, RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
 import type { CompareSearch } from "./search";
 import type { Chosen } from "./useChosen";

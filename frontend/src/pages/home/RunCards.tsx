@@ -8,9 +8,9 @@ import { Spark } from "@/components/Spark";
 import { count, number, visible } from "@/format";
 import { progress } from "@/pages/home/attention";
 import { currentVerdict } from "@/pages/run/verdict/current";
-import type { ShownRun } from "@/pages/runs/columns";
 import { environmentOf } from "@/pages/runs/environment";
 import { Queued } from "@/pages/runs/Queued";
+import type { ShownRun } from "@/pages/runs/rows";
 import css from "./home.module.css";
 
 function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefined; me: string | undefined }) {

@@ -2,7 +2,7 @@
 
 import type { AlertRow } from "@/api/alerts";
 import { ageSeconds, duration } from "@/format";
-import type { ShownRun } from "@/pages/runs/columns";
+import type { ShownRun } from "@/pages/runs/rows";
 import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
 
 /** A longer pause may be unintended. */

@@ -3,7 +3,8 @@ import { Link } from "@tanstack/react-router";
 import { addressOf } from "@/api/runAddress";
 import type { Sort } from "@/api/runLists";
 import { RunChip } from "@/components/RunChip";
-import type { Column, ShownRun } from "@/pages/runs/columns";
+import type { Column } from "@/pages/runs/columns";
+import type { ShownRun } from "@/pages/runs/rows";
 import css from "./runs.module.css";
 
 type Props = {

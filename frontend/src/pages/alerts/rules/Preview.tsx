@@ -52,7 +52,7 @@ function Told({
 }) {
   const shown = useMemo(() => drawn([told.line]), [told.line]);
   const end = seconds(told.ended_at);
-  const stretches = told.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
+  const breaches = told.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
   return (
     <>
       <p className={css.verdict} role="status">
@@ -77,7 +77,7 @@ function Told({
         band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={CHART_HEIGHT}
         threshold={threshold ?? undefined}
-        stretches={stretches}
+        breaches={breaches}
         onValue={onLevel}
         empty="No samples in this period."
       />

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/api/lessons";
 import type { EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
-import { Chart, type Line } from "@/charts/Chart";
+import { Chart } from "@/charts/Chart";
+import type { Line } from "@/charts/model";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";

@@ -1,10 +1,9 @@
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { MetricAxis } from "@/api/metrics";
 import { type Moment as Found, type MomentBatch, momentQuery } from "@/api/moments";
 import { batchQuery } from "@/api/queue";
-import type { BatchItems, RunDetail } from "@/api/types";
+import type { BatchItems, MetricAxis, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";

@@ -7,7 +7,7 @@ import { metricNamesOfQuery, namedLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
 import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn } from "@/charts/lines";
-import type { Mark } from "@/charts/marks";
+import type { Mark } from "@/charts/model";
 import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
@@ -48,7 +48,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
     enabled: inViewport && names.length > 0,
   });
   const shown = useMemo(() => drawn(lines), [lines]);
-  const { deeds, dialog } = useAlertWhen(
+  const { actions, dialog } = useAlertWhen(
     lines.slice(0, WATCHED_AT_MOST).map((line, i) => ({
       metric: line.name,
       run,
@@ -85,7 +85,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
           sync="metrics"
           onZoom={onZoom}
           marks={marks}
-          deeds={deeds}
+          actions={actions}
           isLog={isLog}
           sheet={() => bucketSheet(lines, axis)}
           hasLegend

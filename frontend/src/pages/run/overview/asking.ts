@@ -1,7 +1,7 @@
 /** Queries of the overview charts, used by the route loader and the page. */
 
-import { type MetricAxis, mayMeasure, namedLinesQuery, type Span } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
+import { mayMeasure, namedLinesQuery, type Span } from "@/api/metrics";
+import type { MetricAxis, RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
 import { namesOfAll } from "@/pages/run/overview/defaultCharts";
 import type { OverviewSearch } from "@/pages/run/overview/search";
