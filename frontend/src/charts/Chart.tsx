@@ -9,7 +9,7 @@ import { copyText } from "@/charts/save";
 import { aboveZero, entryOf, isShown, textAt, wordsAt } from "@/charts/sheet";
 import { placeName, TipBox } from "@/charts/TipBox";
 import { useCopying, usePlot } from "@/charts/usePlot";
-import { number } from "@/format";
+import { counted, number } from "@/format";
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");
@@ -94,11 +94,7 @@ export function Chart(chart: ChartProps) {
         )}
       </div>
       {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
-      {left > 0 && (
-        <p className="chart-left-out tiny held">
-          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 omitted on the log axis
-        </p>
-      )}
+      {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
       {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
       <span className="unseen" aria-live="polite">
         {said}

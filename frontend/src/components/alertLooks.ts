@@ -1,6 +1,7 @@
 /** Labels and links of alerts. Pure. */
 
 import type { AlertRow, AlertSummary } from "@/api/alerts";
+import { counted } from "@/format";
 import type { Look } from "@/theme/chips";
 
 const OPEN: Record<AlertRow["severity"], Look> = {
@@ -50,11 +51,8 @@ export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Part
   }
 }
 
-/** `1 error`, `2 errors`. */
-export const many = (number: number, word: string) => `${number} ${word}${number === 1 ? "" : "s"}`;
-
 /** Accessible text of the alert bell. */
 export function spoken({ errors, warnings }: Pick<AlertSummary, "errors" | "warnings">): string {
-  const parts = [errors > 0 && many(errors, "error"), warnings > 0 && many(warnings, "warning")].filter(Boolean);
+  const parts = [errors > 0 && counted(errors, "error"), warnings > 0 && counted(warnings, "warning")].filter(Boolean);
   return parts.length > 0 ? `Alerts: ${parts.join(", ")}` : "Alerts: none open";
 }

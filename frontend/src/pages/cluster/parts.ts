@@ -1,7 +1,7 @@
 /** Summarize the health of the deployment's parts. Pure. */
 
 import type { Cluster, Part, ProcessRow } from "@/api/deck";
-import { ageSeconds } from "@/format";
+import { ageSeconds, counted } from "@/format";
 
 /** A process with two missed heartbeats is not counted as alive. */
 const WORDS_MISSED = 2.5;
@@ -46,7 +46,7 @@ export function verdict(cluster: Judged): Verdict {
   const unsure = NAMES.filter(([key]) => cluster[key].state === "unknown" && !isSlow(key, cluster)).map(([, name]) => name);
   const slow = NAMES.filter(([key]) => isSlow(key, cluster)).map(([, name]) => name);
   const silent = [...cluster.web, ...cluster.workers, ...cluster.clocks].filter((process) => !isHeard(process, cluster));
-  if (silent.length > 0) unsure.push(`${silent.length} ${silent.length === 1 ? "process" : "processes"}`);
+  if (silent.length > 0) unsure.push(counted(silent.length, "process", "processes"));
   if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("scheduler");
   const sentences = [
     down.length > 0 ? `Down: ${list(down)}.` : "",

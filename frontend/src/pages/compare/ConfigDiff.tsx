@@ -3,7 +3,7 @@ import { Fragment } from "react";
 import { lookAt } from "@/charts/looks";
 import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { valueText } from "@/pages/launch/changes";
 import css from "./compare.module.css";
 import { type ConfigRow, configRows, settingsOf } from "./comparing";
@@ -53,7 +53,7 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
   return (
     <Panel
       title="Configuration"
-      note={view === "all" ? `${number(rows)} settings` : `${number(rows)} ${rows === 1 ? "setting differs" : "settings differ"}`}
+      note={view === "all" ? `${number(rows)} settings` : counted(rows, "setting differs", "settings differ")}
       aside={
         <SegmentedControl
           size="xs"

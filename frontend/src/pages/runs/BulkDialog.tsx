@@ -4,7 +4,7 @@ import { useState } from "react";
 import { actOnRuns, type Which } from "@/api/runLists";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { visible } from "@/format";
+import { counted, visible } from "@/format";
 import { type Deed, summary } from "@/pages/runs/bulk";
 import css from "./runs.module.css";
 
@@ -22,7 +22,7 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
   });
   const needsTag = deed.action === "tag" || deed.action === "untag";
   const refused = act.data?.filter(({ problem }) => problem) ?? [];
-  const title = `${deed.label}: ${runs === 1 ? "1 run" : `${runs.toLocaleString("en-US")} runs`}`;
+  const title = `${deed.label}: ${counted(runs, "run")}`;
   return (
     <Dialog onClose={onClose} title={title} size="lg">
       <p className="soft">{deed.does}</p>

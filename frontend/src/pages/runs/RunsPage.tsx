@@ -9,6 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
+import { counted } from "@/format";
 import { useDeckRuns } from "@/live/deck";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
@@ -105,7 +106,7 @@ export function RunsPage() {
               </>
             ) : (
               <span className="soft small" role="status">
-                {total > COUNTED_AT_MOST ? "More than 10,000" : total.toLocaleString("en-US")} {total === 1 ? "run" : "runs"}
+                {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
                 {problem ? " match the last valid filter" : q ? " match" : ""}
               </span>
             )}

@@ -3,7 +3,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { copyText } from "@/charts/save";
-import { visible } from "@/format";
+import { counted, visible } from "@/format";
 import type { Command } from "@/shell/palette/commands";
 import { pieces, ranked, type Shown, sections } from "@/shell/palette/rank";
 import { recentIds, remember } from "@/shell/palette/recent";
@@ -95,7 +95,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
     else return;
     event.preventDefault();
   };
-  const count = shown.length === 0 ? "No matches" : `${shown.length} ${shown.length === 1 ? "result" : "results"}`;
+  const count = shown.length === 0 ? "No matches" : counted(shown.length, "result");
   return (
     <Modal.Root
       opened

@@ -2,7 +2,7 @@
 
 import { TAKES_OPERATOR } from "@/api/session";
 import type { LessonRow, RunSummary } from "@/api/types";
-import { number, percent } from "@/format";
+import { counted, number, percent } from "@/format";
 
 export type Hold = LessonRow["hold"];
 export type Wanted = { hold: Hold; weight_factor: number };
@@ -61,7 +61,7 @@ export const nameOf = (actor: string): string => actor.replace(/^user:/, "");
 
 /** Progress of the overrides: the workers that still use the old weights. */
 export function appliedWords({ steered, awaited }: { steered: number; awaited: string[] }): string {
-  const asked = `${steered} ${steered === 1 ? "lesson is" : "lessons are"} steered manually`;
+  const asked = `${counted(steered, "lesson is", "lessons are")} steered manually`;
   if (awaited.length > 0)
     return `${steered > 0 ? asked : "No lesson is steered manually"}; not yet applied by ${awaited.slice(0, 4).join(", ")}${awaited.length > 4 ? ` and ${awaited.length - 4} more` : ""}, which still finish earlier tasks.`;
   return steered > 0 ? `${asked}; applied by all workers.` : "";

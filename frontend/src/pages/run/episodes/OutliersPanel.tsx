@@ -7,10 +7,9 @@ import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { count, number, percent, policyStep } from "@/format";
+import { count, number, percent, policyStep, visible } from "@/format";
 import { Finds } from "@/pages/run/episodes/Finds";
 import { unlikeText } from "@/pages/run/episodes/heat";
-import { plain } from "@/pages/viewer/hostile";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/episodes");
@@ -117,7 +116,7 @@ function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: str
                   search={{ sort }}
                   className="strong clipped"
                 >
-                  {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
+                  {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
                 </Link>
               </td>
               <td className="num">{number(group.score_mean)}</td>

@@ -75,7 +75,7 @@ function lookedThrough(
 
 /** Why the linked moment was not found; empty if it was. */
 function missedWords(isTimed: boolean, at: number): string {
-  const moment = clock(new Date(at).toISOString());
+  const moment = clock(at);
   return isTimed
     ? `No lines at or after ${moment}; showing the newest lines.`
     : `The lines of this log have no timestamps, so ${moment} cannot be found.`;

@@ -22,7 +22,7 @@ const ITEMS_SHOWN = 8;
 type Props = { run: RunDetail; point: Picked; axis: MetricAxis; unit: string; onClose: () => void };
 
 function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): string {
-  const words = { time: (x: number) => clock(new Date(x * 1000).toISOString()), elapsed, step: number, amount: number };
+  const words = { time: (x: number) => clock(x * 1000), elapsed, step: number, amount: number };
   const at = (x: number) => words[axis](x);
   const where = from === to ? at(to) : `${at(from)} to ${at(to)}`;
   if (axis === "elapsed") return `${visible(metric)} at ${where} ${unit}`;

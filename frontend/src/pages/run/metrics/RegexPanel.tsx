@@ -9,7 +9,7 @@ import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn } from "@/charts/lines";
 import type { Mark } from "@/charts/model";
 import { runLines } from "@/charts/runLines";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import type { Look } from "./MetricCard";
 import classes from "./metrics.module.css";
@@ -32,9 +32,7 @@ type Props = {
 };
 
 function howMany(shown: number, total: number): string {
-  return total > shown
-    ? `first ${number(shown)} of ${number(total)} matching metrics`
-    : `${number(total)} ${total === 1 ? "metric matches" : "metrics match"}`;
+  return total > shown ? `first ${number(shown)} of ${number(total)} matching metrics` : counted(total, "metric matches", "metrics match");
 }
 
 /** One chart of all metrics whose name matches an expression. */

@@ -2,7 +2,7 @@
 
 import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { duration, number, percent } from "@/format";
+import { duration, number, percent, preciseDuration } from "@/format";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
 export type Look = { title: string; does: string; to: Place };
@@ -68,9 +68,8 @@ export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "
   if (name === "queue") parts.push(`${number(held ?? 0)} ${unit} queued`);
   if (name === "queue" && seconds !== null) parts.push(`${duration(seconds)} each`);
   if (name === "batch" && held !== null) parts.push(`${number(held)} complete batches available`);
-  if (name === "batch" && seconds !== null) parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : duration(seconds)} delivery time`);
-  if (name === "train" && seconds !== null)
-    parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : `${number(seconds)} s`} per batch`);
+  if (name === "batch" && seconds !== null) parts.push(`${preciseDuration(seconds)} delivery time`);
+  if (name === "train" && seconds !== null) parts.push(`${preciseDuration(seconds)} per batch`);
   return parts.join(" · ");
 }
 

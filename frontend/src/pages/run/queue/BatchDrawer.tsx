@@ -13,7 +13,7 @@ import { PlaceLink } from "@/components/PlaceLink";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
-import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
+import { bytes, counted, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { latencySeconds, mayDecide, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import { Staleness } from "@/pages/run/queue/Staleness";
@@ -25,12 +25,7 @@ function Facts({ batch }: { batch: BatchRow }) {
       <dt>Lease</dt>
       <dd>
         <BatchChip batch={batch} /> fence {batch.fence}
-        {batch.lapses > 0 && (
-          <span className="held">
-            {" "}
-            · expired {batch.lapses} {batch.lapses === 1 ? "time" : "times"}
-          </span>
-        )}
+        {batch.lapses > 0 && <span className="held"> · expired {counted(batch.lapses, "time")}</span>}
       </dd>
       <dt>ID</dt>
       <dd className="mono">
@@ -66,7 +61,7 @@ function Facts({ batch }: { batch: BatchRow }) {
 function behindWords(staleness: BatchRow["staleness"]): string {
   const bars = stalenessBars(staleness);
   const only = bars.length === 1 ? bars[0] : undefined;
-  if (only) return `${number(only.versions)} ${only.versions === 1 ? "version" : "versions"} behind`;
+  if (only) return `${counted(only.versions, "version")} behind`;
   return bars.map(({ versions, part }) => `${number(versions)} behind ${percent(part)}`).join(", ");
 }
 

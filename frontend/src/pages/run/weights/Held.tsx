@@ -8,7 +8,7 @@ import { ordersQuery } from "@/api/weights";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
-import { number, policyStep, visible } from "@/format";
+import { counted, number, policyStep, visible } from "@/format";
 import { nameOf } from "@/pages/run/curriculum/steering";
 import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
 import { appliedOf, heldWords, pinEffect, whyNotOrder } from "@/pages/run/weights/orders";
@@ -55,9 +55,7 @@ function History({ orders }: { orders: WeightsOrders }) {
   if (orders.results.length === 0) return null;
   return (
     <details className="small">
-      <summary>
-        {number(orders.results.length)} {orders.results.length === 1 ? "order" : "orders"} to date
-      </summary>
+      <summary>{counted(orders.results.length, "order")} to date</summary>
       <ol className="order-history" aria-label="Orders, newest first">
         {orders.results.map((order) => (
           <li key={order.number}>
