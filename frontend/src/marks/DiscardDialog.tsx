@@ -1,8 +1,8 @@
 import { Button, Group } from "@mantine/core";
-import { useDiscardGroups } from "@/api/discards";
 import { Dialog } from "@/components/Dialog";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { counted, number } from "@/format";
+import { useDiscardGroups } from "@/marks/discards";
 
 type Props = { run: string; groups: number[]; onDone?: () => void; onClose: () => void };
 

@@ -2,13 +2,13 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useForgetComparison } from "@/api/comparisons";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { number, visible } from "@/format";
+import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useForgetComparison } from "@/pages/compare/api";
 import css from "./compare.module.css";
 import { searchOfComparison } from "./reports";
 

@@ -1,8 +1,8 @@
 import { Button, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { type Comparison, type KeepComparison, useKeepComparison } from "@/api/comparisons";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { type Comparison, type KeepComparison, useKeepComparison } from "@/pages/compare/api";
 
 type Props = { look: () => KeepComparison["look"]; onKept: (kept: Comparison) => void };
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Comparison } from "@/api/comparisons";
+import type { Comparison } from "@/pages/compare/api";
 import { lookOfSearch, searchOfComparison } from "./reports";
 import { compareSearch } from "./search";
 

@@ -1,7 +1,7 @@
 /** Convert between the URL of a comparison and a saved report. Pure. */
 
-import type { Comparison, KeepComparison } from "@/api/comparisons";
 import { namesOf, wordOf } from "@/charts/names";
+import type { Comparison, KeepComparison } from "@/pages/compare/api";
 import { type CompareSearch, METRICS_AT_MOST, runsOf } from "./search";
 
 type Look = KeepComparison["look"];

@@ -1,7 +1,6 @@
 import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/api/environments";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Lines } from "@/components/Copying";
@@ -10,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
+import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/pages/environments/api";
 import { TryIt } from "@/pages/environments/TryIt";
 import { Verdict } from "@/pages/environments/Verdict";
 import { KINDS, launchCommand } from "@/pages/environments/words";

@@ -1,10 +1,10 @@
 import { Button, NumberInput, Textarea } from "@mantine/core";
 import { useState } from "react";
-import { type KnownEnvironmentDetail, useTryEnvironment } from "@/api/environments";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { Spark } from "@/components/Spark";
 import { visible } from "@/format";
+import { type KnownEnvironmentDetail, useTryEnvironment } from "@/pages/environments/api";
 import { kwargsOf, triedWords } from "@/pages/environments/trying";
 import css from "./environments.module.css";
 

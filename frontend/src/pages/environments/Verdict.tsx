@@ -1,11 +1,11 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
-import { type KnownEnvironment, useJudgeEnvironment } from "@/api/environments";
 import { useSession } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { visible } from "@/format";
+import { type KnownEnvironment, useJudgeEnvironment } from "@/pages/environments/api";
 
 function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
   const judge = useJudgeEnvironment();

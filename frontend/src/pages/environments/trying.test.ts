@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { TriedEnvironment } from "@/api/environments";
+import type { TriedEnvironment } from "@/pages/environments/api";
 import { kwargsOf, triedWords } from "./trying";
 
 const episode = { steps: 23, ended: "terminated", total_return: 23, rewards: [1, 1], steps_per_second: 5000, outside: "" } as const;

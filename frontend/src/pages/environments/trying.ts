@@ -1,7 +1,7 @@
 /** Parse environment arguments and format the result of a probe. Pure. */
 
-import type { TriedEnvironment } from "@/api/environments";
 import { count, number } from "@/format";
+import type { TriedEnvironment } from "@/pages/environments/api";
 
 /** Constructor arguments as JSON; empty text means none. */
 export function kwargsOf(typed: string): { kwargs: Record<string, unknown> | null; problem?: string } {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { KnownEnvironment } from "@/api/environments";
+import type { KnownEnvironment } from "@/pages/environments/api";
 import { launchCommand, runName, windowWords } from "./words";
 
 const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({

@@ -1,7 +1,7 @@
 /** Descriptions and launch commands of the kinds of environments. Pure. */
 
-import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/api/environments";
 import { number } from "@/format";
+import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/pages/environments/api";
 import { cliCommand } from "@/pages/launch/commands";
 
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {

@@ -1,10 +1,10 @@
 import { Radio, Stack, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Access, type SavedPreset, useSavePreset } from "@/api/presets";
 import { ApiProblem } from "@/api/problems";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import { type Access, type SavedPreset, useSavePreset } from "@/pages/launch/api";
 import { keepDraft } from "@/pages/launch/draft";
 import { ACCESS } from "@/pages/launch/starts";
 import { type Config, NAME, NAME_HELP } from "@/pages/launch/useLaunch";

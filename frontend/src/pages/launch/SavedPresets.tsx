@@ -1,13 +1,13 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type SavedPreset, useDeletePreset } from "@/api/presets";
 import { Age } from "@/components/Age";
 import { deckCommand } from "@/components/commandToken";
 import { Dialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import { type SavedPreset, useDeletePreset } from "@/pages/launch/api";
 import { ACCESS } from "@/pages/launch/starts";
 
 function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void }) {

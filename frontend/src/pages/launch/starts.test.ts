@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { SavedPreset } from "@/api/presets";
+import type { SavedPreset } from "@/pages/launch/api";
 import { choicesOf, startsOf } from "./starts";
 
 const saved = (name: string, description = "") => ({ name, description, config: { seed: 1 }, access: "open" }) as unknown as SavedPreset;

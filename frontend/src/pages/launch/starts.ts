@@ -1,7 +1,7 @@
 /** Presets that a form may start from: built-in and saved. Pure. */
 
-import type { SavedPreset } from "@/api/presets";
 import type { Preset } from "@/api/types";
+import type { SavedPreset } from "@/pages/launch/api";
 
 /** A preset of either kind; `saved` is set for saved presets. */
 export type StartPreset = Preset & { saved?: SavedPreset };

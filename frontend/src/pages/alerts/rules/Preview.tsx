@@ -1,7 +1,6 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Draft, isCompared, type PreviewedRun, previewQuery } from "@/api/alertRules";
 import { Chart } from "@/charts/Chart";
 import { drawn } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
@@ -9,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { duration, number, utc, visible } from "@/format";
+import { type Draft, isCompared, type PreviewedRun, previewQuery } from "@/pages/alerts/api";
 import css from "./rules.module.css";
 
 const SPANS = [

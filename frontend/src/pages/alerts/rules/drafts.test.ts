@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { AlertRule } from "@/api/alertRules";
+import type { AlertRule } from "@/pages/alerts/api";
 import { compared, draftOf, emptyForm, formOf, levelWord, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {

@@ -1,11 +1,11 @@
 import { Button, Group, Select, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { rulesQuery, useSilence } from "@/api/alertRules";
 import { type AlertKind, useAlertKinds } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { rulesQuery, useSilence } from "@/pages/alerts/api";
 import { endOf, LENGTHS } from "./lengths";
 import css from "./silences.module.css";
 

@@ -1,7 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Silence, silencesQuery, useEndSilence } from "@/api/alertRules";
 import { useAlertKinds } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
@@ -13,6 +12,7 @@ import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { duration, utc, visible } from "@/format";
+import { type Silence, silencesQuery, useEndSilence } from "@/pages/alerts/api";
 import { SilenceDialog } from "./SilenceDialog";
 
 /** For the example command: one hour from now, to the minute. */

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { evaluationQuery } from "@/api/lessons";
 import type { EvaluationRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
+import { evaluationQuery } from "@/pages/run/curriculum/api";
 import { inWords } from "@/pages/run/curriculum/curriculum";
 
 function Outcome({ row }: { row: EvaluationRow }) {

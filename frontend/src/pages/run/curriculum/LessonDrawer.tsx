@@ -1,5 +1,4 @@
 import { useQuery } from "@tanstack/react-query";
-import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/api/lessons";
 import type { EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import type { Line } from "@/charts/model";
@@ -8,6 +7,7 @@ import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
 import { Answers } from "@/pages/run/curriculum/Answers";
+import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/pages/run/curriculum/api";
 import { ByHand } from "@/pages/run/curriculum/ByHand";
 import { evaluationColumns, inWords, moveOf, passWords, withMicro } from "@/pages/run/curriculum/curriculum";
 import { nameOf } from "@/pages/run/curriculum/steering";

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { lessonMovesQuery, MOVES_SHOWN } from "@/api/lessons";
 import type { LessonChange } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { policyStep, visible } from "@/format";
+import { lessonMovesQuery, MOVES_SHOWN } from "@/pages/run/curriculum/api";
 import { moveOf } from "@/pages/run/curriculum/curriculum";
 import { nameOf } from "@/pages/run/curriculum/steering";
 

@@ -1,8 +1,8 @@
 import { NumberInput, Radio, Stack } from "@mantine/core";
 import { useState } from "react";
-import { useSteerLesson } from "@/api/lessons";
 import type { LessonRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { useSteerLesson } from "@/pages/run/curriculum/api";
 import { effectOf, type Hold } from "@/pages/run/curriculum/steering";
 
 const KEPT_IN = "Recorded with your name in the lesson's history and the run's events.";

@@ -1,12 +1,12 @@
 import { SegmentedControl, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { episodeSummaryQuery } from "@/api/episodes";
 import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { clock, counted, number, percent, visible } from "@/format";
+import { episodeSummaryQuery } from "@/pages/run/episodes/api";
 import { episodesSearch, SPANS, type SpanChoice } from "@/pages/run/episodes/search";
 import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/spread";
 import { trainerCommand, wordsOf } from "@/pages/run/words";

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import type { EpisodeFind, Measure } from "@/api/episodes";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { number, policyStep, visible } from "@/format";
+import type { EpisodeFind, Measure } from "@/pages/run/episodes/api";
 import { FindEpisode } from "@/pages/run/episodes/FindEpisode";
 
 const WORDS: Record<EpisodeFind["kind"], string> = { highest: "highest return", lowest: "lowest return", longest: "longest", match: "" };

@@ -1,6 +1,6 @@
 import { useMemo } from "react";
-import type { EpisodeSpread } from "@/api/episodes";
 import { dayAndClock, number } from "@/format";
+import type { EpisodeSpread } from "@/pages/run/episodes/api";
 import { cellsOf, spokenHeat } from "@/pages/run/episodes/heat";
 
 const [WIDTH, HEIGHT] = [480, 160];

@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type EpisodeOutliers, episodeOutliersQuery } from "@/api/episodes";
 import { groupsQuery } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
@@ -8,6 +7,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number, percent, policyStep, visible } from "@/format";
+import { type EpisodeOutliers, episodeOutliersQuery } from "@/pages/run/episodes/api";
 import { Finds } from "@/pages/run/episodes/Finds";
 import { unlikeText } from "@/pages/run/episodes/heat";
 import { isOver } from "@/theme/chips";

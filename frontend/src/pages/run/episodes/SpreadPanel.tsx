@@ -1,12 +1,12 @@
 import { NativeSelect, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/api/episodes";
 import type { RunDetail } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
+import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/pages/run/episodes/api";
 import { Finds } from "@/pages/run/episodes/Finds";
 import { Heat } from "@/pages/run/episodes/Heat";
 import { barsOf, groupsBetween } from "@/pages/run/episodes/heat";

@@ -1,8 +1,8 @@
 /** Chart data of a distribution over time. Pure. */
 
-import type { EpisodeFind, EpisodeSpread } from "@/api/episodes";
 import type { GroupQuery, ScoreBins } from "@/api/groups";
 import { number, percent } from "@/format";
+import type { EpisodeFind, EpisodeSpread } from "@/pages/run/episodes/api";
 
 export type Cell = { column: number; bin: number; count: number; part: number };
 

@@ -1,10 +1,10 @@
 import { Button, Group, MultiSelect } from "@mantine/core";
 import { useState } from "react";
-import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { useRequestEvaluations } from "@/pages/run/curriculum/api";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
 type Props = {

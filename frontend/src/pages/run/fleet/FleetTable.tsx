@@ -1,7 +1,6 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useRef, useState } from "react";
-import type { FleetPlace } from "@/api/fleet";
 import type { Verdict } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
 import { deckCommand } from "@/components/commandToken";
@@ -9,6 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
+import type { FleetPlace } from "@/pages/run/fleet/api";
 import { FleetGrid } from "@/pages/run/fleet/FleetGrid";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { standings, worstOf } from "@/pages/run/fleet/health";

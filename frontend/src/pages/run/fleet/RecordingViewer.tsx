@@ -1,11 +1,11 @@
 import { Button, Slider } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { filmUrl } from "@/api/fleet";
 import type { RecordingRow } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { number, policyStep, visible } from "@/format";
+import { filmUrl } from "@/pages/run/fleet/api";
 import { frames } from "@/pages/run/logs/logText";
 
 const MOST_FRAMES_PER_SECOND = 30;

@@ -1,7 +1,6 @@
 import { Button, Group, Select, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { recordingsQuery, useRequestRecordings } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
@@ -13,6 +12,7 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
+import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
 
 const Viewer = lazy(() => import("@/pages/run/fleet/RecordingViewer"));

@@ -1,7 +1,6 @@
 import { Button, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { stacksQuery, useAskForStacks } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow, WorkerStacks } from "@/api/types";
 import { fileName, save } from "@/charts/save";
@@ -12,6 +11,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { utc, visible } from "@/format";
+import { stacksQuery, useAskForStacks } from "@/pages/run/fleet/api";
 import css from "./stacks.module.css";
 
 const STATES: Record<Exclude<WorkerStacks["state"], "never">, [sign: string, text: string]> = {

@@ -1,9 +1,9 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
-import { useCordonWorker } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { useCordonWorker } from "@/pages/run/fleet/api";
 
 const KEEP_OUT =
   "The worker starts no new work, finishes and sends its current work, and exits. It is not replaced: the fleet has one worker less until it is uncordoned. Other workers continue.";

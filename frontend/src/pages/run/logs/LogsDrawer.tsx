@@ -1,13 +1,13 @@
 import { Button, Checkbox, MultiSelect, Select, TextInput } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
 import { fileName, save } from "@/charts/save";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { clock, visible } from "@/format";
+import { type FleetPlace, logQuery } from "@/pages/run/fleet/api";
 import { LogLines, type Row } from "@/pages/run/logs/LogLines";
 import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
 import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";

@@ -1,6 +1,6 @@
 /** URL form of a process whose log is open: `manager`, `2` for worker 2, `2.1` for its slot 1. Pure. */
 
-import type { FleetPlace } from "@/api/fleet";
+import type { FleetPlace } from "@/pages/run/fleet/api";
 
 export function textOf({ worker, slot }: FleetPlace): string {
   if (worker === null) return "manager";

@@ -1,11 +1,11 @@
 import { Button, Menu, Select, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { layoutsQuery, type MetricLayout, useForgetLayout, useKeepLayout } from "@/api/layouts";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import { layoutsQuery, type MetricLayout, useForgetLayout, useKeepLayout } from "@/pages/run/metrics/layoutsApi";
 import { lookOf, looksAs, searchOf } from "./looks";
 import type { MetricsSearch } from "./search";
 

@@ -2,7 +2,6 @@ import { ActionIcon, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
-import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/api/annotations";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { deckCommand } from "@/components/commandToken";
@@ -13,6 +12,7 @@ import { Moment } from "@/components/Moment";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
+import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/pages/run/annotations";
 import type { Shown } from "@/pages/run/marks";
 import classes from "./metrics.module.css";
 

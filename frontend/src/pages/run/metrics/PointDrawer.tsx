@@ -1,7 +1,6 @@
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type Moment as Found, type MomentBatch, momentQuery } from "@/api/moments";
 import { batchQuery } from "@/api/queue";
 import type { BatchItems, MetricAxis, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
@@ -11,6 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, visible } from "@/format";
+import { type Moment as Found, type MomentBatch, momentQuery } from "@/pages/run/metrics/pointApi";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/pages/run/words";
 import classes from "./metrics.module.css";

@@ -1,9 +1,9 @@
 import { Button, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useAnnotate } from "@/api/annotations";
-import type { Moment } from "@/api/moments";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
+import { useAnnotate } from "@/pages/run/annotations";
+import type { Moment } from "@/pages/run/metrics/pointApi";
 import classes from "./metrics.module.css";
 
 /** Annotate a point with a short text that all charts of the run show. */

@@ -1,7 +1,7 @@
 /** Convert between URL parameters and saved layouts. Pure. */
 
-import type { MetricLook } from "@/api/layouts";
 import { namesOf, wordOf } from "@/charts/names";
+import type { MetricLook } from "@/pages/run/metrics/layoutsApi";
 import type { MetricsSearch } from "./search";
 
 /** The URL parameters that belong to a layout; excludes the zoom range and compared runs. */

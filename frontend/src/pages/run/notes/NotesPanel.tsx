@@ -1,7 +1,6 @@
 import { Button, Group, Menu } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { type Notes, noteQuery, notesQuery } from "@/api/notes";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
@@ -9,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { hasDraft } from "@/components/useDraft";
 import { counted, visible } from "@/format";
+import { type Notes, noteQuery, notesQuery } from "@/pages/run/notes/api";
 import { authorName } from "@/pages/run/notes/merging";
 import { draftOf, NotesEditor } from "@/pages/run/notes/NotesEditor";
 import css from "./notes.module.css";

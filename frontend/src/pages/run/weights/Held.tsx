@@ -4,12 +4,12 @@ import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { PolicyVersionRow, RunDetail, WeightsOrders, WorkerRow } from "@/api/types";
-import { ordersQuery } from "@/api/weights";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { counted, number, policyStep, visible } from "@/format";
 import { nameOf } from "@/pages/run/curriculum/steering";
+import { ordersQuery } from "@/pages/run/weights/api";
 import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
 import { appliedOf, heldWords, pinEffect, whyNotOrder } from "@/pages/run/weights/orders";
 

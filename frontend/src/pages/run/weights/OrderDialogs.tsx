@@ -1,10 +1,10 @@
 import { NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
-import { useOrderWeights, type WeightsOrder } from "@/api/weights";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { policyStep } from "@/format";
+import { useOrderWeights, type WeightsOrder } from "@/pages/run/weights/api";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
 type FormProps = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressOf } from "@/api/runAddress";
+import { addressOf } from "@/pages/runs/runAddress";
 
 test("an archived run has its own address", () => {
   expect(addressOf({ id: 17, name: "cart", archived_at: null })).toBe("cart");
