@@ -38,7 +38,7 @@ export function isFit({ scopes, run }: Made, needs: Needs): boolean {
 }
 
 /** The shell command that calls the `rolldeck` CLI with these arguments. */
-export function deckCommand(words: string): string {
+export function rolldeckCommand(words: string): string {
   return `ROLLDECK_URL=${location.origin} ROLLDECK_TOKEN=${PLACE} rolldeck ${words}`;
 }
 

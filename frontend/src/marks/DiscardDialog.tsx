@@ -41,7 +41,7 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
       title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length, "group")}`}
       asking={discard}
       refused="Discard failed"
-      keptIn="Required. Recorded with your name in the run's events."
+      recordedIn="Required. Recorded with your name in the run's events."
       needsReason
       submit="Discard"
       destroys

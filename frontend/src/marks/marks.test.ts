@@ -15,7 +15,7 @@ describe("a mark", () => {
   });
   it("is null when empty", () => {
     expect(remarked(MARK, { label: null })).toBeNull();
-    expect(remarked({ ...MARK, sets: ["kept"] }, { label: null })).toMatchObject({ label: null, sets: ["kept"], changed_by: "" });
+    expect(remarked({ ...MARK, sets: ["kept"] }, { label: null })).toMatchObject({ label: null, sets: ["retention"], changed_by: "" });
     expect(remarked(null, { note: "   " })).toBeNull();
   });
   it("is cleared by 0 and by its own digit", () => {

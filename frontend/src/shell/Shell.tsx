@@ -5,7 +5,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
-import { useOwnSession } from "@/live/deck";
+import { useOwnSession } from "@/live/deployment";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { choose, preferences } from "@/preferences";
@@ -100,7 +100,7 @@ export function Shell() {
         Skip to content
       </a>
       <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
-      <div className="deck">
+      <div className="frame">
         <Rail />
         <main className="page" id="main">
           <Notice />

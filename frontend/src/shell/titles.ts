@@ -5,7 +5,7 @@ import type { LiveMode } from "@/live/connection";
 import { TABS } from "@/pages/run/tabs";
 import { PLACES } from "@/shell/places";
 
-export const DECK = "Rolldeck";
+export const APP_NAME = "Rolldeck";
 const FURTHER: Record<string, string> = { "/login": "Sign in", "/compare": "Compare" };
 
 function decoded(text: string): string {
@@ -29,7 +29,7 @@ export function titleOf(pathname: string, errors = 0): string {
   const place = PLACES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
   const isRun = place === undefined && first === "runs" && name !== "";
   const words = isRun ? [part && partOf(part, id), decoded(name)] : [place];
-  const title = visible([...words, DECK].filter(Boolean).join(" · "));
+  const title = visible([...words, APP_NAME].filter(Boolean).join(" · "));
   return errors > 0 ? `(${errors}) ${title}` : title;
 }
 

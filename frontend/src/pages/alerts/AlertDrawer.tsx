@@ -20,22 +20,22 @@ import css from "./alerts.module.css";
 
 type Step = { at: string | null; what: string; who?: string; why?: string };
 
-function momentsOf(alert: AlertDetail): Step[] {
+function stepsOf(alert: AlertDetail): Step[] {
   const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Last seen";
-  const moments: Step[] = [
+  const steps: Step[] = [
     { at: alert.first_seen_at, what: "Fired" },
     { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
     { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
     { at: alert.cleared_at, what: "Cleared" },
     { at: alert.resolved_at, what: "Resolved", who: alert.resolved_by, why: alert.resolved_reason },
   ];
-  return moments.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
+  return steps.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
 }
 
 function History({ alert }: { alert: AlertDetail }) {
   return (
     <ol className={css.history}>
-      {momentsOf(alert).map(({ at, what, who, why }) => (
+      {stepsOf(alert).map(({ at, what, who, why }) => (
         <li key={what}>
           <span className="soft nowrap">
             <Age at={at} suffix=" ago" />

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deck";
+import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deployment";
 import { bytes, counted, number, visible } from "@/format";
 import { Bar } from "@/pages/cluster/Bar";
 import { CordonMachine } from "@/pages/cluster/CordonMachine";

@@ -1,6 +1,6 @@
 /** Match Ray's nodes with the locations that workers report. Pure. */
 
-import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deck";
+import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deployment";
 import { counted } from "@/format";
 
 export type Place = {

@@ -3,7 +3,7 @@
 import { useQueries } from "@tanstack/react-query";
 import { runQuery } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { useDeckRuns } from "@/live/deck";
+import { useLiveRuns } from "@/live/deployment";
 
 export type Chosen = {
   name: string;
@@ -17,7 +17,7 @@ export type Chosen = {
 };
 
 export function useChosen(names: string[]): Chosen[] {
-  const live = useDeckRuns();
+  const live = useLiveRuns();
   const found = useQueries({ queries: names.map((name) => runQuery(name)) });
   return names.map((name, i) => {
     const { data, error } = found[i] ?? {};

@@ -1,16 +1,16 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { AuditRow } from "@/api/audit";
-import type { Cluster } from "@/api/deck";
+import type { Cluster } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, number, visible } from "@/format";
-import { useCluster } from "@/live/deck";
+import { useCluster } from "@/live/deployment";
 import { usePart, useTopicError } from "@/live/live";
-import { share, verdict } from "@/pages/cluster/parts";
+import { healthOf, share } from "@/pages/cluster/parts";
 import css from "./home.module.css";
 
 const DISK_TIGHT = 0.9;
@@ -33,7 +33,7 @@ function places(cluster: Cluster): [string, string][] {
 /** Health and usage of the deployment's parts. */
 function ClusterStrip() {
   const { cluster: data, refused: error } = useCluster();
-  const found = data && verdict(data);
+  const found = data && healthOf(data);
   return (
     <Panel
       title="Cluster"

@@ -7,7 +7,7 @@ import { useMayOperate, useSession } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Skeletons } from "@/components/Skeletons";
-import { useDeckRuns } from "@/live/deck";
+import { useLiveRuns } from "@/live/deployment";
 import { Around } from "@/pages/home/Around";
 import { Attention } from "@/pages/home/Attention";
 import { concerns, inAll, mineFirst } from "@/pages/home/attention";
@@ -27,7 +27,7 @@ export function HomePage() {
   const mayOperate = useMayOperate();
   const now = useNow();
   const summary = useAlertSummary();
-  const live = useDeckRuns();
+  const live = useLiveRuns();
   const active = useInfiniteQuery(runsQuery(ACTIVE, "-changed"));
   const over = useInfiniteQuery(runsQuery(LATELY_OVER, "-changed"));
   const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];

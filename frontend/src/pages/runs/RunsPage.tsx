@@ -10,7 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted } from "@/format";
-import { useDeckRuns } from "@/live/deck";
+import { useLiveRuns } from "@/live/deployment";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { DEEDS, type Deed } from "@/pages/runs/bulk";
@@ -28,7 +28,7 @@ export function RunsPage() {
   const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const mayOperate = useMayOperate();
-  const live = useDeckRuns();
+  const live = useLiveRuns();
   const list = useInfiniteQuery(runsQuery(q, sort));
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
   // While the filter is invalid, show the rows of the last valid filter.

@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
 import { useNow } from "@/components/now";
 import { clock, preciseDuration, utc, visible } from "@/format";
-import { momentsOf, standing, stretchesOf } from "@/pages/viewer/life";
+import { eventsOf, phasesOf, standing } from "@/pages/viewer/life";
 import styles from "@/pages/viewer/life.module.css";
 
 const KINDS = ["made", "in transit", "queued", "leased", "idle"];
@@ -10,20 +10,20 @@ const KINDS = ["made", "in transit", "queued", "leased", "idle"];
 /** The lifecycle of a group, from generation to acknowledgement, with durations. */
 export function Life({ detail, sequences }: { detail: GroupDetail; sequences: SequenceSummary[] }) {
   const now = useNow();
-  const moments = momentsOf(detail, sequences);
-  const stretches = stretchesOf(detail, sequences, now);
+  const events = eventsOf(detail, sequences);
+  const phases = phasesOf(detail, sequences, now);
   const rest = standing(detail);
   const isTold = sequences.some(({ spans }) => spans.length > 0);
   return (
     <section aria-label="Lifecycle" className={styles.life}>
       <h3>Lifecycle</h3>
-      {stretches.length > 0 && (
+      {phases.length > 0 && (
         <div
           className={styles.bar}
           role="img"
-          aria-label={stretches.map(({ name, from, to }) => `${name} ${preciseDuration((to - from) / 1000)}`).join(", ")}
+          aria-label={phases.map(({ name, from, to }) => `${name} ${preciseDuration((to - from) / 1000)}`).join(", ")}
         >
-          {stretches.map(({ name, from, to, isOpen }) => (
+          {phases.map(({ name, from, to, isOpen }) => (
             <Tooltip key={name} label={`${name}: ${preciseDuration((to - from) / 1000)}${isOpen ? " so far" : ""}`}>
               <span data-kind={KINDS.indexOf(name)} data-open={isOpen || undefined} style={{ flexGrow: to - from }} />
             </Tooltip>
@@ -31,16 +31,16 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
         </div>
       )}
       <p className={styles.legend}>
-        {stretches.map(({ name, from, to, isOpen }) => (
+        {phases.map(({ name, from, to, isOpen }) => (
           <span key={name}>
             <i data-kind={KINDS.indexOf(name)} aria-hidden="true" /> {name} <b>{preciseDuration((to - from) / 1000)}</b>
             {isOpen && " so far"}
           </span>
         ))}
       </p>
-      <ol className={styles.moments}>
-        {moments.map(({ what, at, note, tone }, index) => {
-          const before = moments[index - 1];
+      <ol className={styles.events}>
+        {events.map(({ what, at, note, tone }, index) => {
+          const before = events[index - 1];
           return (
             <li key={what} data-tone={tone}>
               <Tooltip label={utc(at)}>

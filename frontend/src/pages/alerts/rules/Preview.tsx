@@ -55,7 +55,7 @@ function Told({
   const breaches = told.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
   return (
     <>
-      <p className={css.verdict} role="status">
+      <p className={css.result} role="status">
         In {visible(told.run)} <Often times={told.fired.length} />
         {told.is_watched ? (
           ""

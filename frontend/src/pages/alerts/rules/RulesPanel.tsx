@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -182,7 +182,9 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       {data && rules.length === 0 && (
         <EmptyState
           title="No rules yet"
-          command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')}
+          command={rolldeckCommand(
+            'api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60',
+          )}
           needs={{ scope: "user" }}
         >
           A rule fires an alert when a metric of a run is too high, too low or not finite for a given time. Create one here, or from the

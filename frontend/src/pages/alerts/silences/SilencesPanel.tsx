@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useAlertKinds } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
@@ -98,7 +98,7 @@ export function SilencesPanel() {
       {data?.length === 0 && (
         <EmptyState
           title="No silences"
-          command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="cluster maintenance"`)}
+          command={rolldeckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="cluster maintenance"`)}
           needs={{ scope: "user" }}
         >
           A silence suspends the notifications of a kind of alerts or of one rule, in one run or in all runs, for a limited time. Its alerts

@@ -50,7 +50,7 @@ function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[];
       title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}
       asking={ask}
       refused="Evaluation not requested"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Evaluate"
       onSubmit={(reason) => ask.mutate({ lessons: chosen, reason }, { onSuccess: onClose })}
       onClose={onClose}

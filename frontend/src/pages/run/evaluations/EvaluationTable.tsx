@@ -1,7 +1,7 @@
 import type { LessonRow } from "@/api/types";
 import { StateChip } from "@/components/StateChip";
 import { number, percent } from "@/format";
-import { differenceWords, verdictOf } from "@/pages/run/evaluations/comparing";
+import { changeOf, differenceWords } from "@/pages/run/evaluations/comparing";
 import css from "@/pages/run/evaluations/evaluations.module.css";
 import { type Cell, type Matrix, wordsOfCell } from "@/pages/run/evaluations/matrix";
 
@@ -9,9 +9,9 @@ const MARKS = { better: "▲ better", worse: "▼ worse" } as const;
 
 function Against({ cell }: { cell: Cell }) {
   if (!cell.against) return null;
-  const verdict = verdictOf(cell.against.difference);
+  const change = changeOf(cell.against.difference);
   return (
-    <span className={`${css.mark} tiny ${verdict === "alike" ? "soft" : css[verdict]}`} data-against={verdict}>
+    <span className={`${css.mark} tiny ${change === "alike" ? "soft" : css[change]}`} data-against={change}>
       {differenceWords(cell.against.difference)}
     </span>
   );

@@ -18,7 +18,7 @@ function Resize({ name, now, onClose }: ResizeProps) {
       title={`Workers of ${name}`}
       asking={resize}
       refused="Fleet not resized"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Resize"
       isReady={wanted !== now}
       onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}

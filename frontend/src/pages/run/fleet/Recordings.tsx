@@ -4,7 +4,7 @@ import { lazy, Suspense, useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -31,7 +31,7 @@ function Ask({ run, workers, onClose }: AskProps) {
       title={`Record episodes of ${run.name}`}
       asking={ask}
       refused="Recording not requested"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Record"
       onSubmit={(reason) =>
         ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })
@@ -142,7 +142,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       ) : (
         <EmptyState
           title="No recordings yet"
-          command={canFilm ? deckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
+          command={canFilm ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
           needs={{ scope: "user", run: run.name }}
         >
           {canFilm && mayOperate

@@ -5,7 +5,7 @@ import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow, WorkerStacks } from "@/api/types";
 import { fileName, save } from "@/charts/save";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -100,7 +100,7 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
       {data?.state === "never" && (
         <EmptyState
           title="No stacks captured yet"
-          command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
+          command={rolldeckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
           needs={{ scope: "user", run }}
         >
           Captures the current stack trace of each Python thread of the worker. It requires no access to the node and takes the worker a few

@@ -35,7 +35,7 @@ export function WorkerCordon({ run, worker }: { run: string; worker: WorkerRow }
           title={lifts ? `Uncordon worker ${index}` : `Drain and cordon worker ${index}`}
           asking={cordon}
           refused="Worker not changed"
-          keptIn="Shown beside the worker and recorded in the run's events."
+          recordedIn="Shown beside the worker and recorded in the run's events."
           submit={lifts ? "Uncordon" : "Drain"}
           onSubmit={(reason) => cordon.mutate({ worker: index, incarnation, reason, lifts }, { onSuccess: () => setOpen("") })}
           onClose={() => setOpen("")}

@@ -16,7 +16,7 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
       title={`Replace worker ${worker.index}`}
       asking={restart}
       refused="Worker not replaced"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Replace"
       onSubmit={(reason) => restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -4,7 +4,7 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -62,7 +62,7 @@ export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
       {data && rows.length === 0 && (
         <EmptyState
           title="No user annotations yet"
-          command={deckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
+          command={rolldeckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
           needs={{ scope: "user", run }}
         >
           Click a point of a chart and enter a short text to annotate it. Changes of the run’s state, settings and epoch appear

@@ -10,7 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, visible } from "@/format";
-import { type Moment as Found, type MomentBatch, momentQuery } from "@/pages/run/metrics/pointApi";
+import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/pages/run/words";
 import classes from "./metrics.module.css";
@@ -29,8 +29,8 @@ function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): 
   return `${visible(metric)} at ${axis === "time" ? "" : `${unit} `}${where}`;
 }
 
-function When({ moment }: { moment: Found }) {
-  const { began_at, ended_at, version } = moment;
+function When({ details }: { details: PointDetails }) {
+  const { began_at, ended_at, version } = details;
   return (
     <>
       <dt>Received</dt>
@@ -98,7 +98,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
   );
 }
 
-function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
+function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
   const { data, error } = useQuery(batchQuery(run.name, batch.id));
   if (error) return <ErrorState title="Batch unavailable" error={error} />;
   if (!data) return <Skeletons heights={[160]} />;
@@ -116,8 +116,8 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
   );
 }
 
-function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
-  const { batches, handed_out } = moment;
+function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
+  const { batches, handed_out } = details;
   const newest = batches[0];
   if (!newest)
     return (
@@ -164,7 +164,7 @@ function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
 
 /** Details of a chart point: its weights and batches, and their contents. */
 export default function PointDrawer({ run, point, axis, unit, onClose }: Props) {
-  const { data, error } = useQuery(momentQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
+  const { data, error } = useQuery(pointDetailsQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
   return (
     <SideSheet onClose={onClose} size="md" title={titleOf(point, axis, unit)} isBeside>
       {error && <ErrorState title="Point details unavailable" error={error} />}
@@ -172,7 +172,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
       {data && (
         <>
           <dl className="facts">
-            <When moment={data} />
+            <When details={data} />
             {data.version && (
               <>
                 <dt>Weights</dt>
@@ -191,8 +191,8 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
               </Link>
             </dd>
           </dl>
-          <WriteHere run={run.name} moment={data} />
-          <Batches run={run} moment={data} />
+          <WriteHere run={run.name} details={data} />
+          <Batches run={run} details={data} />
         </>
       )}
     </SideSheet>

@@ -3,16 +3,16 @@ import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { useAnnotate } from "@/pages/run/annotations";
-import type { Moment } from "@/pages/run/metrics/pointApi";
+import type { PointDetails } from "@/pages/run/metrics/pointDetails";
 import classes from "./metrics.module.css";
 
 /** Annotate a point with a short text that all charts of the run show. */
-export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
+export function WriteHere({ run, details }: { run: string; details: PointDetails }) {
   const [text, setText] = useState("");
   const annotate = useAnnotate(run);
   const mayOperate = useMayOperate();
   const send = () => {
-    const { ended_at: at, step, amount } = moment;
+    const { ended_at: at, step, amount } = details;
     annotate.mutate({ text, at, step, amount, reason: "" }, { onSuccess: () => setText("") });
   };
   return (

@@ -16,7 +16,7 @@ function DropSet({ run, name, groups, onClose, onDropped }: DropProps) {
       title={`Delete the set ${name}?`}
       asking={dropping}
       refused="Set not deleted"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Delete set"
       destroys
       onSubmit={(reason) => dropping.mutate({ set: name, reason }, { onSuccess: onDropped })}

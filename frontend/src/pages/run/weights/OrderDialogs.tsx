@@ -24,7 +24,7 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
       asking={give}
       refused="Weights not changed"
       submit={verb}
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       isReady={order !== null}
       onSubmit={(reason) => order && give.mutate({ ...order, reason }, { onSuccess: onClose })}
       onClose={onClose}

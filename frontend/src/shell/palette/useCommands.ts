@@ -23,7 +23,7 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
   const words = "api request rest http command line program";
   return [
     {
-      id: "deck:curl",
+      id: "general:curl",
       group: "General",
       title: "Copy as curl",
       note: request.path,
@@ -31,7 +31,7 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
       act: () => onCopied(curlOf(request, location.origin), "curl command"),
     },
     {
-      id: "deck:python",
+      id: "general:python",
       group: "General",
       title: "Copy as Python",
       note: request.path,
@@ -42,7 +42,7 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
 }
 
 /** All available commands; runs are searched on the server. */
-export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { commands: Command[]; isLooking: boolean } {
+export function useCommands(typed: string, { onHelp, onCopied }: Deeds): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
   const { pathname, search } = useLocation();
   const signOut = useSignOut();
@@ -69,22 +69,22 @@ export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { c
       act: () => void navigate({ to: "/runs/$name", params: { name } }),
     }),
   );
-  const deck: Command[] = [
+  const general: Command[] = [
     ...THEMES.map(
       ([value, title, words]): Command => ({ id: `theme:${value}`, group: "General", title, words, act: () => setColorScheme(value) }),
     ),
     {
-      id: "deck:copy",
+      id: "general:copy",
       group: "General",
       title: "Copy link to this page",
       words: "share address url",
       act: () => onCopied(location.href, "Link"),
     },
     ...requestCommands(pathname, search, onCopied),
-    { id: "deck:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
-    { id: "deck:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
-    { id: "deck:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
-    { id: "deck:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
+    { id: "general:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
+    { id: "general:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
+    { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
+    { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
-  return { commands: [...offered(), ...places, ...named, ...deck], isLooking: runs.isFetching };
+  return { commands: [...offered(), ...places, ...named, ...general], isLooking: runs.isFetching };
 }

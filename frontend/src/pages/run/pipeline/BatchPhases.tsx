@@ -2,20 +2,20 @@ import type { Pipeline } from "@/api/pipeline";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
-import { batchWay } from "@/pages/run/pipeline/stages";
+import { batchPhases } from "@/pages/run/pipeline/stages";
 
 /** The durations of a batch from formation to acknowledgement: delivery and training. */
-export function BatchWay({ pipeline }: { pipeline: Pipeline }) {
-  const { total, stretches } = batchWay(pipeline.batches);
+export function BatchPhases({ pipeline }: { pipeline: Pipeline }) {
+  const { total, segments } = batchPhases(pipeline.batches);
   return (
     <Panel
       title="Batch timeline"
       note={
-        stretches.length > 0 ? `${number(total)} ms from formed to acknowledged, mean of the last minute` : "from formed to acknowledged"
+        segments.length > 0 ? `${number(total)} ms from formed to acknowledged, mean of the last minute` : "from formed to acknowledged"
       }
       className="span-12"
     >
-      {stretches.length === 0 ? (
+      {segments.length === 0 ? (
         <p className="soft small">No batch was delivered in the last minute.</p>
       ) : (
         <table className={`table ${styles.fall}`} aria-label="Batch timeline">
@@ -37,7 +37,7 @@ export function BatchWay({ pipeline }: { pipeline: Pipeline }) {
             </tr>
           </thead>
           <tbody>
-            {stretches.map(({ part, words, from, width, mean, p95, count }) => (
+            {segments.map(({ part, words, from, width, mean, p95, count }) => (
               <tr key={part} data-way={part}>
                 <th scope="row">{words}</th>
                 <td className={styles.track}>

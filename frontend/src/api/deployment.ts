@@ -18,13 +18,13 @@ export type BrowserRow = Schemas["BrowserRow"];
 
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
-export type Kept = Schemas["Kept"];
+export type Retention = Schemas["Kept"];
 export type Growth = Schemas["Growth"];
 export type Notice = Schemas["Notice"];
 type NoticeWanted = Schemas["NoticeWantedRequest"];
 
-export const deckQuery = queryOptions({
-  queryKey: ["deck"],
+export const deploymentQuery = queryOptions({
+  queryKey: ["deployment"],
   queryFn: () => body(api.GET("/api/deck")),
   staleTime: 60_000,
 });
@@ -35,8 +35,8 @@ export const licencesQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export const keptQuery = queryOptions({
-  queryKey: ["kept"],
+export const retentionQuery = queryOptions({
+  queryKey: ["retention"],
   queryFn: () => body(api.GET("/api/deck/kept")),
 });
 

@@ -2,7 +2,7 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
-import type { Cluster } from "@/api/deck";
+import type { Cluster } from "@/api/deployment";
 import { sessionQuery, useSession } from "@/api/session";
 import type { RunRow } from "@/api/types";
 import { usePart, useTopicError } from "@/live/live";
@@ -16,7 +16,7 @@ export function useCluster(): { cluster: Cluster | undefined; refused: string | 
 const NO_RUNS: RunRow[] = [];
 
 /** The newest runs, unordered: active ones, which change often, and inactive ones. */
-export function useDeckRuns(): RunRow[] {
+export function useLiveRuns(): RunRow[] {
   const active = usePart("runs", "active") ?? NO_RUNS;
   const resting = usePart("runs", "resting") ?? NO_RUNS;
   return useMemo(() => [...active, ...resting], [active, resting]);
