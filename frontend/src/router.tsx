@@ -27,7 +27,7 @@ const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =
 
 const whole = (value: unknown): number | undefined => (Number.isInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
 
-const root = createRootRoute({ notFoundComponent: NowhereFound });
+const root = createRootRoute({ notFoundComponent: PageNotFound });
 
 const login = createRoute({
   getParentRoute: () => root,
@@ -238,7 +238,7 @@ function NotFound() {
 }
 
 /** The same without the page frame. */
-function NowhereFound() {
+function PageNotFound() {
   return (
     <main className="page">
       <NotFound />

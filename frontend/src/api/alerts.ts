@@ -56,12 +56,12 @@ export function useAlertSummary(): AlertSummary | undefined {
   return usePart("alerts", "alerts");
 }
 
-export type Deed = { id: number; verb: "acknowledge" | "resolve"; reason: string };
+export type AlertAction = { id: number; verb: "acknowledge" | "resolve"; reason: string };
 
-export function useDeed() {
+export function useAlertAction() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ id, verb, reason }: Deed) => {
+    mutationFn: ({ id, verb, reason }: AlertAction) => {
       const sent = { params: { path: { alert: String(id) } }, body: { reason } };
       return verb === "acknowledge"
         ? body(api.POST("/api/alerts/{alert}/acknowledge", sent))

@@ -6,7 +6,7 @@ import { Legend } from "@/charts/Legend";
 import { type ChartProps, HEIGHT, type Plotted } from "@/charts/model";
 import { PointKeys } from "@/charts/picking";
 import { copyText } from "@/charts/save";
-import { aboveZero, entryOf, isShown, textAt, wordsAt } from "@/charts/sheet";
+import { aboveZero, entryOf, isShown, summaryAt, textAt } from "@/charts/sheet";
 import { placeName, TipBox } from "@/charts/TipBox";
 import { useCopying, usePlot } from "@/charts/usePlot";
 import { counted, number } from "@/format";
@@ -29,7 +29,7 @@ function seenOf(chart: ChartProps, isLog: boolean, hidden: readonly string[]): S
   return { plotted: { ...chart, lines, band: band && { ...band, low, high }, isLog }, left: shown.left };
 }
 
-function emptyWords({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
+function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
   if (left > 0) return "No values above 0 to show on a log axis.";
   return isHidden ? "All lines are hidden." : empty;
 }
@@ -77,7 +77,7 @@ export function Chart(chart: ChartProps) {
         >
           {!hasPoints && (
             <div className="chart-none" style={{ height }}>
-              {emptyWords({ left, isHidden, empty: chart.empty })}
+              {emptyText({ left, isHidden, empty: chart.empty })}
             </div>
           )}
           {hasPoints && tip && <TipBox tip={tip} chart={{ ...chart, lines: shown, band: plotted.band }} width={width} nearest={nearest} />}
@@ -86,7 +86,7 @@ export function Chart(chart: ChartProps) {
           <PointKeys
             name={chart.name}
             points={x.length}
-            textOf={(index) => `${placeName(chart, x[index] ?? 0)}: ${wordsAt(chart, index, hidden.value)}`}
+            textOf={(index) => `${placeName(chart, x[index] ?? 0)}: ${summaryAt(chart, index, hidden.value)}`}
             onMove={moveTo}
             onCopy={copy}
             onChoose={chart.onPick}

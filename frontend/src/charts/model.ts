@@ -2,17 +2,17 @@
 
 import type { Column } from "@/charts/columns";
 import type { Controlled } from "@/charts/controllableState";
-import type { Look } from "@/charts/looks";
+import type { LineStyle } from "@/charts/lineStyles";
 
 export type Line = {
   label: string;
   values: Column;
   /** Colour role. */
-  role: Look["role"];
+  role: LineStyle["role"];
   /** True for the default dash pattern. */
   dashed?: boolean;
   dash?: number[];
-  marker?: Look["marker"];
+  marker?: LineStyle["marker"];
   thin?: boolean;
   /** Lines with the same name share a legend entry; defaults to the label. */
   entry?: string;

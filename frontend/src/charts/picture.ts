@@ -1,7 +1,7 @@
 /** Render a chart to an image: title, lines and axes on the theme's background. */
 
 import uPlot from "uplot";
-import { SHAPES } from "@/charts/looks";
+import { SHAPES } from "@/charts/lineStyles";
 import type { Line } from "@/charts/model";
 import { paint } from "@/charts/paint";
 

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
-import { SHAPES } from "@/charts/looks";
+import { SHAPES } from "@/charts/lineStyles";
 import { drawMarks, drawThreshold } from "@/charts/marks";
 import { HEIGHT, type Line, MANY_LINES, type Plotted } from "@/charts/model";
 import { paint } from "@/charts/paint";

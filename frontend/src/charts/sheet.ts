@@ -60,7 +60,7 @@ export function textAt({ x, xLabel, lines }: Drawn, index: number, hidden: reado
 }
 
 /** The same as rounded text for screen readers. */
-export function wordsAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
+export function summaryAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
   return lines
     .filter((line) => isShown(line, hidden))
     .map((line) => `${line.label} ${number(valueAt(line.values, index))}`)

@@ -10,7 +10,7 @@ import { columnsOf, optionsOf } from "@/charts/plot";
 import { isShown } from "@/charts/sheet";
 import type { Tip } from "@/charts/TipBox";
 
-type Living = {
+type PlotState = {
   place: RefObject<HTMLDivElement | null>;
   plot: RefObject<uPlot | null>;
   width: number;
@@ -21,7 +21,7 @@ type Living = {
   nearest: string | null;
 };
 
-type Asked = {
+type PlotOptions = {
   plotted: Plotted & { x: number[] };
   hidden: readonly string[];
   hasPoints: boolean;
@@ -43,7 +43,7 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 }
 
 /** The properties whose change requires a new plot. */
-function shapeOf({ plotted, hidden }: Asked): string {
+function shapeOf({ plotted, hidden }: PlotOptions): string {
   const { isTime, isDuration, steps, band, isLog, lines, marks, threshold, breaches } = plotted;
   const looks = lines.map((line) => [line.label, line.role, line.dash, line.dashed, line.marker, line.thin, isShown(line, hidden)]);
   return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold, breaches]);
@@ -54,7 +54,7 @@ function isLookedAt(place: HTMLElement | null, lines: number): boolean {
   return lines <= MANY_LINES || (place?.parentElement?.matches(":hover, :focus-within") ?? false);
 }
 
-export function usePlot(asked: Asked): Living {
+export function usePlot(asked: PlotOptions): PlotState {
   const { plotted, hidden, hasPoints } = asked;
   const { lines, height = HEIGHT } = plotted;
   const [place, width] = useWidth();

@@ -17,7 +17,7 @@ export type Made = { token: string; scopes: readonly string[]; run: string | nul
 let made: Made | null = null;
 const listeners = new Set<() => void>();
 
-export function keepToken(token: Made): void {
+export function rememberToken(token: Made): void {
   made = token;
   for (const listener of listeners) listener();
 }

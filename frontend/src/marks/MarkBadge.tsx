@@ -1,7 +1,7 @@
 import { Layers, Pin, StickyNote } from "lucide-react";
 import type { MarkWords } from "@/api/marks";
 import { visible } from "@/format";
-import { type Mark, spoken } from "@/marks/marks";
+import { type Mark, markText } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 
 /** The name of a label in a run; empty if it has none. */
@@ -19,7 +19,7 @@ export function LabelSign({ label }: { label: number }) {
 /** The mark of a group in compact form, with text for screen readers. */
 export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkWords | undefined }) {
   if (!mark) return null;
-  const told = visible(spoken(mark, nameIn(words)));
+  const told = visible(markText(mark, nameIn(words)));
   return (
     <span className={styles.badge} title={mark.note ? `${told}: ${visible(mark.note)}` : told}>
       {mark.label !== null && <LabelSign label={mark.label} />}

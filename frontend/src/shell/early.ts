@@ -8,7 +8,7 @@ import { sessionQuery } from "@/api/session";
 import { live, startLive, stopLive } from "@/live/live";
 import { codeAt } from "@/pages/code";
 import { type CompareSearch, runsOf } from "@/pages/compare/search";
-import { earlyCurvesQuery } from "@/pages/run/overview/asking";
+import { earlyCurvesQuery } from "@/pages/run/overview/curves";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import { type RunAddress, runAt } from "@/shell/addresses";
 

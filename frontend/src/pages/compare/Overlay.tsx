@@ -10,11 +10,11 @@ import { visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import css from "./compare.module.css";
 import { absentFrom } from "./comparing";
-import type { Looked } from "./looked";
+import type { ComparisonView } from "./comparisonView";
 
 type Props = {
   metric: string;
-  looked: Looked;
+  view: ComparisonView;
   isLog: Controlled<boolean>;
   hidden: Controlled<readonly string[]>;
   onZoom: (span: Span | null) => void;
@@ -22,9 +22,9 @@ type Props = {
 
 const HEIGHT = 260;
 
-function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
-  const { axis, span, smooth, xLabel, unit, places } = looked;
-  const { data, isPending } = useQuery({ ...metricLinesQuery({ ...looked, name: metric }), enabled: looked.runs.length > 0 });
+function Body({ metric, view, isLog, hidden, onZoom }: Props) {
+  const { axis, span, smooth, xLabel, unit, places } = view;
+  const { data, isPending } = useQuery({ ...metricLinesQuery({ ...view, name: metric }), enabled: view.runs.length > 0 });
   const lines = data ?? [];
   const shown = useMemo(() => drawn(data ?? []), [data]);
   const names = lines.map(({ run }) => run);

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type PromptRow, promptsQuery } from "@/api/compare";
 import { messagesQuery, sequencesQuery } from "@/api/groups";
-import { lookAt } from "@/charts/looks";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -48,7 +48,7 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
   return (
     <section className={css.sample} aria-label={`Sample of ${run}`}>
       <h3>
-        <Swatch look={lookAt(place)} /> {run}
+        <Swatch look={lineStyleAt(place)} /> {run}
       </h3>
       {found ? (
         <>

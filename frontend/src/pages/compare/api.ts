@@ -6,7 +6,7 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Comparison = Schemas["ComparisonRow"];
-export type KeepComparison = Schemas["KeepComparisonRequest"];
+export type NewComparison = Schemas["KeepComparisonRequest"];
 
 export const comparisonsQuery = queryOptions({
   queryKey: ["comparisons"],
@@ -24,15 +24,15 @@ export function comparisonQuery(id: number) {
 /** URL of the standalone HTML file of a comparison. */
 export const comparisonFile = (id: number): string => `/api/comparisons/${id}/file`;
 
-export function useKeepComparison() {
+export function useSaveComparison() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (comparison: KeepComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
+    mutationFn: (comparison: NewComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
     onSuccess: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
   });
 }
 
-export function useForgetComparison(id: number) {
+export function useDeleteComparison(id: number) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (reason: string) =>

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { KnownEnvironment } from "@/pages/environments/api";
-import { launchCommand, runName, windowWords } from "./words";
+import { launchCommand, runName, windowText } from "./words";
 
 const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   name: "gymnasium:CartPole-v1",
@@ -46,6 +46,6 @@ it("derives a valid run name", () => {
 
 it("describes the window and its omissions", () => {
   const page = { results: [], next: null, looked_at_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
-  expect(windowWords(page)).toContain("runs beyond the newest 10,000 are not counted");
-  expect(windowWords({ ...page, has_older_runs: false })).not.toContain("beyond");
+  expect(windowText(page)).toContain("runs beyond the newest 10,000 are not counted");
+  expect(windowText({ ...page, has_older_runs: false })).not.toContain("beyond");
 });

@@ -8,10 +8,10 @@ import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Skeletons } from "@/components/Skeletons";
 import { useLiveRuns } from "@/live/deployment";
-import { Around } from "@/pages/home/Around";
 import { Attention } from "@/pages/home/Attention";
 import { concerns, inAll, mineFirst } from "@/pages/home/attention";
 import { Finished, RunCards } from "@/pages/home/RunCards";
+import { ServerPanels } from "@/pages/home/ServerPanels";
 import { Start } from "@/pages/home/Start";
 import { shownRuns, unknownIds } from "@/pages/runs/rows";
 import css from "./home.module.css";
@@ -74,7 +74,7 @@ export function HomePage() {
             </p>
           )}
           <Finished runs={finished} />
-          {!hasNone && <Around />}
+          {!hasNone && <ServerPanels />}
         </div>
       )}
     </>

@@ -2,7 +2,7 @@ import { Button, Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { DIAGNOSES_AT_MOST, type Diagnosis, diagnosesQuery } from "@/api/pipeline";
-import { PlaceLink } from "@/components/PlaceLink";
+import { AppLink } from "@/components/AppLink";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, number, visible } from "@/format";
@@ -76,7 +76,7 @@ export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number;
         <span className="faint small">{number(inAll)}</span>
         <span className="spacer" />
         {inAll > shown.length && (
-          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">
+          <Button component={AppLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">
             All {number(inAll)}
           </Button>
         )}

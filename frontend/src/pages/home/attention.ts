@@ -12,9 +12,9 @@ export type Concern = { run: ShownRun; why: string };
 
 /** Runs without an open alert that are unknown or paused for long; the longest first. */
 export function concerns(runs: ShownRun[], alerts: Pick<AlertRow, "run">[], nowMs: number): Concern[] {
-  const spokenOf = new Set(alerts.map(({ run }) => run));
+  const alerted = new Set(alerts.map(({ run }) => run));
   return runs
-    .filter(({ name }) => !spokenOf.has(name))
+    .filter(({ name }) => !alerted.has(name))
     .flatMap((run) => {
       const why = concern(run, nowMs);
       return why ? [{ run, why }] : [];

@@ -7,7 +7,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { presetsQuery } from "@/pages/launch/api";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
-import { startsOf } from "@/pages/launch/starts";
+import { startsOf } from "@/pages/launch/startPresets";
 import type { Config } from "@/pages/launch/useLaunch";
 
 /** The form for a preset, or for a clone of another run. */

@@ -8,7 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { type SavedPreset, useDeletePreset } from "@/pages/launch/api";
-import { ACCESS } from "@/pages/launch/starts";
+import { ACCESS } from "@/pages/launch/startPresets";
 
 function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void }) {
   const remove = useDeletePreset();

@@ -3,9 +3,9 @@ import { Button, Group } from "@mantine/core";
 import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
+import { AppLink } from "@/components/AppLink";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
-import { PlaceLink } from "@/components/PlaceLink";
 import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
@@ -31,7 +31,7 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
             <Button component={Link} to="/runs" variant="default">
               All runs
             </Button>
-            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">
+            <Button component={AppLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">
               Search archived runs
             </Button>
           </Group>

@@ -3,9 +3,9 @@
 import type { ActedOn, Action } from "@/api/runLists";
 import { counted } from "@/format";
 
-export type Deed = { action: Action; label: string; does: string; destroys: boolean };
+export type BulkAction = { action: Action; label: string; does: string; destroys: boolean };
 
-export const DEEDS: Deed[] = [
+export const BULK_ACTIONS: BulkAction[] = [
   { action: "pause", label: "Pause", does: "Stops generating new data; existing data is still accepted and served.", destroys: false },
   { action: "resume", label: "Resume", does: "Paused runs resume.", destroys: false },
   {

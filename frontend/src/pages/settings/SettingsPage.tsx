@@ -7,9 +7,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { Appearance } from "@/pages/settings/Appearance";
 import { Browsers } from "@/pages/settings/Browsers";
 import { Licences } from "@/pages/settings/Licences";
-import { Look } from "@/pages/settings/Look";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
@@ -80,7 +80,7 @@ export function SettingsPage() {
       </div>
       <div className={css.page}>
         <div className={css.column}>
-          <Look />
+          <Appearance />
           <Person />
           <Facts />
         </div>

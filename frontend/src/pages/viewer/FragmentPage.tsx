@@ -12,7 +12,7 @@ import { bytes, number, visible } from "@/format";
 import { FragmentFacts } from "@/pages/viewer/FragmentFacts";
 import { endBeside } from "@/pages/viewer/fragment";
 import own from "@/pages/viewer/fragment.module.css";
-import { FateChip } from "@/pages/viewer/marks";
+import { GroupStateChip } from "@/pages/viewer/marks";
 import { Steps } from "@/pages/viewer/Steps";
 import styles from "@/pages/viewer/viewer.module.css";
 import { useShortcuts } from "@/shell/keyboard";
@@ -56,7 +56,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
             </span>
             {visible(fragment.slot)} · {number(fragment.number)}
           </h2>
-          <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
+          <GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
           <span className="spacer" />
           <Button.Group>
             <Button

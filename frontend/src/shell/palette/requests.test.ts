@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { TABS } from "@/pages/run/tabs";
-import { PLACES } from "@/shell/places";
+import { MAIN_PAGES } from "@/shell/mainPages";
 import { curlOf, pythonOf, requestOf } from "./requests";
 
 it("covers every page and run tab", () => {
-  for (const { to } of PLACES) expect(requestOf(to, {}), to).not.toBeNull();
+  for (const { to } of MAIN_PAGES) expect(requestOf(to, {}), to).not.toBeNull();
   for (const { to } of TABS) expect(requestOf(to.replace("$name", "pole"), {})?.path, to).toMatch(/^\/api\/runs\/pole/);
 });
 

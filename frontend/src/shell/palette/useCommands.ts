@@ -3,10 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation, useNavigate } from "@tanstack/react-router";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
+import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
 import { curlOf, pythonOf, requestOf } from "@/shell/palette/requests";
-import { PLACES } from "@/shell/places";
 
 const THEMES = [
   ["light", "Light theme", "bright day"],
@@ -14,10 +14,10 @@ const THEMES = [
   ["auto", "System theme", "automatic light dark"],
 ] as const;
 
-type Deeds = { onHelp: () => void; onCopied: (text: string, what: string) => void };
+type Callbacks = { onHelp: () => void; onCopied: (text: string, what: string) => void };
 
 /** The open page's request, for a shell and for Python. */
-function requestCommands(pathname: string, search: Record<string, unknown>, onCopied: Deeds["onCopied"]): Command[] {
+function requestCommands(pathname: string, search: Record<string, unknown>, onCopied: Callbacks["onCopied"]): Command[] {
   const request = requestOf(pathname, search);
   if (!request) return [];
   const words = "api request rest http command line program";
@@ -42,14 +42,14 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
 }
 
 /** All available commands; runs are searched on the server. */
-export function useCommands(typed: string, { onHelp, onCopied }: Deeds): { commands: Command[]; isLooking: boolean } {
+export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
   const { pathname, search } = useLocation();
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
   const runs = useQuery(foundRunsQuery(typed));
 
-  const places = PLACES.map(
+  const places = MAIN_PAGES.map(
     ({ to, label, key }): Command => ({
       id: `place:${to}`,
       group: "Go to",

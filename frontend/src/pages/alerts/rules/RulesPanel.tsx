@@ -17,7 +17,7 @@ import { formOf, ruleOf } from "./drafts";
 import RuleDialog from "./RuleDialog";
 import css from "./rules.module.css";
 
-type Deed = "switch" | "delete" | "silence";
+type RuleAction = "switch" | "delete" | "silence";
 
 /** Whether a rule is enabled, and whether it is firing. */
 function RuleChip({ rule }: { rule: AlertRule }) {
@@ -70,12 +70,12 @@ function Line({
   rule,
   mayOperate,
   onEdit,
-  onDeed,
+  onAction,
 }: {
   rule: AlertRule;
   mayOperate: boolean;
   onEdit: () => void;
-  onDeed: (deed: Deed) => void;
+  onAction: (action: RuleAction) => void;
 }) {
   return (
     <tr data-row data-rule={rule.id} className="opens">
@@ -96,7 +96,7 @@ function Line({
       <td className="soft small wide-only">
         {visible(rule.changed_by)}, <Age at={rule.changed_at} suffix=" ago" />
       </td>
-      <td className={`num ${css.deeds}`}>
+      <td className={`num ${css.actions}`}>
         <Menu position="bottom-end">
           <Menu.Target>
             <Button
@@ -111,9 +111,9 @@ function Line({
           </Menu.Target>
           <Menu.Dropdown>
             <Menu.Item onClick={onEdit}>Edit…</Menu.Item>
-            <Menu.Item onClick={() => onDeed("silence")}>Silence…</Menu.Item>
-            <Menu.Item onClick={() => onDeed("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
-            <Menu.Item className="bad" onClick={() => onDeed("delete")}>
+            <Menu.Item onClick={() => onAction("silence")}>Silence…</Menu.Item>
+            <Menu.Item onClick={() => onAction("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
+            <Menu.Item className="bad" onClick={() => onAction("delete")}>
               Delete…
             </Menu.Item>
           </Menu.Dropdown>
@@ -163,7 +163,7 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
 export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefined; onOpen: (rule: number | "new" | undefined) => void }) {
   const { data, error, isPending } = useQuery(rulesQuery);
   const mayOperate = useMayOperate();
-  const [doing, setDoing] = useState<{ rule: AlertRule; deed: Deed } | null>(null);
+  const [doing, setDoing] = useState<{ rule: AlertRule; action: RuleAction } | null>(null);
   const rules = data?.results ?? [];
   const edited = rules.find(({ id }) => id === opened);
   const close = () => onOpen(undefined);
@@ -214,7 +214,7 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
                   rule={rule}
                   mayOperate={mayOperate}
                   onEdit={() => onOpen(rule.id)}
-                  onDeed={(deed) => setDoing({ rule, deed })}
+                  onAction={(action) => setDoing({ rule, action })}
                 />
               ))}
             </tbody>
@@ -223,9 +223,9 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       )}
       {opened === "new" && <RuleDialog onClose={close} />}
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}
-      {doing?.deed === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.deed === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.deed === "silence" && (
+      {doing?.action === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
+      {doing?.action === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
+      {doing?.action === "silence" && (
         <SilenceDialog start={{ kind: "rule", rule: doing.rule.id, run: doing.rule.run }} onClose={() => setDoing(null)} />
       )}
     </Panel>

@@ -107,4 +107,4 @@ export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
 }
 
 /** A clicked y value, rounded to the axis resolution. */
-export const levelWord = (value: number): string => String(Number(value.toPrecision(3)));
+export const levelText = (value: number): string => String(Number(value.toPrecision(3)));

@@ -1,6 +1,6 @@
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import type { ChartAction } from "@/charts/model";
-import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
+import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 
 const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
 
@@ -15,7 +15,7 @@ export function useAlertWhen(watchables: readonly Watchable[]): { actions: Chart
       label: label && watchables.length > 1 ? `Alert when ${label}…` : "Alert when…",
       act: (index) => {
         const value = valueAt(index);
-        setStart({ metric, run, threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
+        setStart({ metric, run, threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
       },
     }),
   );

@@ -8,8 +8,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
 import { Answers } from "@/pages/run/curriculum/Answers";
 import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/pages/run/curriculum/api";
-import { ByHand } from "@/pages/run/curriculum/ByHand";
-import { evaluationColumns, inWords, moveOf, passWords, withMicro } from "@/pages/run/curriculum/curriculum";
+import { evaluationColumns, intervalText, moveOf, passText, withMicro } from "@/pages/run/curriculum/curriculum";
+import { ManualControl } from "@/pages/run/curriculum/ManualControl";
 import { nameOf } from "@/pages/run/curriculum/steering";
 
 function Facts({ lesson }: { lesson: LessonRow }) {
@@ -25,9 +25,9 @@ function Facts({ lesson }: { lesson: LessonRow }) {
     ["Mean answer tokens", number(lesson.tokens_mean)],
     ...(figures
       ? ([
-          ["Evaluation success", inWords(figures.success)],
-          [`Over ${figures.problems} problems`, passWords(figures.pass_at)],
-          ["Evaluation reward", inWords(figures.reward)],
+          ["Evaluation success", intervalText(figures.success)],
+          [`Over ${figures.problems} problems`, passText(figures.pass_at)],
+          ["Evaluation reward", intervalText(figures.reward)],
           ["Evaluation time", duration(figures.seconds)],
         ] as [string, string][])
       : []),
@@ -97,7 +97,7 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
   return (
     <SideSheet onClose={onClose} size="xl" title={`Lesson ${lesson.name}`}>
       <p className="soft">{visible(lesson.reason)}</p>
-      <ByHand lesson={lesson} />
+      <ManualControl lesson={lesson} />
       {error ? (
         <ErrorState title="Lesson unavailable" error={error} />
       ) : (

@@ -48,7 +48,7 @@ function useEpisodeMarks(run: RunDetail, axis: Axis) {
 }
 
 /** Annotations of an episode chart, and an alert rule for the equivalent built-in metric. */
-function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
+function useChartExtras(run: RunDetail, axis: Axis, name: string, values: Column) {
   const valueAt = (index: number | null) => (index === null ? values.findLast((one) => typeof one === "number") : values[index]);
   const { actions, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
   return { marks: useEpisodeMarks(run, axis), actions, dialog };
@@ -56,7 +56,7 @@ function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
 
 function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNode; rows: number }) {
   const { columns, axis, run } = props;
-  const { marks, actions, dialog } = useUpon(run, axis, "reward/mean", columns.recent);
+  const { marks, actions, dialog } = useChartExtras(run, axis, "reward/mean", columns.recent);
   return (
     <Panel
       title="Return"
@@ -83,7 +83,7 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
 
 function LengthChart(props: EpisodeProps) {
   const { columns, axis, words, run } = props;
-  const { marks, actions, dialog } = useUpon(run, axis, "length/mean", columns.length);
+  const { marks, actions, dialog } = useChartExtras(run, axis, "length/mean", columns.length);
   return (
     <Panel title="Episode length" note={words.length} className="span-4">
       <Chart

@@ -8,7 +8,7 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { type EpisodeOutliers, episodeOutliersQuery } from "@/pages/run/episodes/api";
-import { Finds } from "@/pages/run/episodes/Finds";
+import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
 import { unlikeText } from "@/pages/run/episodes/heat";
 import { isOver } from "@/theme/chips";
 
@@ -149,7 +149,7 @@ export function OutliersPanel({ run }: { run: RunDetail }) {
       {isOfFleet ? (
         <Panel title="Extremes" note="of the selected period" className="span-12">
           {data && data.extremes.length === 0 && <p className="faint small">No episodes finished in this period.</p>}
-          {data && data.extremes.length > 0 && <Finds run={run} finds={data.extremes} label="Extreme episodes" value="Value" />}
+          {data && data.extremes.length > 0 && <EpisodeMatches run={run} matches={data.extremes} label="Extreme episodes" value="Value" />}
         </Panel>
       ) : (
         <Panel title="Extremes" note="groups of the entire run" className="span-12">

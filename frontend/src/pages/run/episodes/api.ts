@@ -7,8 +7,8 @@ import type { EpisodeSummary } from "@/api/types";
 
 type Schemas = components["schemas"];
 
-const OFTEN_MS = 5000;
-const SELDOM_MS = 30_000;
+const FAST_MS = 5000;
+const SLOW_MS = 30_000;
 
 /** Episodes of the last `seconds`; long windows of an active run refresh less often. */
 export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolean) {
@@ -16,7 +16,7 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
     queryKey: ["episode-summary", run, seconds],
     queryFn: (): Promise<EpisodeSummary> =>
       body(api.GET("/api/runs/{run}/episodes/summary", { params: { path: { run }, query: { seconds } } })),
-    refetchInterval: goesOn ? (seconds > 300 ? SELDOM_MS : OFTEN_MS) : false,
+    refetchInterval: goesOn ? (seconds > 300 ? SLOW_MS : FAST_MS) : false,
     placeholderData: (shown) => shown,
   });
 }
@@ -32,7 +32,7 @@ export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: bool
   return queryOptions({
     queryKey: ["episode-spread", run, asked],
     queryFn: (): Promise<EpisodeSpread> => body(api.GET("/api/runs/{run}/episodes/spread", { params: { path: { run }, query: asked } })),
-    refetchInterval: goesOn && SELDOM_MS,
+    refetchInterval: goesOn && SLOW_MS,
     placeholderData: (shown) => shown,
   });
 }
@@ -43,7 +43,7 @@ export function episodeOutliersQuery(run: string, seconds: number, goesOn: boole
     queryKey: ["episode-outliers", run, seconds],
     queryFn: (): Promise<EpisodeOutliers> =>
       body(api.GET("/api/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
-    refetchInterval: goesOn && SELDOM_MS,
+    refetchInterval: goesOn && SLOW_MS,
     placeholderData: (shown) => shown,
   });
 }

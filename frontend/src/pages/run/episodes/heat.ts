@@ -22,7 +22,7 @@ export function barsOf({ columns, least, most }: Pick<EpisodeSpread, "columns" |
 }
 
 /** The distribution as a sentence for screen readers: the median of each third of the period. */
-export function spokenHeat({ columns, least, most }: Pick<EpisodeSpread, "columns" | "least" | "most">): string {
+export function heatText({ columns, least, most }: Pick<EpisodeSpread, "columns" | "least" | "most">): string {
   if (least === null || most === null || columns.length === 0) return "no data";
   const third = Math.ceil(columns.length / 3);
   const words = ["first", "then", "last"].map((when, part) => {

@@ -5,7 +5,7 @@ import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { useRequestEvaluations } from "@/pages/run/curriculum/api";
-import { whyNotNow } from "@/pages/run/evaluations/asking";
+import { unavailableReason } from "@/pages/run/evaluations/availability";
 
 type Props = {
   run: RunDetail;
@@ -16,7 +16,7 @@ type Props = {
 
 /** Button that requests an evaluation outside the schedule; disabled with a reason if impossible. */
 export function EvaluateNow({ run, lessons, chosen }: Props) {
-  const why = whyNotNow(run, useMayOperate());
+  const why = unavailableReason(run, useMayOperate());
   if (!why) return <Asking run={run.name} lessons={lessons} about={chosen} />;
   return (
     <Group gap="xs">

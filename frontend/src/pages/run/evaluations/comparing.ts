@@ -49,7 +49,7 @@ const SIGNS = { better: "▲", worse: "▼", alike: "≈" } as const;
 const points = (part: number): string => `${part > 0 ? "+" : part < 0 ? "−" : "±"}${Math.abs(100 * part).toFixed(0)}`;
 
 /** A difference in percentage points: ▲ +12 (+3 to +20). */
-export function differenceWords(difference: Interval): string {
+export function differenceText(difference: Interval): string {
   const { estimate, low, high } = difference;
   return `${SIGNS[changeOf(difference)]} ${points(estimate)} (${points(low)} to ${points(high)})`;
 }

@@ -13,7 +13,7 @@ import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
-import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
+import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/recordingChoices";
 
 const Viewer = lazy(() => import("@/pages/run/fleet/RecordingViewer"));
 const ENDED = new Set(["stopped", "completed", "failed"]);
@@ -101,14 +101,14 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
   const open = rows?.find(({ id }) => id === openId);
   const mayOperate = useMayOperate();
   const [isAsking, setAsking] = useState(false);
-  const canFilm = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
+  const canRecord = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
   if (run.kind === "outside") return null;
   return (
     <Panel
       title="Recordings"
       note="the next episodes of a slot, as video if the environment renders frames"
       aside={
-        canFilm && (
+        canRecord && (
           <Tooltip label={mayOperate ? "Record the next episodes of a slot." : TAKES_OPERATOR}>
             <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>
               Record
@@ -142,10 +142,10 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       ) : (
         <EmptyState
           title="No recordings yet"
-          command={canFilm ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
+          command={canRecord ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
           needs={{ scope: "user", run: run.name }}
         >
-          {canFilm && mayOperate
+          {canRecord && mayOperate
             ? "Record captures the next episode of a slot. Other slots are not affected."
             : "Operators can record episodes while the fleet runs."}
         </EmptyState>

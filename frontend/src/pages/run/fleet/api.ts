@@ -106,6 +106,6 @@ export function useAskForStacks(run: string) {
   });
 }
 
-export function filmUrl(run: string, recording: string): string {
+export function recordingUrl(run: string, recording: string): string {
   return `/api/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;
 }

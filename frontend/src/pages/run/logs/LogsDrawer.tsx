@@ -74,7 +74,7 @@ function lookedThrough(
 }
 
 /** Why the linked moment was not found; empty if it was. */
-function missedWords(isTimed: boolean, at: number): string {
+function missedText(isTimed: boolean, at: number): string {
   const moment = clock(at);
   return isTimed
     ? `No lines at or after ${moment}; showing the newest lines.`
@@ -206,7 +206,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           )}
           {at !== undefined && read.length > 0 && mark === null && (
             <p className="small held" role="note">
-              {missedWords(isTimed, at)}
+              {missedText(isTimed, at)}
             </p>
           )}
           {isThis && rows.length === 0 && data.state === "read" ? (

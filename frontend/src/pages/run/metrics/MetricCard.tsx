@@ -11,7 +11,7 @@ import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import type { Mark } from "@/charts/model";
 import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
-import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
+import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
@@ -43,7 +43,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
   };
   const alertWhen = (index: number | null) => {
     const value = index === null ? metric.value : shown.last[0]?.[index];
-    onAlert({ metric: metric.name, run: runs[0], threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
+    onAlert({ metric: metric.name, run: runs[0], threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
   };
   return (
     <>

@@ -13,9 +13,9 @@ import { clock, elapsed, number, policyStep, visible } from "@/format";
 import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/pages/run/words";
+import { AnnotatePoint } from "./AnnotatePoint";
 import classes from "./metrics.module.css";
 import type { Picked } from "./search";
-import { WriteHere } from "./WriteHere";
 
 const ITEMS_SHOWN = 8;
 
@@ -191,7 +191,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
               </Link>
             </dd>
           </dl>
-          <WriteHere run={run.name} details={data} />
+          <AnnotatePoint run={run.name} details={data} />
           <Batches run={run} details={data} />
         </>
       )}

@@ -24,7 +24,7 @@ function useLayoutsChanged() {
 }
 
 /** Create a layout, or replace an existing one. */
-export function useKeepLayout(run: string) {
+export function useSaveLayout(run: string) {
   return useMutation({
     mutationFn: ({ id, layout }: { id: number | null; layout: SetMetricLayout }): Promise<MetricLayout> =>
       id === null
@@ -34,7 +34,7 @@ export function useKeepLayout(run: string) {
   });
 }
 
-export function useForgetLayout(run: string) {
+export function useDeleteLayout(run: string) {
   return useMutation({
     mutationFn: ({ id, reason }: { id: number; reason: string }) =>
       body(api.DELETE("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) }, query: { reason } } })),

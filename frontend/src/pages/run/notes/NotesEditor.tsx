@@ -2,7 +2,7 @@ import { Alert, Button, Group, SegmentedControl, Textarea, TextInput } from "@ma
 import { lazy, Suspense, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { ErrorState } from "@/components/ErrorState";
-import { forgetDraft, useDraft } from "@/components/useDraft";
+import { deleteDraft, useDraft } from "@/components/useDraft";
 import { visible } from "@/format";
 import { type Notes, useWriteNotes } from "@/pages/run/notes/api";
 import { authorName, both } from "@/pages/run/notes/merging";
@@ -62,8 +62,8 @@ export function NotesEditor({ run, notes, onClose }: Props) {
     setBegun(String(from));
   };
   const done = () => {
-    forgetDraft(draft);
-    forgetDraft(`${draft}:revision`);
+    deleteDraft(draft);
+    deleteDraft(`${draft}:revision`);
     onClose();
   };
   const isBehind = notes.revision > base;

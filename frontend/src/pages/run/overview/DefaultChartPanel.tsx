@@ -8,7 +8,7 @@ import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
-import { curvesQuery, type Look } from "@/pages/run/overview/asking";
+import { curvesQuery, type Look } from "@/pages/run/overview/curves";
 import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";

@@ -5,11 +5,11 @@ import { batchQuery, type Decision, useDecide } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { BatchItems, BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { AppLink } from "@/components/AppLink";
 import { Copy } from "@/components/Copying";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
-import { PlaceLink } from "@/components/PlaceLink";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
@@ -51,14 +51,14 @@ function Facts({ batch }: { batch: BatchRow }) {
       </dd>
       <dt>Staleness</dt>
       <dd>
-        <Staleness staleness={batch.staleness} /> {behindWords(batch.staleness)}
+        <Staleness staleness={batch.staleness} /> {behindText(batch.staleness)}
       </dd>
     </dl>
   );
 }
 
 /** `8 versions behind`, or the share of each. */
-function behindWords(staleness: BatchRow["staleness"]): string {
+function behindText(staleness: BatchRow["staleness"]): string {
   const bars = stalenessBars(staleness);
   const only = bars.length === 1 ? bars[0] : undefined;
   if (only) return `${counted(only.versions, "version")} behind`;
@@ -112,9 +112,9 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
           {items.map((item) => (
             <tr key={item.position}>
               <td className="num">
-                <PlaceLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
+                <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
                   {item.id}
-                </PlaceLink>
+                </AppLink>
               </td>
               <td className="anywhere">{visible(item.environment)}</td>
               <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>

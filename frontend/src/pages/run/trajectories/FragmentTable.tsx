@@ -6,7 +6,7 @@ import { bytes, number, shortId, visible } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { versionsText } from "@/pages/viewer/fragment";
-import { FateChip } from "@/pages/viewer/marks";
+import { GroupStateChip } from "@/pages/viewer/marks";
 
 function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary; query: GroupQuery }) {
   return (
@@ -46,7 +46,7 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
         </Link>
       </td>
       <td className="wide-only">
-        <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
+        <GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
       </td>
       <td className="num wide-only">{bytes(fragment.size_bytes)}</td>
       <td className="num soft">

@@ -7,7 +7,7 @@ import { bytes, count, number, policyStep, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import { FateChip, Flags } from "@/pages/viewer/marks";
+import { Flags, GroupStateChip } from "@/pages/viewer/marks";
 
 const NONE: ReadonlySet<number> = new Set();
 
@@ -61,7 +61,7 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
       </td>
       <td className="num wide-only">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
       <td className="wide-only">
-        <FateChip state={group.state} reason={group.drop_reason} step={group.step} />
+        <GroupStateChip state={group.state} reason={group.drop_reason} step={group.step} />
       </td>
       <td className="num soft wide-only">
         <Age at={group.received_at} />

@@ -7,11 +7,11 @@ import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { useRun } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/pages/run/weights/api";
-import { Held } from "@/pages/run/weights/Held";
 import { isHeldBack } from "@/pages/run/weights/orders";
 import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
+import { WeightOrdersPanel } from "@/pages/run/weights/WeightOrders";
 
 const NO_WORKERS: never[] = [];
 
@@ -41,7 +41,7 @@ export function WeightsTab() {
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
     <div className="charts">
-      <Held run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
+      <WeightOrdersPanel run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
       <VersionTable run={run} orders={orders} versions={versions} deliveries={deliveries} open={shown?.id} pages={pages} />
       {shown && (
         <Waterfall

@@ -27,7 +27,7 @@ export function appliedOf({ number: order, acting_step }: Pick<WeightsOrders, "n
 }
 
 /** The requested version as a sentence. */
-export function heldWords({ pinned_step, newest_step }: Pick<WeightsOrders, "pinned_step" | "newest_step">): string {
+export function pinText({ pinned_step, newest_step }: Pick<WeightsOrders, "pinned_step" | "newest_step">): string {
   if (newest_step < -1) return "No weights published yet.";
   if (pinned_step === null) return `Workers follow the newest version, ${number(newest_step)}.`;
   const back = newest_step - pinned_step;
