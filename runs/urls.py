@@ -13,7 +13,13 @@ from runs.access.api.audit import (
 )
 from runs.access.api.sessions import SessionView
 from runs.alerts.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
-from runs.alerts.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
+from runs.alerts.api.alerts import (
+    AcknowledgeView,
+    AlertKindsView,
+    AlertsView,
+    AlertView,
+    ResolveView,
+)
 from runs.alerts.api.webhooks import WebhooksView, WebhookTestView
 from runs.config.api import PresetsView, PresetView
 from runs.deployment.api import NoticeView
@@ -82,6 +88,7 @@ urlpatterns = [
     path("alerts/<large:alert>", AlertView.as_view()),
     path("alerts/<large:alert>/acknowledge", AcknowledgeView.as_view()),
     path("alerts/<large:alert>/resolve", ResolveView.as_view()),
+    path("alert-kinds", AlertKindsView.as_view()),
     path("alert-rules", AlertRulesView.as_view()),
     path("alert-rules/<large:rule>", AlertRuleView.as_view()),
     path("alert-silences", SilencesView.as_view()),

@@ -57,6 +57,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("POST", "/api/alerts/<large:alert>/resolve"): OPERATE,
     ("GET", "/api/alert-rules"): READ,
     ("POST", "/api/alert-rules"): OPERATE,
+    ("GET", "/api/alert-kinds"): READ,
     ("GET", "/api/alert-rules/<large:rule>"): READ,
     ("PUT", "/api/alert-rules/<large:rule>"): OPERATE,
     ("DELETE", "/api/alert-rules/<large:rule>"): OPERATE,

@@ -1,5 +1,20 @@
 import { describe, expect, it } from "vitest";
-import { ageSeconds, bytes, count, duration, elapsed, finePercent, number, percent, policyStep, shortId, utc, visible } from "./format";
+import {
+  ageSeconds,
+  bytes,
+  count,
+  counted,
+  duration,
+  elapsed,
+  finePercent,
+  number,
+  percent,
+  policyStep,
+  preciseDuration,
+  shortId,
+  utc,
+  visible,
+} from "./format";
 
 describe("numbers", () => {
   it("rounds to three significant digits and groups thousands", () => {
@@ -15,6 +30,10 @@ describe("numbers", () => {
     expect(number(null)).toBe("–");
     expect(number(Number.NaN)).toBe("–");
     expect(count(undefined)).toBe("–");
+  });
+  it("are followed by their noun", () => {
+    expect([0, 1, 12_400].map((workers) => counted(workers, "worker"))).toEqual(["0 workers", "1 worker", "12,400 workers"]);
+    expect(counted(2, "batch", "batches")).toBe("2 batches");
   });
   it("shortens large counts", () => {
     expect(count(950)).toBe("950");
@@ -58,11 +77,23 @@ it("names the two policy steps before training", () => {
   expect(policyStep(0)).toBe("0");
 });
 
-it("makes control and direction characters visible", () => {
-  expect(visible("a\u202Eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
-  expect(visible("<b>plain</b>\n")).toBe("<b>plain</b>\n");
-  expect(visible("soft\u00adhyphen \u061c \u2028 \u2063 \u3164")).toBe("soft⟨U+00AD⟩hyphen ⟨U+061C⟩ ⟨U+2028⟩ ⟨U+2063⟩ ⟨U+3164⟩");
-  expect(visible("tag\u{e0041}, é 日本 😀 ❤️")).toBe("tag⟨U+E0041⟩, é 日本 😀 ❤️");
+it.each([
+  ["a\u202Eb\u0000", "a⟨U+202E⟩b⟨U+0000⟩"],
+  ["soft\u00adhyphen \u061c \u2028 \u2063 \u3164", "soft⟨U+00AD⟩hyphen ⟨U+061C⟩ ⟨U+2028⟩ ⟨U+2063⟩ ⟨U+3164⟩"],
+  ["a\u200bb\ufeff", "a⟨U+200B⟩b⟨U+FEFF⟩"],
+  ["\x1b[31mred", "⟨U+001B⟩[31mred"],
+  ["tag\u{e0041}", "tag⟨U+E0041⟩"],
+  ["half \ud800 pair", "half ⟨U+D800⟩ pair"],
+  ["word\ufe0f", "word⟨U+FE0F⟩"],
+])("makes invisible and control characters visible in %j", (text, shown) => expect(visible(text)).toBe(shown));
+
+it("leaves visible text unchanged", () => {
+  const text = "é 日本 😀 ❤️ <script>\tline\nnext";
+  expect(visible(text)).toBe(text);
+});
+
+it("formats durations to three digits", () => {
+  expect([0.0001, 0.25, 1.234, 210, 9000, 345_600].map(preciseDuration)).toEqual(["< 1 ms", "250 ms", "1.23 s", "3.5 min", "2.5 h", "4 d"]);
 });
 
 describe("elapsed time", () => {

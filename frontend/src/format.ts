@@ -28,6 +28,11 @@ export function count(value: number | null | undefined): string {
   return number(value);
 }
 
+/** A count with its noun: 1 worker, 12,400 workers. */
+export function counted(value: number, noun: string, plural = `${noun}s`): string {
+  return `${number(value)} ${value === 1 ? noun : plural}`;
+}
+
 /** Bytes in a suitable unit: 512 B, 1.4 GB. */
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
@@ -62,6 +67,15 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(whole / 86_400)} d`;
 }
 
+/** A duration to three digits: < 1 ms, 250 ms, 1.23 s, 3.5 min. */
+export function preciseDuration(seconds: number): string {
+  if (seconds < 0.001) return "< 1 ms";
+  if (seconds < 1) return `${number(seconds * 1000)} ms`;
+  if (seconds < 120) return `${number(seconds)} s`;
+  if (seconds < 7200) return `${number(seconds / 60)} min`;
+  return seconds < 172_800 ? `${number(seconds / 3600)} h` : `${number(seconds / 86_400)} d`;
+}
+
 const two = (value: number) => String(value).padStart(2, "0");
 
 /** Seconds since a start, to the second: 0:07, 12:30, 2:05:00, 3 d 04:00:00; negative before it. */
@@ -85,41 +99,39 @@ export function ageSeconds(iso: string | null | undefined, nowMs: number): numbe
 /** The user's time zone; undefined for the browser's. */
 export const timeZone = (): string | undefined => (preferences().time === "utc" ? "UTC" : undefined);
 
-/** The ISO time in the user's time zone, with seconds. */
-export function clock(iso: string | null | undefined): string {
-  const at = iso ? new Date(iso) : null;
-  if (!at || Number.isNaN(at.getTime())) return NOTHING;
-  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: timeZone() });
+/** A time as ISO text or in Unix milliseconds. */
+export type Time = string | number | null | undefined;
+
+function dateOf(time: Time): Date | null {
+  const at = time === null || time === undefined || time === "" ? null : new Date(time);
+  return at && !Number.isNaN(at.getTime()) ? at : null;
 }
 
-/** The ISO date and time in the user's time zone, to the minute. */
-export function dayAndClock(iso: string | null | undefined): string {
-  const at = iso ? new Date(iso) : null;
-  if (!at || Number.isNaN(at.getTime())) return NOTHING;
-  return at.toLocaleString([], {
-    month: "short",
-    day: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-    hourCycle: "h23",
-    timeZone: timeZone(),
-  });
+const TO_MINUTE = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+const TO_SECOND = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
+
+/** The time in the user's time zone, with seconds. */
+export function clock(time: Time): string {
+  return dateOf(time)?.toLocaleTimeString([], { ...TO_SECOND, timeZone: timeZone() }) ?? NOTHING;
+}
+
+/** The date and time in the user's time zone, to the minute. */
+export function dayAndClock(time: Time): string {
+  return dateOf(time)?.toLocaleString([], { ...TO_MINUTE, timeZone: timeZone() }) ?? NOTHING;
 }
 
 const dayOf = (at: Date): string => at.toLocaleDateString("en-CA", { timeZone: timeZone() });
 
-/** The ISO time to the second if it is today, else with its date to the minute; in the user's time zone. */
-export function moment(iso: string | null | undefined, now = new Date()): string {
-  const at = iso ? new Date(iso) : null;
-  if (!at || Number.isNaN(at.getTime())) return NOTHING;
-  return dayOf(at) === dayOf(now) ? clock(iso) : dayAndClock(iso);
+/** The time to the second if it is today, else with its date to the minute; in the user's time zone. */
+export function moment(time: Time, now = new Date()): string {
+  const at = dateOf(time);
+  return at && dayOf(at) === dayOf(now) ? clock(time) : dayAndClock(time);
 }
 
-/** The ISO time in UTC, for tooltips. */
-export function utc(iso: string | null | undefined): string {
-  const at = iso ? new Date(iso) : null;
-  if (!at || Number.isNaN(at.getTime())) return "unknown time";
-  return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+/** The time in UTC, for tooltips. */
+export function utc(time: Time): string {
+  const at = dateOf(time);
+  return at ? `${at.toISOString().slice(0, 19).replace("T", " ")} UTC` : "unknown time";
 }
 
 /** The short name in an id of a worker or env slot: `w1` of `w1@1-a12c82c7-71b0d9`. */
@@ -133,14 +145,14 @@ export function policyStep(step: number | null | undefined): string {
   return step === -1 ? "bootstrap" : number(step);
 }
 
-// Controls, direction marks, zero-width characters, fillers, line separators, tags.
-const BIDI_OR_CONTROL =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
+// Controls, soft hyphens, direction marks, zero width, line separators, fillers, tags, variation selectors (except
+// in emoji), unpaired surrogates.
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e01ef}\ud800-\udfff]|(?<!\p{Extended_Pictographic})\ufe0f/gu;
 
-/** Untrusted text with control and direction characters made visible. */
+const codeOf = (character: string): string => (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+
+/** Untrusted text with invisible and control characters written out as ⟨U+202E⟩; tabs and line ends stay. */
 export function visible(text: string): string {
-  return text.replace(
-    BIDI_OR_CONTROL,
-    (character) => `\u27e8U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`,
-  );
+  return text.replace(UNSEEN, (character) => `\u27e8U+${codeOf(character)}\u27e9`);
 }

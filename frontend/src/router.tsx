@@ -2,13 +2,13 @@
 
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import type { Asked } from "@/api/audit";
-import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/api/environments";
 import { SORTS, type Sort } from "@/api/runLists";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
 import { compareSearch } from "@/pages/compare/search";
+import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
 import { episodesSearch } from "@/pages/run/episodes/search";
 import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
@@ -27,7 +27,7 @@ const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =
 
 const whole = (value: unknown): number | undefined => (Number.isInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
 
-const root = createRootRoute({ notFoundComponent: NowhereFound });
+const root = createRootRoute({ notFoundComponent: PageNotFound });
 
 const login = createRoute({
   getParentRoute: () => root,
@@ -238,7 +238,7 @@ function NotFound() {
 }
 
 /** The same without the page frame. */
-function NowhereFound() {
+function PageNotFound() {
   return (
     <main className="page">
       <NotFound />

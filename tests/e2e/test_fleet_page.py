@@ -161,7 +161,7 @@ def test_an_episode_is_asked_for_filmed_and_watched(run_page: Page, fleet: HandP
 
     recordings.get_by_role("button", name="Watch").click()
     viewer = run_page.get_by_role("dialog", name="Episode of gymnasium:CartPole-v1")
-    film = viewer.locator(".film-text")
+    film = viewer.locator(".recording-text")
     expect(film).to_have_text("the pole stands")
     expect(viewer).to_contain_text("9.5")
     viewer.get_by_role("slider", name="Frame").press("ArrowRight")

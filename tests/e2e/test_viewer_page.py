@@ -94,7 +94,7 @@ def test_hostile_text_is_shown_and_does_nothing(groups: list[int], signed_in: Pa
     first = page.get_by_label("Message 1, user")
     expect(first).to_contain_text(HOSTILE)
     expect(page.get_by_label("Message 2, assistant")).to_contain_text(
-        "⟨U+202E⟩gnp.exe⟨ZWSP⟩⟨ESC⟩[31m"
+        "⟨U+202E⟩gnp.exe⟨U+200B⟩⟨U+001B⟩[31m"
     )
 
     page.keyboard.press("]")

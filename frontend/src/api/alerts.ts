@@ -1,6 +1,6 @@
 /** API queries and mutations for alerts: list, acknowledge, resolve. */
 
-import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import { usePart } from "@/live/live";
@@ -17,27 +17,6 @@ export const STATES = ["unresolved", "open", "acknowledged", "silenced", "resolv
 export type AskedState = (typeof STATES)[number];
 export type AskedAlerts = { state?: AskedState; severity?: Severity; kind?: AlertKind; run?: string; text?: string };
 
-/** UI labels of the alert kinds; the type keeps the keys in line with the server's enum. */
-export const KINDS: Record<AlertKind, string> = {
-  run_failed: "Run failed",
-  run_not_starting: "Run does not start",
-  run_stalled: "No new data",
-  training_stalled: "No batches leased",
-  stale_drops: "Many stale drops",
-  fleet_silent: "Fleet silent",
-  workers_down: "Workers down",
-  lesson_stalled: "Lesson stalled",
-  lesson_regressed: "Lesson regressed",
-  lease_lapsed: "Lease expired",
-  batch_quarantined: "Batch quarantined",
-  items_corrupt: "Stored data corrupt",
-  ledger_unbalanced: "Ledger does not balance",
-  pushes_refused: "Pushes refused",
-  queue_full: "Queue full",
-  disk_low: "Disk almost full",
-  rule: "Alert rule",
-};
-
 const REREAD_MS = 5_000;
 const PAGE_ROWS = 50;
 
@@ -53,6 +32,17 @@ export function alertsQuery(asked: AskedAlerts) {
   });
 }
 
+export const alertKindsQuery = queryOptions({
+  queryKey: ["alert-kinds"],
+  queryFn: async () => (await body(api.GET("/api/alert-kinds"))).results,
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+/** The kinds of alerts as options of a select. */
+export function useAlertKinds(): { value: AlertKind; label: string }[] {
+  return (useQuery(alertKindsQuery).data ?? []).map(({ kind, title }) => ({ value: kind, label: title }));
+}
+
 export function alertQuery(id: number) {
   return queryOptions({
     queryKey: ["alerts", "one", id],
@@ -66,12 +56,12 @@ export function useAlertSummary(): AlertSummary | undefined {
   return usePart("alerts", "alerts");
 }
 
-export type Deed = { id: number; verb: "acknowledge" | "resolve"; reason: string };
+export type AlertAction = { id: number; verb: "acknowledge" | "resolve"; reason: string };
 
-export function useDeed() {
+export function useAlertAction() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ id, verb, reason }: Deed) => {
+    mutationFn: ({ id, verb, reason }: AlertAction) => {
       const sent = { params: { path: { alert: String(id) } }, body: { reason } };
       return verb === "acknowledge"
         ? body(api.POST("/api/alerts/{alert}/acknowledge", sent))

@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
 import { matchingRunsQuery } from "@/api/compare";
-import { momentQuery } from "@/api/moments";
 import { foundRunsQuery } from "@/api/runLists";
+import { pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 
 it("uses separate query keys for palette and comparison searches of the same text", () => {
   expect(matchingRunsQuery("").queryKey[0]).not.toBe(foundRunsQuery("").queryKey[0]);
 });
 
-it("requests moments before the run's start and at rounded times", () => {
+it("requests points before the run's start and at rounded times", () => {
   const asked = (axis: "elapsed" | "time" | "step", from: number, to: number) =>
-    momentQuery("a", { name: "loss", axis, from, to }).queryKey[2];
+    pointDetailsQuery("a", { name: "loss", axis, from, to }).queryKey[2];
   const before = asked("elapsed", -4, -2);
   expect(before).toMatchObject({ x: "elapsed" });
   expect((before as { from: number }).from).toBeLessThan(-4);

@@ -4,10 +4,9 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { api, body } from "@/api/client";
 import { loadLines } from "@/api/metricsBatcher";
 import type { components } from "@/api/schema";
+import type { MetricAxis, MetricLine } from "@/api/types";
 
-export type MetricLine = components["schemas"]["MetricLine"];
 export type MetricKey = components["schemas"]["MetricKey"];
-export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 /** First and last x value of the view. */
 export type Span = { from: number; to: number };
 
@@ -32,10 +31,10 @@ export function metricKeysQuery(run: string, search: string, prefix = "") {
   });
 }
 
-export type Looked = { runs: string[]; name: string; axis: MetricAxis; span?: Span; points: number; isLive: boolean };
+export type LinesView = { runs: string[]; name: string; axis: MetricAxis; span?: Span; points: number; isLive: boolean };
 
 /** One line per run, refetched every few seconds while the run is active and the page visible. Charts of one screen share requests. */
-export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Looked) {
+export function metricLinesQuery({ runs, name, axis, span, points, isLive }: LinesView) {
   const asked = { runs: runs.join(","), names: name.split(","), x: axis, points, ...span };
   return queryOptions({
     queryKey: ["metric-lines", asked],
@@ -65,7 +64,7 @@ export function namedLinesQuery({
   span,
   points,
   isLive,
-}: Omit<Looked, "runs" | "name"> & { run: string; names: readonly string[] }) {
+}: Omit<LinesView, "runs" | "name"> & { run: string; names: readonly string[] }) {
   const query = { names: names.join(","), x: axis, points, ...span };
   return queryOptions({
     queryKey: ["metric-lines", run, query],

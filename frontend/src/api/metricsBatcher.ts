@@ -2,7 +2,7 @@
 
 import DataLoader from "dataloader";
 import { api, body } from "@/api/client";
-import type { MetricAxis, MetricLine } from "@/api/metrics";
+import type { MetricAxis, MetricLine } from "@/api/types";
 
 export type LinesRequest = {
   /** Comma-separated, as in the URL. */

@@ -6,13 +6,13 @@ import type { components } from "@/api/schema";
 
 export type Pipeline = components["schemas"]["Pipeline"];
 export type PipelineStage = components["schemas"]["PipelineStage"];
-export type Verdict = components["schemas"]["PipelineVerdict"];
+export type Diagnosis = components["schemas"]["PipelineVerdict"];
 export type StageName = PipelineStage["name"];
 
 const EVERY_MS = 2_000;
-const VERDICTS_EVERY_MS = 10_000;
+const DIAGNOSES_EVERY_MS = 10_000;
 /** Maximum number of runs that the server diagnoses per request. */
-export const VERDICTS_AT_MOST = 12;
+export const DIAGNOSES_AT_MOST = 12;
 
 export function pipelineQuery(run: string) {
   return queryOptions({
@@ -24,12 +24,12 @@ export function pipelineQuery(run: string) {
 }
 
 /** Diagnoses of a few runs, by id; identical to those on each run's page. */
-export function verdictsQuery(ids: number[]) {
+export function diagnosesQuery(ids: number[]) {
   return queryOptions({
-    queryKey: ["run-verdicts", ids],
+    queryKey: ["run-diagnoses", ids],
     queryFn: async () => (await body(api.GET("/api/run-verdicts", { params: { query: { ids: ids.join(",") } } }))).results,
     enabled: ids.length > 0,
-    refetchInterval: VERDICTS_EVERY_MS,
+    refetchInterval: DIAGNOSES_EVERY_MS,
     placeholderData: keepPreviousData,
   });
 }

@@ -24,6 +24,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/alert-kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the kinds of alerts
+         * @description Returns the title, the default severity and the recommended action of each kind.
+         */
+        get: operations["alert_kinds_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/alert-rules": {
         parameters: {
             query?: never;
@@ -3904,6 +3924,25 @@ export interface components {
             silenced_until: string | null;
             details: Record<string, unknown>;
             deliveries: components["schemas"]["AlertDeliveryRow"][];
+        };
+        /**
+         * AlertKindList
+         * @description Every kind of alert.
+         */
+        AlertKindList: {
+            results: components["schemas"]["AlertKindRow"][];
+        };
+        /**
+         * AlertKindRow
+         * @description A kind of alert, with its default texts and severity.
+         */
+        AlertKindRow: {
+            /** @enum {unknown} */
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            title: string;
+            advice: string;
+            /** @enum {unknown} */
+            severity: "error" | "warning";
         };
         /**
          * AlertList
@@ -8757,6 +8796,53 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
+                };
+            };
+        };
+    };
+    alert_kinds_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertKindList"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -41,6 +41,8 @@ export type WeightsOrders = Schemas["WeightsOrders"];
 export type NewestTrajectories = Schemas["NewestTrajectories"];
 export type DeliveryRow = Schemas["DeliveryRow"];
 export type Preset = Schemas["Preset"];
+export type MetricLine = Schemas["MetricLine"];
+export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 
 /** A row of the live list: the run, with its summary while it is active. */
 export type RunRow = Schemas["DeckRun"];

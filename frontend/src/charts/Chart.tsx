@@ -1,43 +1,15 @@
 import "uplot/dist/uPlot.min.css";
 import { useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
-import { type Controlled, useControllableState } from "@/charts/controllableState";
+import { useControllableState } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
+import { type ChartProps, HEIGHT, type Plotted } from "@/charts/model";
 import { PointKeys } from "@/charts/picking";
-import { HEIGHT, type Plotted } from "@/charts/plot";
 import { copyText } from "@/charts/save";
-import { aboveZero, entryOf, isShown, type Sheet, textAt, type View, wordsAt } from "@/charts/sheet";
+import { aboveZero, entryOf, isShown, summaryAt, textAt } from "@/charts/sheet";
 import { placeName, TipBox } from "@/charts/TipBox";
 import { useCopying, usePlot } from "@/charts/usePlot";
-import { number } from "@/format";
-
-export type { Line } from "@/charts/plot";
-
-/** An entry of a chart's menu; receives the last cursor index, null if there was none. */
-export type ChartDeed = { label: string; act: (index: number | null) => void };
-
-export type ChartProps = Omit<Plotted, "isLog"> & {
-  /** Accessible name of the chart. */
-  name: string;
-  x: number[];
-  xLabel: string;
-  /** The visible x range changed (null: all); the owner of the chart fetches the data. */
-  onZoom?: (span: View | null) => void;
-  /** A point was chosen, by index into `x`, with a click or the keyboard. */
-  onPick?: (index: number) => void;
-  /** A y value was chosen with a click, in the unit of the y axis. */
-  onValue?: (value: number) => void;
-  /** Further actions of the chart's menu. */
-  deeds?: readonly ChartDeed[];
-  empty: string;
-  /** State owned by the page; without it the chart holds its own. */
-  isLog?: Controlled<boolean>;
-  hidden?: Controlled<readonly string[]>;
-  /** Contents of files and the table, if they differ from the plotted data. */
-  sheet?: (view: View) => Sheet;
-  /** Whether a legend is shown; defaults to true for several lines. */
-  hasLegend?: boolean;
-};
+import { counted, number } from "@/format";
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");
@@ -57,7 +29,7 @@ function seenOf(chart: ChartProps, isLog: boolean, hidden: readonly string[]): S
   return { plotted: { ...chart, lines, band: band && { ...band, low, high }, isLog }, left: shown.left };
 }
 
-function emptyWords({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
+function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
   if (left > 0) return "No values above 0 to show on a log axis.";
   return isHidden ? "All lines are hidden." : empty;
 }
@@ -105,7 +77,7 @@ export function Chart(chart: ChartProps) {
         >
           {!hasPoints && (
             <div className="chart-none" style={{ height }}>
-              {emptyWords({ left, isHidden, empty: chart.empty })}
+              {emptyText({ left, isHidden, empty: chart.empty })}
             </div>
           )}
           {hasPoints && tip && <TipBox tip={tip} chart={{ ...chart, lines: shown, band: plotted.band }} width={width} nearest={nearest} />}
@@ -114,7 +86,7 @@ export function Chart(chart: ChartProps) {
           <PointKeys
             name={chart.name}
             points={x.length}
-            textOf={(index) => `${placeName(chart, x[index] ?? 0)}: ${wordsAt(chart, index, hidden.value)}`}
+            textOf={(index) => `${placeName(chart, x[index] ?? 0)}: ${summaryAt(chart, index, hidden.value)}`}
             onMove={moveTo}
             onCopy={copy}
             onChoose={chart.onPick}
@@ -122,11 +94,7 @@ export function Chart(chart: ChartProps) {
         )}
       </div>
       {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
-      {left > 0 && (
-        <p className="chart-left-out tiny held">
-          ▲ {number(left)} {left === 1 ? "value" : "values"} at or below 0 omitted on the log axis
-        </p>
-      )}
+      {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
       {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
       <span className="unseen" aria-live="polite">
         {said}

@@ -13,11 +13,11 @@ type Props = {
   onPicture: () => void;
   onFile: () => void;
   onCopy: () => void;
-  deeds?: readonly { label: string; act: () => void }[];
+  actions?: readonly { label: string; act: () => void }[];
 };
 
 /** The menu of a chart. */
-export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy, deeds = [] }: Props) {
+export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy, actions = [] }: Props) {
   return (
     <Menu opened={isOpen} onChange={setIsOpen} position="bottom-end" shadow="md">
       <Menu.Target>
@@ -36,8 +36,8 @@ export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onP
         <Menu.Item disabled={cursor === null} rightSection={<span className="faint tiny">Ctrl C</span>} onClick={onCopy}>
           {cursor === null ? "Copy values under the cursor" : `Copy values at ${cursor}`}
         </Menu.Item>
-        {deeds.length > 0 && <Menu.Divider />}
-        {deeds.map(({ label, act }) => (
+        {actions.length > 0 && <Menu.Divider />}
+        {actions.map(({ label, act }) => (
           <Menu.Item key={label} onClick={act}>
             {label}
           </Menu.Item>

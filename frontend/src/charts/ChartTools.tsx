@@ -1,12 +1,12 @@
 import { type RefObject, useState } from "react";
 import type uPlot from "uplot";
-import type { ChartProps } from "@/charts/Chart";
 import { ChartMenu } from "@/charts/ChartMenu";
 import type { Controlled } from "@/charts/controllableState";
+import type { ChartProps, Range, Sheet } from "@/charts/model";
 import { pictureOf } from "@/charts/picture";
 import { SheetDialog } from "@/charts/SheetDialog";
 import { fileName, save } from "@/charts/save";
-import { csvText, isShown, type Sheet, sheetOf, type View } from "@/charts/sheet";
+import { csvText, isShown, sheetOf } from "@/charts/sheet";
 import { placeName } from "@/charts/TipBox";
 
 type Props = {
@@ -18,9 +18,9 @@ type Props = {
   onCopy: (index: number) => void;
 };
 
-const EVERYTHING: View = { from: -Infinity, to: Infinity };
+const EVERYTHING: Range = { from: -Infinity, to: Infinity };
 
-function viewOf(plot: uPlot | null): View {
+function rangeOf(plot: uPlot | null): Range {
   const { min, max } = plot?.scales.x ?? {};
   return typeof min === "number" && typeof max === "number" ? { from: min, to: max } : EVERYTHING;
 }
@@ -30,7 +30,7 @@ export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Pr
   const [sheet, setSheet] = useState<Sheet | null>(null);
   const [isOpen, setIsOpen] = useState(false);
   const { name, x, xLabel } = chart;
-  const rows = () => chart.sheet?.(viewOf(plot.current)) ?? sheetOf(chart, viewOf(plot.current), hidden);
+  const rows = () => chart.sheet?.(rangeOf(plot.current)) ?? sheetOf(chart, rangeOf(plot.current), hidden);
   const picture = () => {
     if (!plot.current) return;
     const lines = chart.lines.filter((line) => isShown(line, hidden));
@@ -50,7 +50,7 @@ export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Pr
         onPicture={picture}
         onFile={() => save(new Blob([csvText(rows())], { type: "text/csv" }), fileName(name, "csv"))}
         onCopy={() => index !== null && onCopy(index)}
-        deeds={chart.deeds?.map(({ label, act }) => ({ label, act: () => act(lastIndex.current) }))}
+        actions={chart.actions?.map(({ label, act }) => ({ label, act: () => act(lastIndex.current) }))}
       />
       {sheet && <SheetDialog name={name} sheet={sheet} isTime={chart.isTime} onClose={() => setSheet(null)} />}
     </>

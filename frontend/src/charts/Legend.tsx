@@ -1,6 +1,6 @@
 import type { Controlled } from "@/charts/controllableState";
+import type { Line } from "@/charts/model";
 import { toggled } from "@/charts/names";
-import type { Line } from "@/charts/plot";
 import { Swatch } from "@/charts/Swatch";
 import { entryOf } from "@/charts/sheet";
 

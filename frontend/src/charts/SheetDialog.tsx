@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
-import type { Cell, Sheet } from "@/charts/sheet";
+import type { Cell, Sheet } from "@/charts/model";
 import { Dialog } from "@/components/Dialog";
 import { clock, number, utc } from "@/format";
 

@@ -1,9 +1,13 @@
-import { type Look, SHAPES } from "@/charts/looks";
+import { type LineStyle, SHAPES } from "@/charts/lineStyles";
 
 const DASHES = [6, 4];
 
 /** A sample of a line, with its dashes and marker. */
-export function Swatch({ look: { role, dash, dashed, marker } }: { look: Partial<Look> & Pick<Look, "role"> & { dashed?: boolean } }) {
+export function Swatch({
+  look: { role, dash, dashed, marker },
+}: {
+  look: Partial<LineStyle> & Pick<LineStyle, "role"> & { dashed?: boolean };
+}) {
   const colour = `var(--chart-${role})`;
   return (
     <svg className="chart-swatch" width="26" height="10" viewBox="-13 -5 26 10" aria-hidden="true">

@@ -1,6 +1,4 @@
-import type { ChartProps } from "@/charts/Chart";
-import type { Mark } from "@/charts/marks";
-import { MANY_LINES } from "@/charts/plot";
+import { type ChartProps, MANY_LINES, type Mark } from "@/charts/model";
 import { Swatch } from "@/charts/Swatch";
 import { valueAt } from "@/charts/sheet";
 import { momentName } from "@/charts/ticks";

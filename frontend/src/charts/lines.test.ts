@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { MetricLine } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
 import { bucketSheet, drawn, gapsOf, smoothed, widthOf } from "./lines";
 import { csvText } from "./sheet";
 

@@ -1,8 +1,8 @@
 /** Convert the server's metric lines to chart columns and text. Pure. */
 
-import type { MetricLine } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
 import type { Column } from "@/charts/columns";
-import type { Sheet } from "@/charts/sheet";
+import type { Sheet } from "@/charts/model";
 import { number } from "@/format";
 
 /** The plotted fields of a line. */

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { type Mark, marksAt } from "./marks";
+import { marksAt } from "./marks";
+import type { Mark } from "./model";
 
 it("finds the marks under the pointer", () => {
   const marks: Mark[] = [

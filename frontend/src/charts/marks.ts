@@ -1,18 +1,8 @@
 /** Draw annotations on a chart: markers, a threshold and shaded ranges. */
 
 import type uPlot from "uplot";
-import { paint } from "@/charts/plot";
-
-/** A labelled x position: a user's note or an event. */
-export type Mark = { x: number; text: string; role: "note" | "event" };
-export type Stretch = { from: number; to: number };
-export type Marked = {
-  marks?: readonly Mark[];
-  /** A reference level on the y axis. */
-  threshold?: number;
-  /** Ranges in which the line exceeded the threshold for too long. */
-  stretches?: readonly Stretch[];
-};
+import type { Mark, Marked } from "@/charts/model";
+import { paint } from "@/charts/paint";
 
 const INK: Record<Mark["role"], string> = { note: "--accent", event: "--ink-faint" };
 const FLAG_WIDTH = 9;
@@ -50,7 +40,7 @@ export function drawMarks(u: uPlot, marks: readonly Mark[], ratio: number): void
 }
 
 /** Shade ranges and draw the threshold. */
-export function drawThreshold(u: uPlot, { threshold, stretches = [] }: Marked, ratio: number): void {
+export function drawThreshold(u: uPlot, { threshold, breaches = [] }: Marked, ratio: number): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
   ctx.save();
@@ -59,7 +49,7 @@ export function drawThreshold(u: uPlot, { threshold, stretches = [] }: Marked, r
   ctx.clip();
   ctx.fillStyle = paint("--bad");
   ctx.globalAlpha = SHADE;
-  for (const { from, to } of stretches) {
+  for (const { from, to } of breaches) {
     const begin = u.valToPos(from, "x", true);
     ctx.fillRect(begin, top, Math.max(u.valToPos(to, "x", true) - begin, 2 * ratio), height);
   }

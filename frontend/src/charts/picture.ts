@@ -1,8 +1,9 @@
 /** Render a chart to an image: title, lines and axes on the theme's background. */
 
 import uPlot from "uplot";
-import { SHAPES } from "@/charts/looks";
-import { type Line, paint } from "@/charts/plot";
+import { SHAPES } from "@/charts/lineStyles";
+import type { Line } from "@/charts/model";
+import { paint } from "@/charts/paint";
 
 const MARGIN = 16;
 const TITLE = 30;

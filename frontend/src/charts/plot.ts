@@ -2,51 +2,17 @@
 
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
-import { type Look, SHAPES } from "@/charts/looks";
-import { drawMarks, drawThreshold, type Marked } from "@/charts/marks";
+import { SHAPES } from "@/charts/lineStyles";
+import { drawMarks, drawThreshold } from "@/charts/marks";
+import { HEIGHT, type Line, MANY_LINES, type Plotted } from "@/charts/model";
+import { paint } from "@/charts/paint";
 import { aloneIn, indexAt } from "@/charts/sheet";
 import { CLOCK_STEPS, DAY_STEPS, momentTicks } from "@/charts/ticks";
 import { count, elapsed, number, timeZone } from "@/format";
 
-export type Line = {
-  label: string;
-  values: Column;
-  /** Colour role. */
-  role: Look["role"];
-  /** True for the default dash pattern. */
-  dashed?: boolean;
-  dash?: number[];
-  marker?: Look["marker"];
-  thin?: boolean;
-  /** Lines with the same name share a legend entry; defaults to the label. */
-  entry?: string;
-};
-
-export type Plotted = Marked & {
-  isTime: boolean;
-  /** X values are seconds since a start, not Unix time. */
-  isDuration?: boolean;
-  lines: Line[];
-  band?: { low: Column; high: Column; label: string };
-  height?: number;
-  /** Minimum of the y axis, regardless of the values. */
-  floor?: number;
-  /** Minimum extent of the y axis above the floor; 4 for counts of whole items. */
-  least?: number;
-  steps?: boolean;
-  isLog?: boolean;
-  /** Charts with the same key share their cursor. */
-  sync?: string;
-};
-
-export const HEIGHT = 220;
-/** Above this number of lines the one nearest to the pointer is highlighted. */
-export const MANY_LINES = 4;
 const FAINT = 0.25;
 const MARKER_EVERY = 96;
 const MARKER_SIZE = 3.6;
-
-export const paint = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 const clockTicks = (_u: uPlot, ticks: number[]): string[] => momentTicks(ticks, timeZone());
 const countTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map((tick) => count(tick));

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { lookAt } from "./looks";
+import { lineStyleAt } from "./lineStyles";
 import { runLines } from "./runLines";
 
 it("keeps raw samples behind a smoothed line in one legend entry", () => {
@@ -28,6 +28,6 @@ it("gives a run the same style in every chart", () => {
     ["c", 2],
   ]);
   const [only] = runLines(["c"], [[1]], { smooth: 0, places });
-  expect(only).toMatchObject(lookAt(2));
+  expect(only).toMatchObject(lineStyleAt(2));
   expect(runLines(["c"], [[1]], { smooth: 0 })[0]?.marker).toBeUndefined();
 });

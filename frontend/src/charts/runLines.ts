@@ -1,9 +1,9 @@
 /** One line per run, each with its own style. Pure. */
 
 import type { Column } from "@/charts/columns";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { smoothed } from "@/charts/lines";
-import { lookAt } from "@/charts/looks";
-import type { Line } from "@/charts/plot";
+import type { Line } from "@/charts/model";
 
 type Wanted = {
   /** Weight of the moving average; 0 disables it. */
@@ -18,7 +18,7 @@ export function runLines(runs: string[], columns: Column[], { smooth, places }: 
   const own = (i: number, values: Column): Line => {
     const name = runs[i] ?? "";
     // A single run needs no distinguishing style.
-    return { label: name, values, ...(isAlone ? { role: 1 as const } : lookAt(places?.get(name) ?? i)) };
+    return { label: name, values, ...(isAlone ? { role: 1 as const } : lineStyleAt(places?.get(name) ?? i)) };
   };
   const lines = columns.map((values, i) => own(i, values));
   if (smooth === 0) return lines;

@@ -1,17 +1,9 @@
 /** Tabulate a chart's data for files, tables and screen readers. Pure. */
 
 import type { Column } from "@/charts/columns";
-import type { Line } from "@/charts/plot";
+import type { Cell, Line, Range, Sheet } from "@/charts/model";
 import { number } from "@/format";
 
-export type Cell = string | number | null | undefined;
-export type Sheet = {
-  head: string[];
-  rows: Cell[][];
-  /** Index of the column that holds the x value. */
-  place: number;
-};
-export type View = { from: number; to: number };
 export type Drawn = { x: number[]; xLabel: string; lines: Line[]; band?: { low: Column; high: Column; label: string } };
 
 /** Lines of one legend entry are shown and hidden together. */
@@ -22,13 +14,13 @@ export function isShown(line: Line, hidden: readonly string[]): boolean {
 }
 
 /** Visible data: one column per shown line; rows without any value are omitted. */
-export function sheetOf({ x, xLabel, lines, band }: Drawn, view: View, hidden: readonly string[] = []): Sheet {
+export function sheetOf({ x, xLabel, lines, band }: Drawn, range: Range, hidden: readonly string[] = []): Sheet {
   const shown = lines.filter((line) => isShown(line, hidden));
   const head = [xLabel, ...shown.map(({ label }) => label), ...(band ? ["least", "greatest"] : [])];
   const columns = [...shown.map(({ values }) => values), ...(band ? [band.low, band.high] : [])];
   const rows = x.flatMap((place, i) => {
     const values = columns.map((column) => column[i]);
-    const isInView = view.from <= place && place <= view.to;
+    const isInView = range.from <= place && place <= range.to;
     return isInView && values.some((value) => value !== undefined) ? [[place, ...values]] : [];
   });
   return { head, rows, place: 0 };
@@ -68,7 +60,7 @@ export function textAt({ x, xLabel, lines }: Drawn, index: number, hidden: reado
 }
 
 /** The same as rounded text for screen readers. */
-export function wordsAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
+export function summaryAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
   return lines
     .filter((line) => isShown(line, hidden))
     .map((line) => `${line.label} ${number(valueAt(line.values, index))}`)

@@ -1,6 +1,7 @@
 /** Parse a chart's axis and range from the URL. Pure. */
 
-import type { MetricAxis, Span } from "@/api/metrics";
+import type { Span } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 
 const AXES: readonly unknown[] = ["step", "time", "elapsed", "amount"];
 

@@ -4,12 +4,13 @@ import { useComputedColorScheme } from "@mantine/core";
 import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import { marksAt } from "@/charts/marks";
+import { HEIGHT, MANY_LINES, type Plotted, type Range } from "@/charts/model";
 import { onClickedPoint, onClickedValue } from "@/charts/picking";
-import { columnsOf, HEIGHT, MANY_LINES, optionsOf, type Plotted } from "@/charts/plot";
-import { isShown, type View } from "@/charts/sheet";
+import { columnsOf, optionsOf } from "@/charts/plot";
+import { isShown } from "@/charts/sheet";
 import type { Tip } from "@/charts/TipBox";
 
-type Living = {
+type PlotState = {
   place: RefObject<HTMLDivElement | null>;
   plot: RefObject<uPlot | null>;
   width: number;
@@ -20,11 +21,11 @@ type Living = {
   nearest: string | null;
 };
 
-type Asked = {
+type PlotOptions = {
   plotted: Plotted & { x: number[] };
   hidden: readonly string[];
   hasPoints: boolean;
-  onZoom?: (span: View | null) => void;
+  onZoom?: (range: Range | null) => void;
   onPick?: (index: number) => void;
   onValue?: (value: number) => void;
 };
@@ -42,10 +43,10 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 }
 
 /** The properties whose change requires a new plot. */
-function shapeOf({ plotted, hidden }: Asked): string {
-  const { isTime, isDuration, steps, band, isLog, lines, marks, threshold, stretches } = plotted;
+function shapeOf({ plotted, hidden }: PlotOptions): string {
+  const { isTime, isDuration, steps, band, isLog, lines, marks, threshold, breaches } = plotted;
   const looks = lines.map((line) => [line.label, line.role, line.dash, line.dashed, line.marker, line.thin, isShown(line, hidden)]);
-  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold, stretches]);
+  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold, breaches]);
 }
 
 /** With many lines only the hovered or focused chart lists values; the others show the cursor only. */
@@ -53,7 +54,7 @@ function isLookedAt(place: HTMLElement | null, lines: number): boolean {
   return lines <= MANY_LINES || (place?.parentElement?.matches(":hover, :focus-within") ?? false);
 }
 
-export function usePlot(asked: Asked): Living {
+export function usePlot(asked: PlotOptions): PlotState {
   const { plotted, hidden, hasPoints } = asked;
   const { lines, height = HEIGHT } = plotted;
   const [place, width] = useWidth();

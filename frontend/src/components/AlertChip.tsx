@@ -1,6 +1,6 @@
 import { Tooltip } from "@mantine/core";
 import type { AlertRow } from "@/api/alerts";
-import { alertLook } from "@/components/alertLooks";
+import { alertLook } from "@/components/alertStyles";
 
 /** The severity of an alert, or its state once handled. */
 export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">> }) {

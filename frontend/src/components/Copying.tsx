@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { copyText } from "@/charts/save";
 
-const SAID_MS = 1_500;
+const SHOWN_MS = 1_500;
 
 type CopyProps = {
   /** Text to copy; works over plain HTTP as well. */
@@ -18,7 +18,7 @@ export function useCopying(): { isSaid: boolean; copy: (text: string) => void } 
   const [isSaid, setSaid] = useState(false);
   useEffect(() => {
     if (!isSaid) return;
-    const timer = setTimeout(() => setSaid(false), SAID_MS);
+    const timer = setTimeout(() => setSaid(false), SHOWN_MS);
     return () => clearTimeout(timer);
   }, [isSaid]);
   const copy = (text: string) => {

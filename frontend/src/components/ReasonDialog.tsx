@@ -12,7 +12,7 @@ type Props = {
   refused: string;
   submit: string;
   /** Where the reason is recorded. */
-  keptIn?: string;
+  recordedIn?: string;
   /** Whether the dialog's contents are valid. */
   isReady?: boolean;
   /** Whether a reason is required. */
@@ -30,7 +30,7 @@ export function ReasonDialog({
   asking,
   refused,
   submit,
-  keptIn = RECORDED_IN_AUDIT,
+  recordedIn = RECORDED_IN_AUDIT,
   isReady: isFit = true,
   needsReason,
   destroys,
@@ -54,7 +54,7 @@ export function ReasonDialog({
         <TextInput
           mt="md"
           label="Reason"
-          description={keptIn}
+          description={recordedIn}
           value={reason}
           maxLength={2000}
           required={needsReason}

@@ -17,7 +17,7 @@ export type Made = { token: string; scopes: readonly string[]; run: string | nul
 let made: Made | null = null;
 const listeners = new Set<() => void>();
 
-export function keepToken(token: Made): void {
+export function rememberToken(token: Made): void {
   made = token;
   for (const listener of listeners) listener();
 }
@@ -38,7 +38,7 @@ export function isFit({ scopes, run }: Made, needs: Needs): boolean {
 }
 
 /** The shell command that calls the `rolldeck` CLI with these arguments. */
-export function deckCommand(words: string): string {
+export function rolldeckCommand(words: string): string {
   return `ROLLDECK_URL=${location.origin} ROLLDECK_TOKEN=${PLACE} rolldeck ${words}`;
 }
 

@@ -35,6 +35,6 @@ export function hasDraft(key: string): boolean {
   return read(key) !== "";
 }
 
-export function forgetDraft(key: string): void {
+export function deleteDraft(key: string): void {
   keep(key, "");
 }

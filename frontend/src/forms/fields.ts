@@ -1,5 +1,7 @@
 /** Convert the JSON Schema of a run configuration to form fields, and answers back to JSON. */
 
+import { number } from "@/format";
+
 export type JsonSchema = {
   $ref?: string;
   $defs?: Record<string, JsonSchema>;
@@ -77,8 +79,8 @@ function kindOf(schema: JsonSchema): FieldKind {
 export function rangeOf(schema: JsonSchema): string {
   const low = schema.minimum ?? schema.exclusiveMinimum;
   const high = schema.maximum ?? schema.exclusiveMaximum;
-  const lowText = low === undefined ? "" : `${schema.exclusiveMinimum === undefined ? "" : "> "}${low.toLocaleString("en-US")}`;
-  const highText = high?.toLocaleString("en-US") ?? "";
+  const lowText = low === undefined ? "" : `${schema.exclusiveMinimum === undefined ? "" : "> "}${number(low)}`;
+  const highText = high === undefined ? "" : number(high);
   if (lowText && highText) return `${lowText} – ${highText}`;
   if (lowText) return schema.exclusiveMinimum === undefined ? `≥ ${lowText}` : lowText;
   return highText ? `≤ ${highText}` : "";
@@ -162,7 +164,7 @@ type Answer = string | boolean;
 function answerText(field: Field, answer: Answer): string {
   if (typeof answer === "boolean") return answer ? "on" : "off";
   if (answer === "") return field.optional ? "empty" : "";
-  const text = field.kind === "integer" ? Number(answer).toLocaleString("en-US") : answer;
+  const text = field.kind === "integer" ? number(Number(answer)) : answer;
   return text.length <= 24 ? text : "";
 }
 

@@ -4,7 +4,7 @@ import { type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
 import type { PartName, TopicName } from "@/live/frames";
 import { useLiveStatus, usePart } from "@/live/live";
-import { askEveryMs, Rereading } from "@/live/rereading";
+import { askEveryMs, Rereading } from "@/live/refetching";
 
 /** Invalidate query keys when `news` changes, at a limited rate; return the fallback refetch interval. */
 export function useChangeFeed(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {

@@ -2,7 +2,7 @@
 
 import { ServerClock } from "@/live/clock";
 import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
-import { type Painted, Painting } from "@/live/painting";
+import { type Painted, Painting } from "@/live/paintLatency";
 import {
   applyBackfill,
   applyDelta,

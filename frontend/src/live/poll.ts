@@ -65,7 +65,7 @@ async function pollMe(): Promise<Parts> {
   return { session, notice };
 }
 
-const OF_THE_DECK: Record<string, () => Promise<Parts>> = {
+const READERS: Record<string, () => Promise<Parts>> = {
   runs: async () => ({ active: [], resting: (await body(api.GET("/api/runs"))).results }),
   alerts: async () => ({ alerts: (await body(api.GET("/api/alerts", { params: { query: { limit: 1 } } }))).summary }),
   audit: pollAudit,
@@ -77,6 +77,6 @@ const OF_THE_DECK: Record<string, () => Promise<Parts>> = {
 /** Return the update that the topic's socket would have sent. */
 export async function poll(topic: string, shown: TopicState): Promise<PollAnswer> {
   if (topic.startsWith("run:")) return pollRun(topic.slice(4), shown);
-  const read = OF_THE_DECK[topic];
+  const read = READERS[topic];
   return { parts: read ? await read() : {}, series: {} };
 }

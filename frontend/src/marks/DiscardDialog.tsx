@@ -1,17 +1,15 @@
 import { Button, Group } from "@mantine/core";
-import { useDiscardGroups } from "@/api/discards";
 import { Dialog } from "@/components/Dialog";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { number } from "@/format";
+import { counted, number } from "@/format";
+import { useDiscardGroups } from "@/marks/discards";
 
 type Props = { run: string; groups: number[]; onDone?: () => void; onClose: () => void };
-
-const counted = (groups: number) => `${number(groups)} ${groups === 1 ? "group" : "groups"}`;
 
 /** Groups that were not discarded, each with its reason. */
 function Left({ problems, of, onClose }: { problems: { id: number; problem: string }[]; of: number; onClose: () => void }) {
   return (
-    <Dialog onClose={onClose} title={`${counted(problems.length)} of ${number(of)} not discarded`}>
+    <Dialog onClose={onClose} title={`${counted(problems.length, "group")} of ${number(of)} not discarded`}>
       <ul className="small">
         {problems.slice(0, 20).map(({ id, problem }) => (
           <li key={id}>
@@ -40,10 +38,10 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
   if (problems.length > 0) return <Left problems={problems} of={groups.length} onClose={done} />;
   return (
     <ReasonDialog
-      title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length)}`}
+      title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length, "group")}`}
       asking={discard}
       refused="Discard failed"
-      keptIn="Required. Recorded with your name in the run's events."
+      recordedIn="Required. Recorded with your name in the run's events."
       needsReason
       submit="Discard"
       destroys

@@ -1,8 +1,8 @@
 import { Layers, Pin, StickyNote } from "lucide-react";
 import type { MarkWords } from "@/api/marks";
-import { type Mark, spoken } from "@/marks/marks";
+import { visible } from "@/format";
+import { type Mark, markText } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
-import { plain } from "@/pages/viewer/hostile";
 
 /** The name of a label in a run; empty if it has none. */
 export const nameIn = (words: MarkWords | undefined) => (label: number) => words?.labels.find((each) => each.label === label)?.name ?? "";
@@ -19,9 +19,9 @@ export function LabelSign({ label }: { label: number }) {
 /** The mark of a group in compact form, with text for screen readers. */
 export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkWords | undefined }) {
   if (!mark) return null;
-  const told = plain(spoken(mark, nameIn(words)));
+  const told = visible(markText(mark, nameIn(words)));
   return (
-    <span className={styles.badge} title={mark.note ? `${told}: ${plain(mark.note)}` : told}>
+    <span className={styles.badge} title={mark.note ? `${told}: ${visible(mark.note)}` : told}>
       {mark.label !== null && <LabelSign label={mark.label} />}
       {mark.is_pinned && <Pin size={14} fill="currentColor" aria-hidden="true" />}
       {mark.note && <StickyNote size={14} aria-hidden="true" />}

@@ -7,13 +7,13 @@ import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
+import { visible } from "@/format";
 import { AddToSet } from "@/marks/AddToSet";
 import { LabelNames } from "@/marks/LabelNames";
 import { LabelSign, MarkBadge, nameIn } from "@/marks/MarkBadge";
 import { LABELS, labelAfter, type Mark } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 import { NoteField } from "@/marks/NoteField";
-import { plain } from "@/pages/viewer/hostile";
 import { useShortcuts } from "@/shell/keyboard";
 
 type Props = {
@@ -30,7 +30,7 @@ function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkWords 
   return (
     <span className={styles.labels} role="group" aria-label="Label">
       {LABELS.map((label) => {
-        const name = plain(nameOf(label));
+        const name = visible(nameOf(label));
         return (
           <Tooltip key={label} label={name ? `${label}: ${name}` : `Label ${label}`}>
             <button
@@ -78,13 +78,13 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
       mark && (
         <div className={styles.bar}>
           <MarkBadge mark={mark} words={words} />
-          {mark.note && <p className={styles.note}>{plain(mark.note)}</p>}
+          {mark.note && <p className={styles.note}>{visible(mark.note)}</p>}
         </div>
       )
     );
   const label = (digit: number) => marking.mutate({ groups: [group], label: labelAfter(mark, digit) });
   const pin = () => marking.mutate({ groups: [group], is_pinned: !mark?.is_pinned });
-  const named = mark?.label ? plain(nameIn(words)(mark.label)) : "";
+  const named = mark?.label ? visible(nameIn(words)(mark.label)) : "";
   const error = marking.error ?? placing.error;
   const key = (name: string) => isKeyed && <KeyHint>{name}</KeyHint>;
   return (
@@ -130,7 +130,7 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
         <span className="faint tiny">
           {mark?.changed_by && (
             <>
-              {plain(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
+              {visible(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
             </>
           )}
           {isKeyed && (

@@ -1,8 +1,8 @@
 import { Button } from "@mantine/core";
 import { useId, useState } from "react";
+import { visible } from "@/format";
 import { LONGEST_NOTE } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
-import { plain } from "@/pages/viewer/hostile";
 
 type Props = { note: string; isOpen: boolean; isBusy: boolean; onOpen: () => void; onClose: () => void; onSave: (note: string) => void };
 
@@ -50,7 +50,7 @@ export function NoteField({ isOpen, ...props }: Props) {
   if (!props.note) return null;
   return (
     <p className={styles.note}>
-      {plain(props.note)}{" "}
+      {visible(props.note)}{" "}
       <button type="button" className="link-button tiny" onClick={props.onOpen}>
         Edit note
       </button>

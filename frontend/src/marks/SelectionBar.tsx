@@ -4,13 +4,12 @@ import { useState } from "react";
 import type { GroupSummary } from "@/api/groups";
 import { type MarkWords, useChangeSet, useMark } from "@/api/marks";
 import { ErrorState } from "@/components/ErrorState";
-import { number } from "@/format";
+import { number, visible } from "@/format";
 import { AddToSet } from "@/marks/AddToSet";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { LabelSign, nameIn } from "@/marks/MarkBadge";
 import { LABELS, labelOfAll, MOST_AT_ONCE } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
-import { plain } from "@/pages/viewer/hostile";
 
 type Props = { run: string; groups: GroupSummary[]; words?: MarkWords; onClear: () => void };
 
@@ -40,7 +39,7 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       <b role="status">{number(ids.length)} selected</b>
       <span className={styles.labels} role="group" aria-label="Label selected groups">
         {LABELS.map((each) => {
-          const told = `Label all ${each} ${plain(nameOf(each))}`.trimEnd();
+          const told = `Label all ${each} ${visible(nameOf(each))}`.trimEnd();
           return (
             <Tooltip key={each} label={label === each ? `Remove label ${each} from all` : told}>
               <button

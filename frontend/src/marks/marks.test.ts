@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changedBy, labelAfter, labelOfAll, remarked, setNameOf, setNameProblem, spoken } from "@/marks/marks";
+import { changedBy, labelAfter, labelOfAll, markText, remarked, setNameOf, setNameProblem } from "@/marks/marks";
 
 const MARK = { label: 3, is_pinned: false, note: "", sets: [], changed_by: "bob", changed_at: "2026-01-01T00:00:00Z" };
 
@@ -27,8 +27,8 @@ describe("a mark", () => {
     expect(labelOfAll([{ mark: null }])).toBeNull();
   });
   it("has screen reader text", () => {
-    expect(spoken({ ...MARK, is_pinned: true, sets: ["a", "b"] }, () => "reward hack")).toBe("pinned, label 3 reward hack, in a, b");
-    expect(spoken(null, () => "")).toBe("not marked");
+    expect(markText({ ...MARK, is_pinned: true, sets: ["a", "b"] }, () => "reward hack")).toBe("pinned, label 3 reward hack, in a, b");
+    expect(markText(null, () => "")).toBe("not marked");
   });
 });
 

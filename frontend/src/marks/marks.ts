@@ -48,7 +48,7 @@ export function setNameOf(typed: string): string {
 }
 
 /** The mark as text, for screen readers and tooltips. */
-export function spoken(mark: Mark | null | undefined, nameOf: (label: number) => string): string {
+export function markText(mark: Mark | null | undefined, nameOf: (label: number) => string): string {
   if (!mark) return "not marked";
   const label = mark.label === null ? "" : `label ${[mark.label, nameOf(mark.label)].filter(Boolean).join(" ")}`;
   const sets = mark.sets.length > 0 ? `in ${mark.sets.join(", ")}` : "";

@@ -9,7 +9,7 @@ import { Mark } from "@/shell/Mark";
 import { titleOf } from "@/shell/titles";
 
 /** Only paths of this dashboard are valid redirect targets. */
-function safePlace(next: string | undefined): string {
+function safeRedirect(next: string | undefined): string {
   return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/";
 }
 
@@ -25,7 +25,7 @@ export function LoginPage() {
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    signIn.mutate({ username, password }, { onSuccess: () => void navigate({ href: safePlace(next), replace: true }) });
+    signIn.mutate({ username, password }, { onSuccess: () => void navigate({ href: safeRedirect(next), replace: true }) });
   };
   const refused = signIn.error instanceof ApiProblem && signIn.error.code === "login_failed";
 

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { Bell } from "lucide-react";
 import { useAlertSummary } from "@/api/alerts";
-import { spoken } from "@/components/alertLooks";
+import { countsText } from "@/components/alertStyles";
 
 const MOST = 99;
 
@@ -12,7 +12,7 @@ export function AlertsBell() {
   const open = errors + warnings;
   const tone = errors > 0 ? "bad" : "held";
   // For voice control the accessible name must contain the visible text.
-  const says = spoken({ errors, warnings });
+  const says = countsText({ errors, warnings });
   const shown = open > MOST ? `${MOST}+` : `${open}`;
   return (
     <>

@@ -6,7 +6,7 @@ import { KeyHint } from "@/components/KeyHint";
 import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
-import { PLACES } from "@/shell/places";
+import { MAIN_PAGES } from "@/shell/mainPages";
 
 function UserMenu({ onHelp }: { onHelp: () => void }) {
   const session = useSession();
@@ -64,7 +64,7 @@ function PlacesMenu() {
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        {PLACES.map((place) => (
+        {MAIN_PAGES.map((place) => (
           <Menu.Item key={place.to} component={Link} to={place.to} leftSection={<place.icon size={16} aria-hidden="true" />}>
             {place.label}
           </Menu.Item>

@@ -1,7 +1,7 @@
 import { Kbd } from "@mantine/core";
 import { Dialog } from "@/components/Dialog";
 import { KEYED_TABS } from "@/pages/run/tabs";
-import { PLACES } from "@/shell/places";
+import { MAIN_PAGES } from "@/shell/mainPages";
 
 type Key = [keys: string[], meaning: string];
 
@@ -17,7 +17,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["Esc"], "Close the topmost panel"],
     ],
   },
-  { title: "Go to", keys: PLACES.map(({ key, label }): Key => [["g", key], label]) },
+  { title: "Go to", keys: MAIN_PAGES.map(({ key, label }): Key => [["g", key], label]) },
   { title: "On the current or last opened run", keys: KEYED_TABS.map(({ key, label }): Key => [["g", key], label]) },
   {
     title: "In lists",

@@ -2,9 +2,9 @@ import { Tooltip } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import type { LiveStatus } from "@/live/connection";
 import { holdLive, live, useLiveStatus } from "@/live/live";
-import type { Painted } from "@/live/painting";
+import type { Painted } from "@/live/paintLatency";
 import { useShortcuts } from "@/shell/keyboard";
-import { paintedText } from "@/shell/painted";
+import { paintedText } from "@/shell/paintLatencyText";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
 

@@ -1,7 +1,7 @@
 import { Moment } from "@/components/Moment";
 import { useNow } from "@/components/now";
 import { visible } from "@/format";
-import { useNotice } from "@/live/deck";
+import { useNotice } from "@/live/deployment";
 
 /** The operators' notice to all users; hidden if there is none or it has expired. */
 export function Notice() {

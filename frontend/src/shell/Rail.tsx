@@ -1,12 +1,12 @@
 import { Link, useRouterState } from "@tanstack/react-router";
-import { PLACES, type Place } from "@/shell/places";
+import { MAIN_PAGES, type MainPage } from "@/shell/mainPages";
 
 /** Whether a page is the place itself, or below it and below no more specific place. */
-function isWithin(path: string, place: Place): boolean {
+function isWithin(path: string, place: MainPage): boolean {
   const below = (to: string) => path === to || path.startsWith(`${to}/`);
   if (place.isExact || place.to === "/") return path === place.to;
   if (place.holds?.some(below)) return true;
-  return below(place.to) && !PLACES.some(({ to }) => to.length > place.to.length && below(to));
+  return below(place.to) && !MAIN_PAGES.some(({ to }) => to.length > place.to.length && below(to));
 }
 
 /** The main navigation. */
@@ -14,7 +14,7 @@ export function Rail() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   return (
     <nav className="rail" aria-label="Main">
-      {PLACES.map((place) => (
+      {MAIN_PAGES.map((place) => (
         <Link key={place.to} to={place.to} className="rail-link" data-within={isWithin(path, place) || undefined} title={place.label}>
           <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
           <span>{place.label}</span>

@@ -5,7 +5,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
-import { useOwnSession } from "@/live/deck";
+import { useOwnSession } from "@/live/deployment";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { choose, preferences } from "@/preferences";
@@ -13,10 +13,10 @@ import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
 import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
+import { MAIN_PAGES } from "@/shell/mainPages";
 import { Notice } from "@/shell/Notice";
 import { recentRuns } from "@/shell/palette/recent";
 import { usePalette } from "@/shell/palette/usePalette";
-import { PLACES } from "@/shell/places";
 import { Rail } from "@/shell/Rail";
 
 // Loaded after the page is ready: users type as soon as it opens.
@@ -77,7 +77,7 @@ export function Shell() {
   useShortcuts({
     "?": () => setHelp(true),
     ...Object.fromEntries(KEYED_TABS.map(({ key, to }) => [`g ${key}`, () => openLast(to)])),
-    ...Object.fromEntries(PLACES.map(({ key, to }) => [`g ${key}`, () => void navigate({ to })])),
+    ...Object.fromEntries(MAIN_PAGES.map(({ key, to }) => [`g ${key}`, () => void navigate({ to })])),
     "/": focusFilter,
     j: () => moveRow(1),
     k: () => moveRow(-1),
@@ -100,7 +100,7 @@ export function Shell() {
         Skip to content
       </a>
       <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
-      <div className="deck">
+      <div className="frame">
         <Rail />
         <main className="page" id="main">
           <Notice />

@@ -8,7 +8,7 @@ import { sessionQuery } from "@/api/session";
 import { live, startLive, stopLive } from "@/live/live";
 import { codeAt } from "@/pages/code";
 import { type CompareSearch, runsOf } from "@/pages/compare/search";
-import { earlyCurvesQuery } from "@/pages/run/overview/asking";
+import { earlyCurvesQuery } from "@/pages/run/overview/curves";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import { type RunAddress, runAt } from "@/shell/addresses";
 
@@ -18,8 +18,8 @@ type WayToARun<Search> = Way<Search> & { params: { name: string } };
 
 const isEntered = ({ cause, preload }: Pick<Way<unknown>, "cause" | "preload">): boolean => cause === "enter" && !preload;
 
-/** How long a topic is kept subscribed until the page subscribes itself. */
-const KEPT_MS = 15_000;
+/** How long a topic stays subscribed until the page subscribes itself. */
+const SUBSCRIBED_MS = 15_000;
 
 /** Whether the server saw a session cookie when it sent the page. */
 const hasSession = (): boolean => "session" in document.documentElement.dataset;
@@ -51,7 +51,7 @@ function askForRunAt({ name, tab }: RunAddress, search: string): void {
 export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
   if (!isEntered(way)) return;
   const leave = live.watch(`run:${way.params.name}`, () => undefined);
-  setTimeout(leave, KEPT_MS);
+  setTimeout(leave, SUBSCRIBED_MS);
 }
 
 /** Prefetch the overview charts of a run. */

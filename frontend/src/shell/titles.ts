@@ -3,9 +3,9 @@
 import { visible } from "@/format";
 import type { LiveMode } from "@/live/connection";
 import { TABS } from "@/pages/run/tabs";
-import { PLACES } from "@/shell/places";
+import { MAIN_PAGES } from "@/shell/mainPages";
 
-export const DECK = "Rolldeck";
+export const APP_NAME = "Rolldeck";
 const FURTHER: Record<string, string> = { "/login": "Sign in", "/compare": "Compare" };
 
 function decoded(text: string): string {
@@ -26,10 +26,10 @@ function partOf(part: string, id: string): string {
 /** `Queue · my-run · Rolldeck`; prefixed with the number of open errors. */
 export function titleOf(pathname: string, errors = 0): string {
   const [, first = "", name = "", part = "", id = ""] = pathname.split("/");
-  const place = PLACES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
+  const place = MAIN_PAGES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
   const isRun = place === undefined && first === "runs" && name !== "";
   const words = isRun ? [part && partOf(part, id), decoded(name)] : [place];
-  const title = visible([...words, DECK].filter(Boolean).join(" · "));
+  const title = visible([...words, APP_NAME].filter(Boolean).join(" · "));
   return errors > 0 ? `(${errors}) ${title}` : title;
 }
 

@@ -2,7 +2,7 @@
 
 import { createTheme, type MantineColorsTuple } from "@mantine/core";
 
-const deck: MantineColorsTuple = [
+const brand: MantineColorsTuple = [
   "#eef1ff",
   "#dbe1ff",
   "#b5c1ff",
@@ -33,9 +33,9 @@ const dark: MantineColorsTuple = [
 const below = { inputWrapperOrder: ["label", "input", "error", "description"] };
 
 export const theme = createTheme({
-  primaryColor: "deck",
+  primaryColor: "brand",
   primaryShade: { light: 6, dark: 6 },
-  colors: { deck, dark },
+  colors: { brand, dark },
   fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Ubuntu, Cantarell, sans-serif",
   fontFamilyMonospace: "ui-monospace, SFMono-Regular, 'Cascadia Code', Menlo, 'DejaVu Sans Mono', monospace",
   fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.25rem" },

@@ -12,7 +12,7 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.alerts.queries import alerts as selectors
 from runs.alerts.rules.alerts import AlertKind, AlertState, Severity
-from runs.alerts.schemas.alerts import AlertDetail, AlertList
+from runs.alerts.schemas.alerts import AlertDetail, AlertKindList, AlertList
 from runs.alerts.services import alerts as services
 from runs.lifecycle.schemas.runs import Ask
 from web.http.bodies import InvalidBody, answer, read, whole_number
@@ -60,6 +60,24 @@ class AlertsView(APIView):
                 asked=asked, before=before, limit=limit or most, now=timezone.now()
             )
         )
+
+
+class AlertKindsView(APIView):
+    """The kinds of alerts."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alert_kinds_list",
+        responses={200: AlertKindList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List the kinds of alerts.
+
+        Returns the title, the default severity and the recommended action of each kind.
+        """
+        return answer(selectors.alert_kinds())
 
 
 class AlertView(APIView):

@@ -17,6 +17,8 @@ from runs.alerts.rules.silences import Silence
 from runs.alerts.schemas.alerts import (
     AlertDeliveryRow,
     AlertDetail,
+    AlertKindList,
+    AlertKindRow,
     AlertList,
     AlertRow,
     AlertSummary,
@@ -33,6 +35,21 @@ _WORKED_OUT: Final = frozenset({"title", "advice", "metric", "silenced_until"})
 
 class AlertNotFound(LookupError):
     """The alert does not exist."""
+
+
+def alert_kinds() -> AlertKindList:
+    """Return every kind of alert."""
+    return AlertKindList(
+        results=[
+            AlertKindRow(
+                kind=kind.value,
+                title=note.title,
+                advice=note.advice,
+                severity=note.severity.value,
+            )
+            for kind, note in KINDS.items()
+        ]
+    )
 
 
 def alert_page(

@@ -64,6 +64,22 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     """End of the silence; null if not silenced."""
 
 
+class AlertKindRow(Struct, frozen=True, kw_only=True):
+    """A kind of alert, with its default texts and severity."""
+
+    kind: Kind
+    title: str
+    advice: str
+    """Recommended action."""
+    severity: Severity
+
+
+class AlertKindList(Struct, frozen=True, kw_only=True):
+    """Every kind of alert."""
+
+    results: list[AlertKindRow]
+
+
 class AlertSummary(Struct, frozen=True, kw_only=True):
     """Counts of alerts that need attention, and the newest of them, errors first."""
 

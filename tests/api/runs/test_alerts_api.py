@@ -132,3 +132,12 @@ def test_prometheus_is_told_how_many_there_are() -> None:
 
     assert 'rolldeck_alerts{severity="error",state="open"} 1.0' in text
     assert 'rolldeck_alerts{severity="warning",state="open"} 0.0' in text
+
+
+def test_the_kinds_of_alerts_are_listed_with_the_titles_of_their_alerts(olga: Client) -> None:
+    raise_one(AlertKind.DISK_LOW)
+    found = olga.get("/api/alert-kinds").json()["results"]
+
+    (row,) = asked(olga)["results"]
+    assert [each["kind"] for each in found] == [str(kind) for kind in AlertKind]
+    assert {key: row[key] for key in ("kind", "title", "advice", "severity")} in found

@@ -2,16 +2,16 @@ import { Button, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type AlertDelivery, type AlertDetail, alertQuery, type Deed, useDeed } from "@/api/alerts";
+import { type AlertAction, type AlertDelivery, type AlertDetail, alertQuery, useAlertAction } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
-import { placeOf } from "@/components/alertLooks";
+import { AppLink } from "@/components/AppLink";
+import { alertUrl } from "@/components/alertStyles";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
-import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
 import { number, visible } from "@/format";
@@ -20,22 +20,22 @@ import css from "./alerts.module.css";
 
 type Step = { at: string | null; what: string; who?: string; why?: string };
 
-function momentsOf(alert: AlertDetail): Step[] {
+function stepsOf(alert: AlertDetail): Step[] {
   const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Last seen";
-  const moments: Step[] = [
+  const steps: Step[] = [
     { at: alert.first_seen_at, what: "Fired" },
     { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
     { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
     { at: alert.cleared_at, what: "Cleared" },
     { at: alert.resolved_at, what: "Resolved", who: alert.resolved_by, why: alert.resolved_reason },
   ];
-  return moments.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
+  return steps.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
 }
 
 function History({ alert }: { alert: AlertDetail }) {
   return (
     <ol className={css.history}>
-      {momentsOf(alert).map(({ at, what, who, why }) => (
+      {stepsOf(alert).map(({ at, what, who, why }) => (
         <li key={what}>
           <span className="soft nowrap">
             <Age at={at} suffix=" ago" />
@@ -91,15 +91,15 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
 
 /** Actions on an alert, with a reason. */
 function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => void }) {
-  const deed = useDeed();
+  const action = useAlertAction();
   const mayOperate = useMayOperate();
   const [reason, setReason] = useDraft(`alert:${alert.id}`);
-  const act = (verb: Deed["verb"]) => deed.mutate({ id: alert.id, verb, reason }, { onSuccess: () => setReason("") });
-  const doing = (verb: Deed["verb"]) => deed.isPending && deed.variables.verb === verb;
+  const act = (verb: AlertAction["verb"]) => action.mutate({ id: alert.id, verb, reason }, { onSuccess: () => setReason("") });
+  const doing = (verb: AlertAction["verb"]) => action.isPending && action.variables.verb === verb;
   const why = mayOperate ? undefined : TAKES_OPERATOR;
   return (
     <div className={css.decide}>
-      {deed.error && <ErrorState title="Action failed" error={deed.error} />}
+      {action.error && <ErrorState title="Action failed" error={action.error} />}
       {alert.state !== "resolved" && (
         <>
           <Textarea
@@ -151,7 +151,7 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
 export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
   const { data: alert, error } = useQuery(alertQuery(id));
   const [isSilencing, setSilencing] = useState(false);
-  const place = alert && placeOf(alert);
+  const place = alert && alertUrl(alert);
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(alert?.title ?? "Alert")}>
       {error && <ErrorState title="Alert unavailable" error={error} />}
@@ -163,9 +163,9 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           </p>
           <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
           {place && (
-            <PlaceLink to={place} className={css.look}>
+            <AppLink to={place} className={css.look}>
               View →
-            </PlaceLink>
+            </AppLink>
           )}
           {alert.kind === "rule" && (
             <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>

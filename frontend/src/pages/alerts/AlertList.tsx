@@ -1,7 +1,7 @@
 import { SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AlertRow, type AskedAlerts, type AskedState, alertsQuery, KINDS } from "@/api/alerts";
+import { type AlertRow, type AskedAlerts, type AskedState, alertsQuery, useAlertKinds } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { EmptyState } from "@/components/EmptyState";
@@ -20,7 +20,6 @@ const TABS: { value: AskedState; label: string }[] = [
   { value: "resolved", label: "Resolved" },
   { value: "all", label: "All" },
 ];
-const KIND_OPTIONS = Object.entries(KINDS).map(([value, label]) => ({ value, label }));
 const SEVERITIES = [
   { value: "error", label: "Errors" },
   { value: "warning", label: "Warnings" },
@@ -66,6 +65,7 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
 }
 
 function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: AlertsSearch) => void }) {
+  const kinds = useAlertKinds();
   return (
     <div className={css.boxes}>
       <TextInput
@@ -89,7 +89,7 @@ function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: Alerts
         placeholder="any"
         clearable
         searchable
-        data={KIND_OPTIONS}
+        data={kinds}
         value={asked.kind ?? null}
         onChange={(kind) => onAsk({ kind: (kind as AskedAlerts["kind"]) ?? undefined })}
       />

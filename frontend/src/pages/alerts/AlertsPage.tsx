@@ -2,9 +2,8 @@ import { SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { useAlertSummary } from "@/api/alerts";
-import { many } from "@/components/alertLooks";
 import { Skeletons } from "@/components/Skeletons";
-import { number } from "@/format";
+import { counted, number } from "@/format";
 import { AlertList } from "@/pages/alerts/AlertList";
 import type { AlertsSearch } from "@/pages/alerts/search";
 
@@ -34,7 +33,7 @@ export function AlertsPage() {
         <span className="spacer" />
         {summary && (
           <span className="soft small" data-summary>
-            {many(summary.errors, "error")}, {many(summary.warnings, "warning")} open · {number(summary.acknowledged)} acknowledged
+            {counted(summary.errors, "error")}, {counted(summary.warnings, "warning")} open · {number(summary.acknowledged)} acknowledged
             {summary.silenced > 0 && ` · ${number(summary.silenced)} silenced`}
           </span>
         )}

@@ -10,7 +10,7 @@ it("keeps valid parameters only", () => {
     text: "7",
     alert: 12,
   });
-  expect(alertsSearch({ state: "unresolved", severity: "loud", kind: "nothing", run: "", alert: "-1" })).toEqual({});
+  expect(alertsSearch({ state: "unresolved", severity: "loud", run: "", alert: "-1" })).toEqual({});
 });
 
 it("parses the view and the open rule", () => {

@@ -1,6 +1,6 @@
 /** Parse the URL of the alerts page. Pure. */
 
-import { type AskedAlerts, KINDS, STATES } from "@/api/alerts";
+import { type AlertKind, type AskedAlerts, STATES } from "@/api/alerts";
 
 export const VIEWS = ["rules", "silences"] as const;
 
@@ -16,7 +16,7 @@ export type AlertsSearch = AskedAlerts & {
 const text = (value: unknown): string | undefined =>
   typeof value === "string" || typeof value === "number" ? String(value) || undefined : undefined;
 
-/** Parse search parameters; invalid values are dropped. */
+/** Parse search parameters; invalid values are dropped, unknown kinds are refused by the API. */
 export function alertsSearch(search: Record<string, unknown>): AlertsSearch {
   const alert = Number(search.alert);
   const view = VIEWS.find((each) => each === search.view);
@@ -24,7 +24,7 @@ export function alertsSearch(search: Record<string, unknown>): AlertsSearch {
   return {
     state: STATES.find((state) => state === search.state && state !== "unresolved"),
     severity: search.severity === "error" || search.severity === "warning" ? search.severity : undefined,
-    kind: (Object.keys(KINDS) as (keyof typeof KINDS)[]).find((kind) => kind === search.kind),
+    kind: text(search.kind) as AlertKind | undefined,
     run: text(search.run),
     text: text(search.text),
     view,

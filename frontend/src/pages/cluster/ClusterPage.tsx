@@ -1,18 +1,18 @@
 import type { ReactNode } from "react";
-import type { BrokerPart, Cluster, DatabasePart, StoragePart } from "@/api/deck";
+import type { BrokerPart, Cluster, DatabasePart, StoragePart } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, count, dayAndClock, duration, number } from "@/format";
-import { useCluster } from "@/live/deck";
+import { useCluster } from "@/live/deployment";
 import { Bar } from "@/pages/cluster/Bar";
 import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
 import { NoticePanel } from "@/pages/cluster/NoticePanel";
 import { PartPanel } from "@/pages/cluster/PartPanel";
 import { Processes } from "@/pages/cluster/Processes";
-import { verdict } from "@/pages/cluster/parts";
+import { healthOf } from "@/pages/cluster/parts";
 import { Tables } from "@/pages/cluster/Tables";
 import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
@@ -132,17 +132,17 @@ function Ray({ data: { ray: part, placements, cordons } }: { data: Cluster }) {
 export function ClusterPage() {
   const { cluster: data, refused } = useCluster();
   const now = useNow();
-  const found = data && verdict(data);
+  const found = data && healthOf(data);
   return (
     <>
       <div className="page-title">
         <h1>Cluster</h1>
         {data && found && (
-          <span className={`chip tone-${found.tone}`} data-verdict={found.tone} role="status">
+          <span className={`chip tone-${found.tone}`} data-health={found.tone} role="status">
             <span className="chip-sign" aria-hidden="true">
               {found.sign}
             </span>
-            <span className={css.verdict}>{found.text}</span>
+            <span className={css.health}>{found.text}</span>
           </span>
         )}
         <span className="spacer" />

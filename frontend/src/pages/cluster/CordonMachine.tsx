@@ -1,6 +1,6 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
-import { type MachineCordon, useCordonMachine } from "@/api/deck";
+import { type MachineCordon, useCordonMachine } from "@/api/deployment";
 import { TAKES_ADMIN, useMayAdminister } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
@@ -63,7 +63,7 @@ export function CordonMachine({ place: { node, host, cordon } }: { place: Place 
           title={lifts ? `Uncordon ${name}` : `Cordon ${name}`}
           asking={ask}
           refused="Machine not changed"
-          keptIn="Shown on the machine's tile and recorded in the audit log."
+          recordedIn="Shown on the machine's tile and recorded in the audit log."
           submit={lifts ? "Uncordon" : "Cordon"}
           needsReason={!lifts}
           onSubmit={(reason) => ask.mutate({ node: id, reason, lifts }, { onSuccess: () => setOpen("") })}

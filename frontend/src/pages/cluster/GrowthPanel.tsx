@@ -1,4 +1,4 @@
-import type { Growth } from "@/api/deck";
+import type { Growth } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { Moment } from "@/components/Moment";
 import { Panel } from "@/components/Panel";

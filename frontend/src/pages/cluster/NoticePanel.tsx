@@ -1,12 +1,12 @@
 import { Button, TextInput, Tooltip } from "@mantine/core";
 import { useState } from "react";
-import { useClearNotice, useSetNotice } from "@/api/deck";
+import { useClearNotice, useSetNotice } from "@/api/deployment";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Moment } from "@/components/Moment";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { useNotice } from "@/live/deck";
+import { useNotice } from "@/live/deployment";
 import css from "./cluster.module.css";
 
 const LONGEST = 300;

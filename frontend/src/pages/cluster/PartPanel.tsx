@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { Part } from "@/api/deck";
+import type { Part } from "@/api/deployment";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { visible } from "@/format";

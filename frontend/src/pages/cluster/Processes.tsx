@@ -1,4 +1,4 @@
-import type { Cluster, JobWorker, ProcessRow } from "@/api/deck";
+import type { Cluster, JobWorker, ProcessRow } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { StateChip } from "@/components/StateChip";

@@ -1,4 +1,4 @@
-import type { DatabasePart } from "@/api/deck";
+import type { DatabasePart } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
 import { bytes, count, percent, visible } from "@/format";

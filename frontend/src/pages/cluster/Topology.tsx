@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
-import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deck";
-import { bytes, number, visible } from "@/format";
+import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deployment";
+import { bytes, counted, number, visible } from "@/format";
 import { Bar } from "@/pages/cluster/Bar";
 import { CordonMachine } from "@/pages/cluster/CordonMachine";
 import { type Place, placesOf } from "@/pages/cluster/topology";
@@ -56,9 +56,7 @@ function Tile({ place }: { place: Place }) {
             <Link to="/runs/$name/fleet" params={{ name: run }}>
               {visible(run)}
             </Link>{" "}
-            <span className="soft">
-              {number(workers)} {workers === 1 ? "worker" : "workers"}
-            </span>
+            <span className="soft">{counted(workers, "worker")}</span>
           </li>
         ))}
         {place.runs.length === 0 && <li className="faint small">no workers</li>}

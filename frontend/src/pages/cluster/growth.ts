@@ -1,6 +1,6 @@
 /** Forecast when the disk will be full, as text. Pure. */
 
-import type { Growth } from "@/api/deck";
+import type { Growth } from "@/api/deployment";
 import { bytes, duration } from "@/format";
 
 /** A sentence on the payload disk; states when there are too few samples. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Part, ProcessRow } from "@/api/deck";
-import { isHeard, type Judged, jobName, share, verdict } from "./parts";
+import type { Part, ProcessRow } from "@/api/deployment";
+import { type ClusterParts, healthOf, isHeard, jobName, share } from "./parts";
 
 const AT = "2026-03-01T12:00:00Z";
 const part = (state: Part["state"]): Part => ({ state, proven_at: AT, problem: "", took_ms: 1 });
@@ -13,7 +13,7 @@ const process = (secondsAgo: number): ProcessRow => ({
   version: "",
   memory_bytes: null,
 });
-const cluster = (given: Partial<Judged>): Judged => ({
+const cluster = (given: Partial<ClusterParts>): ClusterParts => ({
   at: AT,
   process_word_seconds: 15,
   web: [process(3)],
@@ -28,27 +28,27 @@ const cluster = (given: Partial<Judged>): Judged => ({
 });
 
 it("reports health, also without Ray", () => {
-  expect(verdict(cluster({})).text).toBe("All parts are healthy.");
+  expect(healthOf(cluster({})).text).toBe("All parts are healthy.");
 });
 
 it("lists down parts before silent ones", () => {
-  const found = verdict(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }));
+  const found = healthOf(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }));
   expect(found.tone).toBe("bad");
   expect(found.text).toBe("Down: broker and background workers. No recent heartbeats: Ray cluster.");
 });
 
 it("distinguishes busy workers from missing ones", () => {
   const jobs = part("unknown");
-  expect(verdict(cluster({ jobs, workers: [process(3)] }))).toMatchObject({
+  expect(healthOf(cluster({ jobs, workers: [process(3)] }))).toMatchObject({
     tone: "held",
     text: "Slow to respond: background workers.",
   });
-  expect(verdict(cluster({ jobs, workers: [] })).text).toBe("No recent heartbeats: background workers.");
+  expect(healthOf(cluster({ jobs, workers: [] })).text).toBe("No recent heartbeats: background workers.");
 });
 
 it("counts silent processes and reports a missing scheduler", () => {
-  expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "No recent heartbeats: 1 process." });
-  expect(verdict(cluster({ clocks: [] })).text).toBe("Down: scheduler.");
+  expect(healthOf(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "No recent heartbeats: 1 process." });
+  expect(healthOf(cluster({ clocks: [] })).text).toBe("Down: scheduler.");
 });
 
 it("tolerates two missed heartbeats", () => {

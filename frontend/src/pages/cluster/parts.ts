@@ -1,7 +1,7 @@
 /** Summarize the health of the deployment's parts. Pure. */
 
-import type { Cluster, Part, ProcessRow } from "@/api/deck";
-import { ageSeconds } from "@/format";
+import type { Cluster, Part, ProcessRow } from "@/api/deployment";
+import { ageSeconds, counted } from "@/format";
 
 /** A process with two missed heartbeats is not counted as alive. */
 const WORDS_MISSED = 2.5;
@@ -18,7 +18,10 @@ export function isHeard(process: ProcessRow, cluster: Pick<Cluster, "at" | "proc
 
 type PartName = "database" | "broker" | "jobs" | "ray" | "storage";
 /** The fields that the summary depends on. */
-export type Judged = Pick<Cluster, "at" | "process_word_seconds" | "web" | "clocks"> & { workers: ProcessRow[] } & Record<PartName, Part>;
+export type ClusterParts = Pick<Cluster, "at" | "process_word_seconds" | "web" | "clocks"> & { workers: ProcessRow[] } & Record<
+    PartName,
+    Part
+  >;
 
 const NAMES: [PartName, string][] = [
   ["database", "database"],
@@ -28,25 +31,25 @@ const NAMES: [PartName, string][] = [
   ["storage", "payload storage"],
 ];
 
-export type Verdict = { tone: "good" | "held" | "bad"; sign: string; text: string };
+export type ClusterHealth = { tone: "good" | "held" | "bad"; sign: string; text: string };
 
 function list(words: string[]): string {
   return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : (words[0] ?? "");
 }
 
 /** Whether a part has not responded yet although its processes send heartbeats. */
-function isSlow(part: PartName, cluster: Judged): boolean {
+function isSlow(part: PartName, cluster: ClusterParts): boolean {
   return part === "jobs" && cluster.jobs.state === "unknown" && cluster.workers.some((process) => isHeard(process, cluster));
 }
 
 /** One sentence: healthy, or the parts that are not. */
-export function verdict(cluster: Judged): Verdict {
+export function healthOf(cluster: ClusterParts): ClusterHealth {
   const parts: [string, Part["state"]][] = NAMES.map(([key, name]) => [name, cluster[key].state]);
   const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
   const unsure = NAMES.filter(([key]) => cluster[key].state === "unknown" && !isSlow(key, cluster)).map(([, name]) => name);
   const slow = NAMES.filter(([key]) => isSlow(key, cluster)).map(([, name]) => name);
   const silent = [...cluster.web, ...cluster.workers, ...cluster.clocks].filter((process) => !isHeard(process, cluster));
-  if (silent.length > 0) unsure.push(`${silent.length} ${silent.length === 1 ? "process" : "processes"}`);
+  if (silent.length > 0) unsure.push(counted(silent.length, "process", "processes"));
   if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("scheduler");
   const sentences = [
     down.length > 0 ? `Down: ${list(down)}.` : "",

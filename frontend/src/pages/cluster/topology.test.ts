@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { MachineCordon, RayNode } from "@/api/deck";
+import type { MachineCordon, RayNode } from "@/api/deployment";
 import { foretold } from "@/pages/cluster/growth";
 import { emptied, placesOf } from "@/pages/cluster/topology";
 

@@ -1,6 +1,7 @@
 /** Match Ray's nodes with the locations that workers report. Pure. */
 
-import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deck";
+import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deployment";
+import { counted } from "@/format";
 
 export type Place = {
   host: string;
@@ -42,7 +43,7 @@ export function placesOf(nodes: readonly RayNode[], placements: readonly NodeWor
 
 /** Progress of emptying a cordoned machine. */
 export function emptied({ workers, managers }: Pick<MachineCordon, "workers" | "managers">): string {
-  const one = workers === 1 ? "1 worker remaining" : `${workers} workers remaining`;
+  const one = `${counted(workers, "worker")} remaining`;
   const left = workers === 0 ? "no workers remaining" : one;
   if (managers.length === 0) return left;
   const stay = managers.length === 1 ? `the manager of ${managers[0]} stays` : `the managers of ${managers.join(", ")} stay`;

@@ -4,7 +4,8 @@ import { useQueries } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import { metricNamesQuery } from "@/api/compare";
-import type { MetricAxis, Span } from "@/api/metrics";
+import type { Span } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 import type { Controlled } from "@/charts/controllableState";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { Copy } from "@/components/Copying";
@@ -14,7 +15,7 @@ import { ConfigDiff } from "./ConfigDiff";
 import { Costs } from "./Costs";
 import css from "./compare.module.css";
 import { unionOf } from "./comparing";
-import { type Looked, lookedOf } from "./looked";
+import { type ComparisonView, viewOf } from "./comparisonView";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
 import { Prompts } from "./Prompts";
@@ -25,7 +26,7 @@ import { lookOfSearch, searchOfComparison } from "./reports";
 import { SaveReport } from "./SaveReport";
 import { Summary } from "./Summary";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
-import { type Chosen, useChosen } from "./useChosen";
+import { type ComparedRun, useComparedRuns } from "./useComparedRuns";
 
 const route = getRouteApi("/shell/compare");
 const METRICS_AT_FIRST = 6;
@@ -68,16 +69,16 @@ function useMetrics(runs: string[], search: CompareSearch) {
 }
 
 type Props = {
-  chosen: Chosen[];
-  looked: Looked;
+  chosen: ComparedRun[];
+  view: ComparisonView;
   search: CompareSearch;
   hidden: Controlled<readonly string[]>;
   shown: RefObject<readonly string[]>;
   change: Change;
 };
 
-function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
-  const metrics = useMetrics(looked.runs, search);
+function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
+  const metrics = useMetrics(view.runs, search);
   useEffect(() => {
     shown.current = metrics.shown;
   });
@@ -87,7 +88,7 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
       <div className={css.bar}>
         <MetricPicker
           union={metrics.union}
-          runs={looked.runs.length}
+          runs={view.runs.length}
           chosen={metrics.shown}
           areMore={metrics.areMore}
           typed={metrics.typed}
@@ -105,18 +106,18 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
         <SegmentedControl
           size="xs"
           data={AXES}
-          value={looked.axis}
+          value={view.axis}
           aria-label="Horizontal axis"
           onChange={(x) => change({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })}
         />
-        {looked.span && (
+        {view.span && (
           <Button size="xs" variant="default" onClick={() => change(WHOLE)}>
             Reset zoom
           </Button>
         )}
       </div>
       {metrics.shown.length === 0 && metrics.isPending && <Skeletons heights={[350]} />}
-      {metrics.shown.length === 0 && !metrics.isPending && looked.runs.length > 0 && (
+      {metrics.shown.length === 0 && !metrics.isPending && view.runs.length > 0 && (
         <div className="panel">
           <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
             None of these runs has recorded a metric. Trainers log metrics by step.
@@ -128,19 +129,19 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
           <Overlay
             key={metric}
             metric={metric}
-            looked={looked}
+            view={view}
             hidden={hidden}
             onZoom={onZoom}
             isLog={{ value: namesOf(search.log).includes(metric), change: (isOn) => change({ log: switched(search.log, metric, isOn) }) }}
           />
         ))}
       </div>
-      <Summary chosen={chosen} metrics={metrics.shown} looked={looked} />
-      <Costs runs={looked.runs} places={looked.places} />
-      <Prompts runs={looked.runs} places={looked.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
+      <Summary chosen={chosen} metrics={metrics.shown} view={view} />
+      <Costs runs={view.runs} places={view.places} />
+      <Prompts runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
       <ConfigDiff
         chosen={chosen}
-        places={looked.places}
+        places={view.places}
         view={search.config ?? "differing"}
         onView={(view) => change({ config: view === "all" ? "all" : undefined })}
       />
@@ -153,7 +154,7 @@ export function ComparePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const names = runsOf(search);
-  const chosen = useChosen(names);
+  const chosen = useComparedRuns(names);
   // Wait for all runs at first, so that lines are requested once rather than per run.
   const isReady = useRef(false);
   /** The shown metrics, for a saved report. */
@@ -174,7 +175,7 @@ export function ComparePage() {
         {names.length > 0 && (
           <SaveReport
             look={() => lookOfSearch(search, shown.current)}
-            onKept={(kept) => void navigate({ search: searchOfComparison(kept), resetScroll: false })}
+            onSaved={(saved) => void navigate({ search: searchOfComparison(saved), resetScroll: false })}
           />
         )}
         {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
@@ -209,7 +210,7 @@ export function ComparePage() {
             )}
           </div>
           {isReady.current ? (
-            <Comparison chosen={chosen} looked={lookedOf(chosen, search)} search={search} hidden={hidden} shown={shown} change={change} />
+            <Comparison chosen={chosen} view={viewOf(chosen, search)} search={search} hidden={hidden} shown={shown} change={change} />
           ) : (
             <Skeletons heights={[54, 350, 350]} />
           )}

@@ -1,15 +1,15 @@
 import { SegmentedControl } from "@mantine/core";
 import { Fragment } from "react";
-import { lookAt } from "@/charts/looks";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { valueText } from "@/pages/launch/changes";
 import css from "./compare.module.css";
 import { type ConfigRow, configRows, settingsOf } from "./comparing";
-import type { Chosen } from "./useChosen";
+import type { ComparedRun } from "./useComparedRuns";
 
-type Props = { chosen: Chosen[]; places: Map<string, number>; view: "differing" | "all"; onView: (view: "differing" | "all") => void };
+type Props = { chosen: ComparedRun[]; places: Map<string, number>; view: "differing" | "all"; onView: (view: "differing" | "all") => void };
 
 function Rows({ title, rows, columns }: { title: string; rows: ConfigRow[]; columns: number }) {
   if (rows.length === 0) return null;
@@ -53,7 +53,7 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
   return (
     <Panel
       title="Configuration"
-      note={view === "all" ? `${number(rows)} settings` : `${number(rows)} ${rows === 1 ? "setting differs" : "settings differ"}`}
+      note={view === "all" ? `${number(rows)} settings` : counted(rows, "setting differs", "settings differ")}
       aside={
         <SegmentedControl
           size="xs"
@@ -81,7 +81,7 @@ export function ConfigDiff({ chosen, places, view, onView }: Props) {
                 </th>
                 {there.map(({ name }) => (
                   <th key={name} scope="col">
-                    <Swatch look={lookAt(places.get(name) ?? 0)} /> {name}
+                    <Swatch look={lineStyleAt(places.get(name) ?? 0)} /> {name}
                   </th>
                 ))}
               </tr>

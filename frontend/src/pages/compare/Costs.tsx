@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type RunCost, runCostsQuery } from "@/api/compare";
-import { lookAt } from "@/charts/looks";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -82,7 +82,7 @@ export function Costs({ runs, places }: { runs: string[]; places: Map<string, nu
             {data.map((cost) => (
               <tr key={cost.run} data-cost={cost.run}>
                 <th scope="row" className={css.fixed}>
-                  <Swatch look={lookAt(places.get(cost.run) ?? 0)} />{" "}
+                  <Swatch look={lineStyleAt(places.get(cost.run) ?? 0)} />{" "}
                   <Link to="/runs/$name/queue" params={{ name: cost.run }} className="strong">
                     {cost.run}
                   </Link>

@@ -10,11 +10,11 @@ import { visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import css from "./compare.module.css";
 import { absentFrom } from "./comparing";
-import type { Looked } from "./looked";
+import type { ComparisonView } from "./comparisonView";
 
 type Props = {
   metric: string;
-  looked: Looked;
+  view: ComparisonView;
   isLog: Controlled<boolean>;
   hidden: Controlled<readonly string[]>;
   onZoom: (span: Span | null) => void;
@@ -22,16 +22,16 @@ type Props = {
 
 const HEIGHT = 260;
 
-function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
-  const { axis, span, smooth, xLabel, unit, places } = looked;
-  const { data, isPending } = useQuery({ ...metricLinesQuery({ ...looked, name: metric }), enabled: looked.runs.length > 0 });
+function Body({ metric, view, isLog, hidden, onZoom }: Props) {
+  const { axis, span, smooth, xLabel, unit, places } = view;
+  const { data, isPending } = useQuery({ ...metricLinesQuery({ ...view, name: metric }), enabled: view.runs.length > 0 });
   const lines = data ?? [];
   const shown = useMemo(() => drawn(data ?? []), [data]);
   const names = lines.map(({ run }) => run);
   const gaps = gapsOf(lines);
   const absent = absentFrom(lines);
   // For all runs with this metric; the dialog restricts the scope.
-  const { deeds, dialog } = useAlertWhen([{ metric, valueAt: (index) => (index === null ? null : shown.last[0]?.[index]) }]);
+  const { actions, dialog } = useAlertWhen([{ metric, valueAt: (index) => (index === null ? null : shown.last[0]?.[index]) }]);
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   return (
     <>
@@ -50,7 +50,7 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
         isLog={isLog}
         hidden={hidden}
         hasLegend={false}
-        deeds={deeds}
+        actions={actions}
         sheet={() =>
           bucketSheet(
             lines.filter(({ run }) => !hidden.value.includes(run)),

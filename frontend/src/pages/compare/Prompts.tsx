@@ -2,12 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type PromptRow, promptsQuery } from "@/api/compare";
 import { messagesQuery, sequencesQuery } from "@/api/groups";
-import { lookAt } from "@/charts/looks";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
-import { number, policyStep } from "@/format";
-import { plain } from "@/pages/viewer/hostile";
+import { counted, number, policyStep, visible } from "@/format";
 import css from "./prompts.module.css";
 
 const CHARACTERS_SHOWN = 4000;
@@ -31,8 +30,8 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
     <>
       {answer.map((message) => (
         <div key={message.index} className={css.said}>
-          <span className="faint tiny">{plain(message.role)}</span>
-          <p>{plain(message.text)}</p>
+          <span className="faint tiny">{visible(message.role)}</span>
+          <p>{visible(message.text)}</p>
         </div>
       ))}
       {said.data && answer.length === 0 && <p className="small soft">Empty answer.</p>}
@@ -49,13 +48,13 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
   return (
     <section className={css.sample} aria-label={`Sample of ${run}`}>
       <h3>
-        <Swatch look={lookAt(place)} /> {run}
+        <Swatch look={lineStyleAt(place)} /> {run}
       </h3>
       {found ? (
         <>
           <p className="small soft">
-            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, newest {number(found.groups)}{" "}
-            {found.groups === 1 ? "group" : "groups"} ·{" "}
+            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, newest{" "}
+            {counted(found.groups, "group")} ·{" "}
             <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>
               group {found.newest}
             </Link>
@@ -97,9 +96,9 @@ export function Prompts({ runs, places, chosen, onChoose }: Props) {
             {data.map((row) => (
               <li key={row.prompt}>
                 <button type="button" aria-pressed={row === shown} onClick={() => onChoose(row.prompt)}>
-                  <span className={css.excerpt}>{plain(row.excerpt || row.example || row.prompt.slice(0, 8))}</span>
+                  <span className={css.excerpt}>{visible(row.excerpt || row.example || row.prompt.slice(0, 8))}</span>
                   <span className="faint tiny">
-                    {row.lesson && `${plain(row.lesson)} · `}
+                    {row.lesson && `${visible(row.lesson)} · `}
                     {row.runs.length > 1 ? `${row.runs.length} runs` : row.runs[0]?.run}
                   </span>
                 </button>

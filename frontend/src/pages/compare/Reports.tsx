@@ -2,20 +2,20 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useForgetComparison } from "@/api/comparisons";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { number, visible } from "@/format";
+import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useDeleteComparison } from "@/pages/compare/api";
 import css from "./compare.module.css";
 import { searchOfComparison } from "./reports";
 
-function Forget({ comparison, onClose, onGone }: { comparison: Comparison; onClose: () => void; onGone: () => void }) {
-  const forget = useForgetComparison(comparison.id);
+function DeleteReport({ comparison, onClose, onGone }: { comparison: Comparison; onClose: () => void; onGone: () => void }) {
+  const remove = useDeleteComparison(comparison.id);
   const submit = (reason: string) =>
-    forget.mutate(reason, {
+    remove.mutate(reason, {
       onSuccess: () => {
         onClose();
         onGone();
@@ -24,7 +24,7 @@ function Forget({ comparison, onClose, onGone }: { comparison: Comparison; onClo
   return (
     <ReasonDialog
       title={`Delete the report ${visible(comparison.name)}?`}
-      asking={forget}
+      asking={remove}
       refused="Report not deleted"
       submit="Delete report"
       destroys
@@ -65,7 +65,7 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
         </Button>
       </div>
       {data.remarks && <p className={css.remarks}>{visible(data.remarks)}</p>}
-      {isAsking && <Forget comparison={data} onClose={() => setAsking(false)} onGone={onGone} />}
+      {isAsking && <DeleteReport comparison={data} onClose={() => setAsking(false)} onGone={onGone} />}
     </section>
   );
 }

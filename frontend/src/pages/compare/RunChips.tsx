@@ -2,15 +2,15 @@ import { ActionIcon } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import type { Controlled } from "@/charts/controllableState";
-import { lookAt } from "@/charts/looks";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
 import { visible } from "@/format";
 import { lookOf } from "@/theme/chips";
 import css from "./compare.module.css";
-import type { Chosen } from "./useChosen";
+import type { ComparedRun } from "./useComparedRuns";
 
-type Props = { chosen: Chosen[]; hidden: Controlled<readonly string[]>; onTakeOut: (run: string) => void };
+type Props = { chosen: ComparedRun[]; hidden: Controlled<readonly string[]>; onTakeOut: (run: string) => void };
 
 /** The compared runs with their chart styles; each chip toggles its run. */
 export function RunChips({ chosen, hidden, onTakeOut }: Props) {
@@ -31,7 +31,7 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
                 aria-label={`Show ${name}`}
                 onClick={() => hidden.change(toggled(hidden.value, name))}
               >
-                <Swatch look={lookAt(i)} />
+                <Swatch look={lineStyleAt(i)} />
               </button>
               <Link to="/runs/$name" params={{ name }} className={css.name} data-hidden={hidden.value.includes(name) || undefined}>
                 {name}

@@ -1,29 +1,29 @@
 import { Button, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { type Comparison, type KeepComparison, useKeepComparison } from "@/api/comparisons";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { type Comparison, type NewComparison, useSaveComparison } from "@/pages/compare/api";
 
-type Props = { look: () => KeepComparison["look"]; onKept: (kept: Comparison) => void };
+type Props = { look: () => NewComparison["look"]; onSaved: (saved: Comparison) => void };
 
-function Ask({ look, onKept, onClose }: Props & { onClose: () => void }) {
-  const keep = useKeepComparison();
+function Ask({ look, onSaved, onClose }: Props & { onClose: () => void }) {
+  const save = useSaveComparison();
   const [name, setName] = useState("");
   const [remarks, setRemarks] = useState("");
   const submit = (reason: string) =>
-    keep.mutate(
+    save.mutate(
       { name: name.trim(), remarks, look: look(), reason },
       {
-        onSuccess: (kept) => {
+        onSuccess: (saved) => {
           onClose();
-          onKept(kept);
+          onSaved(saved);
         },
       },
     );
   return (
     <ReasonDialog
       title="Save report"
-      asking={keep}
+      asking={save}
       refused="Report not saved"
       submit="Save report"
       isReady={name.trim() !== ""}

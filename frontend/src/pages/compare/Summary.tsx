@@ -1,18 +1,19 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { newestBatchQuery } from "@/api/compare";
-import { type MetricLine, metricLinesQuery } from "@/api/metrics";
-import { lookAt } from "@/charts/looks";
+import { metricLinesQuery } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
+import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
 import { RunChip } from "@/components/RunChip";
 import { count, number, policyStep, visible } from "@/format";
 import css from "./compare.module.css";
 import { figuresOf, stalenessOf } from "./comparing";
-import type { Looked } from "./looked";
-import type { Chosen } from "./useChosen";
+import type { ComparisonView } from "./comparisonView";
+import type { ComparedRun } from "./useComparedRuns";
 
-type Props = { chosen: Chosen[]; metrics: string[]; looked: Looked };
+type Props = { chosen: ComparedRun[]; metrics: string[]; view: ComparisonView };
 
 /** A request returns at most 100 lines: five metrics for twenty runs. */
 const NAMES_FOR_AMOUNTS = 5;
@@ -32,25 +33,25 @@ function Figures({ line }: { line: MetricLine | undefined }) {
 }
 
 /** The amount of data that each run had served at its newest sample. */
-function useAmounts(looked: Looked, metrics: string[]): Map<string, number> {
+function useAmounts(view: ComparisonView, metrics: string[]): Map<string, number> {
   const names = metrics.slice(0, NAMES_FOR_AMOUNTS).join(",");
-  const asked = { runs: looked.runs, name: names, axis: "amount" as const, points: 1, isLive: looked.isLive };
-  const { data = [] } = useQuery({ ...metricLinesQuery(asked), enabled: looked.runs.length > 0 && names !== "" });
+  const asked = { runs: view.runs, name: names, axis: "amount" as const, points: 1, isLive: view.isLive };
+  const { data = [] } = useQuery({ ...metricLinesQuery(asked), enabled: view.runs.length > 0 && names !== "" });
   const amounts = new Map<string, number>();
   for (const { run, x } of data) amounts.set(run, Math.max(amounts.get(run) ?? 0, x.at(-1) ?? 0));
   return amounts;
 }
 
 /** One row per run: its state, its progress, and its metrics in the visible range. */
-export function Summary({ chosen, metrics, looked }: Props) {
+export function Summary({ chosen, metrics, view }: Props) {
   const there = chosen.filter(({ run }) => run);
   const columns = metrics.slice(0, COLUMNS_AT_MOST);
   const lines = useQueries({
-    queries: columns.map((name) => ({ ...metricLinesQuery({ ...looked, name }), enabled: looked.runs.length > 0 })),
+    queries: columns.map((name) => ({ ...metricLinesQuery({ ...view, name }), enabled: view.runs.length > 0 })),
   });
   const batches = useQueries({ queries: there.map(({ name }) => newestBatchQuery(name)) });
-  const amounts = useAmounts(looked, metrics);
-  const note = looked.span ? "metrics in the visible range" : "metrics: last, min … max";
+  const amounts = useAmounts(view, metrics);
+  const note = view.span ? "metrics in the visible range" : "metrics: last, min … max";
   return (
     <Panel title="Summary" note={note}>
       <div className="table-scroll" tabIndex={0} role="region" aria-label="Summary of the runs">
@@ -87,7 +88,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
                 run && (
                   <tr key={name} data-run={name}>
                     <th scope="row" className={css.fixed}>
-                      <Swatch look={lookAt(looked.places.get(name) ?? 0)} />{" "}
+                      <Swatch look={lineStyleAt(view.places.get(name) ?? 0)} />{" "}
                       <Link to="/runs/$name" params={{ name }} className="strong">
                         {name}
                       </Link>

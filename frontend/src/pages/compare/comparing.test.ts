@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { MetricLine } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
 import { absentFrom, configRows, figuresOf, stalenessOf, unionOf } from "./comparing";
 import { compareSearch, runsOf } from "./search";
 

@@ -1,21 +1,20 @@
 /** Merge metric names and configurations of several runs. Pure. */
 
 import type { NamesOfRun } from "@/api/compare";
-import type { MetricLine } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
+import type { MetricLine, RunDetail } from "@/api/types";
 
 export type Shared = { name: string; runs: string[] };
 
-const OF_THE_DECK = "rolldeck/";
+const BUILTIN_PREFIX = "rolldeck/";
 
 /** All metric names: those of most runs first, built-in metrics last. */
 export function unionOf(found: NamesOfRun[]): Shared[] {
   const union = new Map<string, string[]>();
   for (const { run, names } of found) for (const name of names) union.set(name, [...(union.get(name) ?? []), run]);
-  const isOwn = (name: string) => Number(name.startsWith(OF_THE_DECK));
+  const isBuiltin = (name: string) => Number(name.startsWith(BUILTIN_PREFIX));
   return [...union]
     .map(([name, runs]) => ({ name, runs }))
-    .sort((a, b) => isOwn(a.name) - isOwn(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
+    .sort((a, b) => isBuiltin(a.name) - isBuiltin(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
 }
 
 export type Figures = { last: number | null; least: number | null; greatest: number | null };

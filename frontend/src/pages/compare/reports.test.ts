@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import type { Comparison } from "@/api/comparisons";
+import type { Comparison } from "@/pages/compare/api";
 import { lookOfSearch, searchOfComparison } from "./reports";
 import { compareSearch } from "./search";
 
-const kept = (look: Comparison["look"]): Comparison => ({ id: 7, name: "a", remarks: "", look, created_at: "", created_by: "ada" });
+const saved = (look: Comparison["look"]): Comparison => ({ id: 7, name: "a", remarks: "", look, created_at: "", created_by: "ada" });
 
 it("round-trips all URL parameters", () => {
   const search = compareSearch({
@@ -18,7 +18,7 @@ it("round-trips all URL parameters", () => {
     config: "all",
     prompt: "0".repeat(32),
   });
-  const again = searchOfComparison(kept(lookOfSearch(search, ["loss", "kl"])));
+  const again = searchOfComparison(saved(lookOfSearch(search, ["loss", "kl"])));
   expect(again).toEqual({ ...search, report: 7 });
   expect(compareSearch(again)).toEqual(again);
 });

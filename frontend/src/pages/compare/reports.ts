@@ -1,10 +1,10 @@
 /** Convert between the URL of a comparison and a saved report. Pure. */
 
-import type { Comparison, KeepComparison } from "@/api/comparisons";
 import { namesOf, wordOf } from "@/charts/names";
+import type { Comparison, NewComparison } from "@/pages/compare/api";
 import { type CompareSearch, METRICS_AT_MOST, runsOf } from "./search";
 
-type Look = KeepComparison["look"];
+type Look = NewComparison["look"];
 
 /** The saved fields; includes the shown metrics even if none were selected. */
 export function lookOfSearch(search: CompareSearch, metrics: readonly string[]): Look {

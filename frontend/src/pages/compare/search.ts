@@ -1,6 +1,6 @@
 /** URL parameters of the comparison. Pure. */
 
-import type { MetricAxis } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 import { namesOf } from "@/charts/names";
 import { axisOf, endsOn } from "@/charts/spans";
 

@@ -1,7 +1,6 @@
 import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/api/environments";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Lines } from "@/components/Copying";
@@ -10,7 +9,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
-import { TryIt } from "@/pages/environments/TryIt";
+import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/pages/environments/api";
+import { ProbePanel } from "@/pages/environments/ProbePanel";
 import { Verdict } from "@/pages/environments/Verdict";
 import { KINDS, launchCommand } from "@/pages/environments/words";
 import { RUN_PROOF_SECONDS } from "@/theme/chips";
@@ -135,7 +135,7 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
           <Facts shown={data} />
           <Launch shown={data} />
           <Verdict environment={data.environment} />
-          {kind === "steps" && data.environment.registered && <TryIt key={name} shown={data} />}
+          {kind === "steps" && data.environment.registered && <ProbePanel key={name} shown={data} />}
           <h3>Runs</h3>
           <Runs runs={data.runs} kind={kind} />
         </>

@@ -1,15 +1,15 @@
 import { SegmentedControl, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/api/environments";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
+import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
-import { KINDS, windowWords } from "@/pages/environments/words";
+import { KINDS, windowText } from "@/pages/environments/words";
 import { preferences } from "@/preferences";
 import css from "./environments.module.css";
 
@@ -84,7 +84,7 @@ export function EnvironmentsPage() {
             onChange={(value) => look({ kind: ENVIRONMENT_KINDS.find((each) => each === value) })}
           />
           <span className="spacer" />
-          {first && <span className={`faint tiny ${css.window}`}>{windowWords(first)}</span>}
+          {first && <span className={`faint tiny ${css.window}`}>{windowText(first)}</span>}
         </div>
         {list.isPending && <Skeletons heights={[320]} />}
         {list.isError && <ErrorState title="Environments unavailable" error={list.error} onRetry={() => void list.refetch()} />}

@@ -1,11 +1,11 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
-import { type KnownEnvironment, useJudgeEnvironment } from "@/api/environments";
 import { useSession } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { visible } from "@/format";
+import { type KnownEnvironment, useJudgeEnvironment } from "@/pages/environments/api";
 
 function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
   const judge = useJudgeEnvironment();
@@ -17,7 +17,7 @@ function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose:
       asking={judge}
       refused="Environment not changed"
       submit={isAllowed ? "Allow" : "Deny"}
-      keptIn={isAllowed ? RECORDED_IN_AUDIT : "Shown in the error of refused launches, and recorded with your name in the audit log."}
+      recordedIn={isAllowed ? RECORDED_IN_AUDIT : "Shown in the error of refused launches, and recorded with your name in the audit log."}
       destroys={!isAllowed}
       onSubmit={(reason) => judge.mutate({ spec: environment.name, is_allowed: isAllowed, reason }, { onSuccess: onClose })}
       onClose={onClose}

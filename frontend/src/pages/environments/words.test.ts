@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { KnownEnvironment } from "@/api/environments";
-import { launchCommand, runName, windowWords } from "./words";
+import type { KnownEnvironment } from "@/pages/environments/api";
+import { launchCommand, runName, windowText } from "./words";
 
 const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   name: "gymnasium:CartPole-v1",
@@ -20,22 +20,22 @@ const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
 });
 
 it("launches by preset if there is one, else by configuration", () => {
-  expect(launchCommand(known({ presets: ["cartpole"] }), { environment: {} }, "http://deck")).toBe(
+  expect(launchCommand(known({ presets: ["cartpole"] }), { environment: {} }, "http://server")).toBe(
     "rolldeck launch --name cartpole-v1 --preset cartpole",
   );
-  expect(launchCommand(known({}), { environment: { spec: "gymnasium:CartPole-v1" } }, "http://deck")).toBe(
+  expect(launchCommand(known({}), { environment: { spec: "gymnasium:CartPole-v1" } }, "http://server")).toBe(
     `rolldeck launch --name cartpole-v1 --config '{"environment":{"spec":"gymnasium:CartPole-v1"}}'`,
   );
 });
 
 it("launches a lesson by configuration even if a preset contains it", () => {
   const task = known({ name: "task:sort", kind: "tokens", presets: ["curriculum"] });
-  expect(launchCommand(task, { language: { lessons: { sort: { spec: "task:sort" } } } }, "http://deck")).toContain("--config");
+  expect(launchCommand(task, { language: { lessons: { sort: { spec: "task:sort" } } } }, "http://server")).toContain("--config");
 });
 
 it("connects an outside environment to its newest run, with the server's scheme", () => {
-  expect(launchCommand(known({ kind: "outside", name: "gsm8k", newest_run: "mix" }), {}, "https://deck:8443")).toContain(
-    '"https://env:$ROLLDECK_TOKEN@deck:8443/atropos/mix"',
+  expect(launchCommand(known({ kind: "outside", name: "gsm8k", newest_run: "mix" }), {}, "https://server:8443")).toContain(
+    '"https://env:$ROLLDECK_TOKEN@server:8443/atropos/mix"',
   );
 });
 
@@ -46,6 +46,6 @@ it("derives a valid run name", () => {
 
 it("describes the window and its omissions", () => {
   const page = { results: [], next: null, looked_at_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
-  expect(windowWords(page)).toContain("runs beyond the newest 10,000 are not counted");
-  expect(windowWords({ ...page, has_older_runs: false })).not.toContain("beyond");
+  expect(windowText(page)).toContain("runs beyond the newest 10,000 are not counted");
+  expect(windowText({ ...page, has_older_runs: false })).not.toContain("beyond");
 });

@@ -1,7 +1,7 @@
 /** Descriptions and launch commands of the kinds of environments. Pure. */
 
-import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/api/environments";
 import { number } from "@/format";
+import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/pages/environments/api";
 import { cliCommand } from "@/pages/launch/commands";
 
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {
@@ -19,7 +19,7 @@ export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; un
 };
 
 /** The window of the list's figures. */
-export function windowWords(page: KnownEnvironments): string {
+export function windowText(page: KnownEnvironments): string {
   const bound = `Rates cover the last hour; rewards and shares the newest ${number(page.groups_each)} groups of each of the ${page.runs_each} newest runs`;
   return page.has_older_runs ? `${bound}; runs beyond the newest ${number(page.looked_at_runs)} are not counted.` : `${bound}.`;
 }

@@ -4,8 +4,8 @@ import { CircleCheck } from "lucide-react";
 import type { AlertRow, AlertSummary } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
-import { placeOf } from "@/components/alertLooks";
-import { PlaceLink } from "@/components/PlaceLink";
+import { AppLink } from "@/components/AppLink";
+import { alertUrl } from "@/components/alertStyles";
 import { RunChip } from "@/components/RunChip";
 import { visible } from "@/format";
 import type { Concern } from "@/pages/home/attention";
@@ -14,7 +14,7 @@ import css from "./home.module.css";
 const CONCERNS_AT_MOST = 5;
 
 function AlertLine({ alert }: { alert: AlertRow }) {
-  const place = placeOf(alert);
+  const place = alertUrl(alert);
   return (
     <li className={css.item} data-row data-attention={alert.kind}>
       <AlertChip alert={alert} />
@@ -26,7 +26,7 @@ function AlertLine({ alert }: { alert: AlertRow }) {
       </span>
       <span className={`soft small ${css.aside}`}>
         <Age at={alert.first_seen_at} suffix=" ago" />
-        {place && <PlaceLink to={place}>View</PlaceLink>}
+        {place && <AppLink to={place}>View</AppLink>}
       </span>
     </li>
   );

@@ -7,11 +7,11 @@ import { useMayOperate, useSession } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Skeletons } from "@/components/Skeletons";
-import { useDeckRuns } from "@/live/deck";
-import { Around } from "@/pages/home/Around";
+import { useLiveRuns } from "@/live/deployment";
 import { Attention } from "@/pages/home/Attention";
 import { concerns, inAll, mineFirst } from "@/pages/home/attention";
 import { Finished, RunCards } from "@/pages/home/RunCards";
+import { ServerPanels } from "@/pages/home/ServerPanels";
 import { Start } from "@/pages/home/Start";
 import { shownRuns, unknownIds } from "@/pages/runs/rows";
 import css from "./home.module.css";
@@ -27,7 +27,7 @@ export function HomePage() {
   const mayOperate = useMayOperate();
   const now = useNow();
   const summary = useAlertSummary();
-  const live = useDeckRuns();
+  const live = useLiveRuns();
   const active = useInfiniteQuery(runsQuery(ACTIVE, "-changed"));
   const over = useInfiniteQuery(runsQuery(LATELY_OVER, "-changed"));
   const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];
@@ -74,7 +74,7 @@ export function HomePage() {
             </p>
           )}
           <Finished runs={finished} />
-          {!hasNone && <Around />}
+          {!hasNone && <ServerPanels />}
         </div>
       )}
     </>

@@ -1,19 +1,19 @@
 import { Button, Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { VERDICTS_AT_MOST, type Verdict, verdictsQuery } from "@/api/pipeline";
-import { PlaceLink } from "@/components/PlaceLink";
+import { DIAGNOSES_AT_MOST, type Diagnosis, diagnosesQuery } from "@/api/pipeline";
+import { AppLink } from "@/components/AppLink";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, number, visible } from "@/format";
 import { progress } from "@/pages/home/attention";
-import { currentVerdict } from "@/pages/run/verdict/current";
-import type { ShownRun } from "@/pages/runs/columns";
+import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { environmentOf } from "@/pages/runs/environment";
 import { Queued } from "@/pages/runs/Queued";
+import type { ShownRun } from "@/pages/runs/rows";
 import css from "./home.module.css";
 
-function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefined; me: string | undefined }) {
+function Card({ run, diagnosis, me }: { run: ShownRun; diagnosis: Diagnosis | undefined; me: string | undefined }) {
   const part = progress(run);
   const returns = run.returns ?? [];
   return (
@@ -58,8 +58,8 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
         </div>
       </dl>
       {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
-      <p className={`small soft two-lines ${css.verdict}`} title={visible(verdict?.sentence ?? "")}>
-        {visible(verdict?.sentence ?? "")}
+      <p className={`small soft two-lines ${css.diagnosis}`} title={visible(diagnosis?.sentence ?? "")}>
+        {visible(diagnosis?.sentence ?? "")}
       </p>
     </article>
   );
@@ -67,8 +67,8 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
 
 /** The active runs, the user's own first; `inAll` includes those that were not loaded. */
 export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number; me: string | undefined }) {
-  const shown = runs.slice(0, VERDICTS_AT_MOST);
-  const verdicts = useQuery(verdictsQuery(shown.map(({ id }) => id))).data ?? {};
+  const shown = runs.slice(0, DIAGNOSES_AT_MOST);
+  const diagnoses = useQuery(diagnosesQuery(shown.map(({ id }) => id))).data ?? {};
   return (
     <section aria-label="Active runs">
       <div className={css.heading}>
@@ -76,14 +76,14 @@ export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number;
         <span className="faint small">{number(inAll)}</span>
         <span className="spacer" />
         {inAll > shown.length && (
-          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">
+          <Button component={AppLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">
             All {number(inAll)}
           </Button>
         )}
       </div>
       <div className={css.cards}>
         {shown.map((run) => (
-          <Card key={run.id} run={run} verdict={currentVerdict(verdicts[run.id], run)} me={me} />
+          <Card key={run.id} run={run} diagnosis={currentDiagnosis(diagnoses[run.id], run)} me={me} />
         ))}
       </div>
     </section>

@@ -2,8 +2,8 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useMayOperate } from "@/api/session";
+import { AppLink } from "@/components/AppLink";
 import { Command } from "@/components/Copying";
-import { PlaceLink } from "@/components/PlaceLink";
 import css from "./home.module.css";
 
 function Way({ title, children, command, action }: { title: string; children: ReactNode; command?: string; action?: ReactNode }) {
@@ -29,7 +29,7 @@ export function Start() {
         title="Launch a run"
         action={
           mayOperate ? (
-            <Button component={PlaceLink} to="/runs/new?preset=cartpole">
+            <Button component={AppLink} to="/runs/new?preset=cartpole">
               Launch CartPole
             </Button>
           ) : (

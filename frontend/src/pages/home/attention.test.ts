@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { ShownRun } from "@/pages/runs/columns";
+import type { ShownRun } from "@/pages/runs/rows";
 import { concerns, inAll, mineFirst, progress } from "./attention";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");

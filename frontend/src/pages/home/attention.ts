@@ -2,7 +2,7 @@
 
 import type { AlertRow } from "@/api/alerts";
 import { ageSeconds, duration } from "@/format";
-import type { ShownRun } from "@/pages/runs/columns";
+import type { ShownRun } from "@/pages/runs/rows";
 import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
 
 /** A longer pause may be unintended. */
@@ -12,9 +12,9 @@ export type Concern = { run: ShownRun; why: string };
 
 /** Runs without an open alert that are unknown or paused for long; the longest first. */
 export function concerns(runs: ShownRun[], alerts: Pick<AlertRow, "run">[], nowMs: number): Concern[] {
-  const spokenOf = new Set(alerts.map(({ run }) => run));
+  const alerted = new Set(alerts.map(({ run }) => run));
   return runs
-    .filter(({ name }) => !spokenOf.has(name))
+    .filter(({ name }) => !alerted.has(name))
     .flatMap((run) => {
       const why = concern(run, nowMs);
       return why ? [{ run, why }] : [];

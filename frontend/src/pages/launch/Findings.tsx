@@ -3,7 +3,7 @@ import { visible } from "@/format";
 
 const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
 const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
-const VERDICTS = {
+const RESULTS = {
   ready: { tone: "good", sign: "✓", words: "Ready to launch" },
   risky: { tone: "held", sign: "▲", words: "Launchable, with warnings" },
   refused: { tone: "bad", sign: "✕", words: "Cannot launch, or would never serve a batch" },
@@ -21,10 +21,10 @@ type Props = { check: RunCheck; isOld: boolean };
 
 /** Findings of a dry run, each with its remedy. */
 export function Findings({ check, isOld }: Props) {
-  const { tone, sign, words } = VERDICTS[check.verdict];
+  const { tone, sign, words } = RESULTS[check.verdict];
   return (
     <section aria-label="Check" data-verdict={check.verdict}>
-      <p className="verdict-line" role="status">
+      <p className="check-result" role="status">
         <span className={`chip tone-${tone}`}>
           <span className="chip-sign" aria-hidden="true">
             {sign}

@@ -1,11 +1,11 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import type { SavedPreset } from "@/api/presets";
 import { useMayOperate } from "@/api/session";
 import type { RunCheck } from "@/api/types";
 import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
+import type { SavedPreset } from "@/pages/launch/api";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { cliCommand, curlCommand, type Launch } from "@/pages/launch/commands";
 import { Findings } from "@/pages/launch/Findings";

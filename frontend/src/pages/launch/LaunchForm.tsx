@@ -6,11 +6,11 @@ import { visible } from "@/format";
 import type { JsonSchema } from "@/forms/fields";
 import { changesOf, overlayOf } from "@/pages/launch/changes";
 import type { Launch } from "@/pages/launch/commands";
-import { keepDraft } from "@/pages/launch/draft";
+import { saveDraft } from "@/pages/launch/draft";
 import { SectionPanel } from "@/pages/launch/FieldInput";
 import { LaunchAside } from "@/pages/launch/LaunchAside";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
-import { choicesOf, type StartPreset } from "@/pages/launch/starts";
+import { choicesOf, type StartPreset } from "@/pages/launch/startPresets";
 import { type Config, NAME_HELP, type Start, useLaunch } from "@/pages/launch/useLaunch";
 
 /** Scroll to the first invalid field and focus it. */
@@ -52,7 +52,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
     event.preventDefault();
     if (!state.validate(true)) return;
     const onSuccess = (run: { name: string }) => {
-      keepDraft(start.key, null);
+      saveDraft(start.key, null);
       void navigate({ to: "/runs/$name", params: { name: run.name } });
     };
     create.mutate({ ...launch, start: true }, { onSuccess, onError: state.refuse });

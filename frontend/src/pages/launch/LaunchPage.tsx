@@ -1,13 +1,13 @@
 import "@/pages/launch/launch.css";
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { presetsQuery } from "@/api/presets";
 import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { presetsQuery } from "@/pages/launch/api";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
-import { startsOf } from "@/pages/launch/starts";
+import { startsOf } from "@/pages/launch/startPresets";
 import type { Config } from "@/pages/launch/useLaunch";
 
 /** The form for a preset, or for a clone of another run. */

@@ -2,7 +2,7 @@ import { SegmentedControl, Textarea } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { unknownPaths } from "@/forms/fields";
-import { type Config, type Format, formatOf, jsonOf, keepFormat, keptFormat, readJson } from "@/pages/launch/configText";
+import { type Config, type Format, formatOf, jsonOf, readJson, savedFormat, saveFormat } from "@/pages/launch/configText";
 import { kindOf, type LaunchState } from "@/pages/launch/useLaunch";
 
 const FORMATS: { value: Format; label: string }[] = [
@@ -21,7 +21,7 @@ const yamlQuery = queryOptions({
 /** The resolved configuration as JSON or YAML; edits here change the form, and vice versa. */
 export function ResolvedConfig({ state }: { state: LaunchState }) {
   const queries = useQueryClient();
-  const [format, setFormat] = useState(keptFormat);
+  const [format, setFormat] = useState(savedFormat);
   // While being edited, the text may be invalid or differ from the canonical format.
   const [typed, setTyped] = useState<string | null>(null);
   const [problem, setProblem] = useState("");
@@ -49,7 +49,7 @@ export function ResolvedConfig({ state }: { state: LaunchState }) {
   };
   const choose = (next: Format) => {
     setFormat(next);
-    keepFormat(next);
+    saveFormat(next);
   };
   const type = (text: string) => {
     const as = isPasted.current ? formatOf(text, format) : format;

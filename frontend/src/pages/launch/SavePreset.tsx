@@ -1,12 +1,12 @@
 import { Radio, Stack, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Access, type SavedPreset, useSavePreset } from "@/api/presets";
 import { ApiProblem } from "@/api/problems";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { keepDraft } from "@/pages/launch/draft";
-import { ACCESS } from "@/pages/launch/starts";
+import { type Access, type SavedPreset, useSavePreset } from "@/pages/launch/api";
+import { saveDraft } from "@/pages/launch/draft";
+import { ACCESS } from "@/pages/launch/startPresets";
 import { type Config, NAME, NAME_HELP } from "@/pages/launch/useLaunch";
 
 type Props = {
@@ -34,8 +34,8 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
   const wrong = save.error instanceof ApiProblem ? save.error.fields.find(({ field }) => field === "name")?.message : undefined;
   const done = () => {
     // The preset now holds everything: the draft is obsolete.
-    keepDraft(start, null);
-    if (runName) keepDraft(`preset:${name}`, { name: runName, answers: {} });
+    saveDraft(start, null);
+    if (runName) saveDraft(`preset:${name}`, { name: runName, answers: {} });
     onClose();
     void navigate({ search: (old) => ({ view: old.view, preset: name }) });
   };

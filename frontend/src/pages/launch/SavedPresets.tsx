@@ -1,14 +1,14 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type SavedPreset, useDeletePreset } from "@/api/presets";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { Dialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { ACCESS } from "@/pages/launch/starts";
+import { type SavedPreset, useDeletePreset } from "@/pages/launch/api";
+import { ACCESS } from "@/pages/launch/startPresets";
 
 function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void }) {
   const remove = useDeletePreset();
@@ -60,7 +60,7 @@ export function SavedPresets({ presets, onClose }: { presets: SavedPreset[]; onC
   return (
     <Dialog onClose={onClose} title="Saved presets" size="lg">
       {presets.length === 0 ? (
-        <EmptyState title="No saved presets" command={deckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>
+        <EmptyState title="No saved presets" command={rolldeckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>
           Fill in the form, then choose Save as preset: it stores all fields except the run's name.
         </EmptyState>
       ) : (

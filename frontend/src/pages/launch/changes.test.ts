@@ -37,7 +37,7 @@ it("quotes commands for the shell", () => {
     `rolldeck launch --name one --preset cartpole --config '{"environment":{"kwargs":{"name":"it'\\''s"}}}'`,
   );
   expect(cliCommand({ name: "", preset: "", config: {} })).toBe("rolldeck launch --name NAME");
-  const curl = curlCommand({ name: "one", preset: "", config: {} }, "http://deck:8000");
-  expect(curl).toContain("http://deck:8000/api/runs");
+  const curl = curlCommand({ name: "one", preset: "", config: {} }, "http://server:8000");
+  expect(curl).toContain("http://server:8000/api/runs");
   expect(curl).toContain(`--data '{"name":"one","kind":"fleet","preset":"","config":{},"start":true}'`);
 });

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { formatOf, jsonOf, placeAt, readJson } from "./configText";
-import { brokenAt } from "./jsonPlace";
+import { errorPosition } from "./jsonErrors";
 import { placeOfField, readYaml, yamlOf } from "./yamlText";
 
 const config = {
@@ -44,7 +44,7 @@ it("locates any JSON error", () => {
   ];
   for (const [text, offset] of places) {
     expect(() => JSON.parse(text)).toThrow();
-    expect([text, brokenAt(text).offset]).toEqual([text, offset]);
+    expect([text, errorPosition(text).offset]).toEqual([text, offset]);
   }
 });
 it("rejects text that is not a configuration", () => {

@@ -1,6 +1,6 @@
 /** Parse and format a configuration as JSON, with error positions. Pure. */
 
-import { brokenAt } from "@/pages/launch/jsonPlace";
+import { errorPosition } from "@/pages/launch/jsonErrors";
 
 export type Config = Record<string, unknown>;
 export type Format = "json" | "yaml";
@@ -29,7 +29,7 @@ export function readJson(text: string): Read {
     const value: unknown = JSON.parse(text);
     return isConfig(value) ? { config: value } : { problem: "A JSON object is required: { … }." };
   } catch {
-    const { offset, wanted } = brokenAt(text);
+    const { offset, wanted } = errorPosition(text);
     return { problem: `Invalid JSON at ${placeAt(text, offset)}: expected ${wanted}.` };
   }
 }
@@ -44,7 +44,7 @@ export function formatOf(text: string, shown: Format): Format {
 const KEY = "rolldeck-config-format";
 
 /** The last format used in this browser. */
-export function keptFormat(): Format {
+export function savedFormat(): Format {
   try {
     return localStorage.getItem(KEY) === "yaml" ? "yaml" : "json";
   } catch {
@@ -52,7 +52,7 @@ export function keptFormat(): Format {
   }
 }
 
-export function keepFormat(format: Format): void {
+export function saveFormat(format: Format): void {
   try {
     localStorage.setItem(KEY, format);
   } catch {

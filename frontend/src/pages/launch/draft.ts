@@ -17,7 +17,7 @@ export function loadDraft(start: string): Draft | null {
   }
 }
 
-export function keepDraft(start: string, draft: Draft | null): void {
+export function saveDraft(start: string, draft: Draft | null): void {
   try {
     if (draft) localStorage.setItem(keyOf(start), JSON.stringify(draft));
     else localStorage.removeItem(keyOf(start));

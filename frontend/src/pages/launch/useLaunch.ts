@@ -5,7 +5,7 @@ import { ApiProblem } from "@/api/problems";
 import { visible } from "@/format";
 import { type Answers, answersOf, collect, type JsonSchema, placeErrors, type Section, sectionsOf } from "@/forms/fields";
 import { changesOf } from "@/pages/launch/changes";
-import { keepDraft, loadDraft } from "@/pages/launch/draft";
+import { loadDraft, saveDraft } from "@/pages/launch/draft";
 
 export type Config = Record<string, unknown>;
 export type Kind = "fleet" | "language";
@@ -51,7 +51,7 @@ export function useLaunch(schema: JsonSchema, start: Start) {
         .filter((path) => answers[path] !== standard[path])
         .map((path) => [path, answers[path] ?? ""]),
     );
-    keepDraft(start.key, isTouched ? { name, answers: kept } : null);
+    saveDraft(start.key, isTouched ? { name, answers: kept } : null);
   }, [start.key, name, answers, standard, isTouched]);
 
   const change = (path: string, answer: string | boolean) => {

@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { RunSummary } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
-import { forgetDraft, useDraft } from "@/components/useDraft";
+import { deleteDraft, useDraft } from "@/components/useDraft";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
@@ -53,7 +53,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
           <Button
             variant="default"
             onClick={() => {
-              forgetDraft(draft);
+              deleteDraft(draft);
               onCancel();
             }}
           >

@@ -1,7 +1,7 @@
 /** Live state of the open run, shared by its tabs. */
 
 import { createContext, useContext } from "react";
-import type { Verdict } from "@/api/pipeline";
+import type { Diagnosis } from "@/api/pipeline";
 import type { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 
@@ -9,7 +9,7 @@ type RunParts = {
   run: RunDetail;
   fleet: FleetPart | undefined;
   /** The diagnosis of the shown status. */
-  verdict: Verdict | undefined;
+  diagnosis: Diagnosis | undefined;
   queue: QueuePart | undefined;
   ledger: LedgerPart | undefined;
   curriculum: CurriculumPart | null | undefined;

@@ -4,12 +4,12 @@ import type { useAsk } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
-import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip, useIsProven } from "@/components/RunChip";
 import { policyStep, utc, visible } from "@/format";
-import { Steering } from "@/pages/run/Steering";
+import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
@@ -68,7 +68,7 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
             <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
           </span>
         )}
-        <Steering run={run} queue={queue} ask={ask} />
+        <UndoPause run={run} queue={queue} ask={ask} />
         <span>
           {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
         </span>
@@ -78,9 +78,9 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
         </span>
         <span>
           {run.tags.map((tag) => (
-            <PlaceLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
+            <AppLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
               {visible(tag)}
-            </PlaceLink>
+            </AppLink>
           ))}
           {run.tags.length > 0 && " "}
           {mayOperate && (

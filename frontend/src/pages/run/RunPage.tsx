@@ -3,20 +3,20 @@ import { Button, Group } from "@mantine/core";
 import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
+import { AppLink } from "@/components/AppLink";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
-import { PlaceLink } from "@/components/PlaceLink";
 import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { useEventBackfill } from "@/live/backfill";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
+import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
 import { newer } from "@/pages/run/verbs";
-import { currentVerdict } from "@/pages/run/verdict/current";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
   if (error.code !== "not_found")
@@ -31,7 +31,7 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
             <Button component={Link} to="/runs" variant="default">
               All runs
             </Button>
-            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">
+            <Button component={AppLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">
               Search archived runs
             </Button>
           </Group>
@@ -67,10 +67,10 @@ function LiveRun({ name }: { name: string }) {
   if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;
   // Links and requests need the address; for a current run that is its name.
   const addressed = { ...run, name };
-  const verdict = currentVerdict(diagnosed, run);
+  const diagnosis = currentDiagnosis(diagnosed, run);
   return (
     <ReadOnlyContext value={run.archived_at !== null}>
-      <RunContext value={{ run: addressed, fleet, verdict, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
+      <RunContext value={{ run: addressed, fleet, diagnosis, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
         <RunHeader title={run.name} run={addressed} fleet={fleet} queue={queue} ask={ask} />
         <ReadOnlyContext value={false}>
           {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}

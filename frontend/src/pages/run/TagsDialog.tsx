@@ -20,7 +20,7 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
       title={`Tags of ${run.name}`}
       asking={set}
       refused="Tags not saved"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Save"
       isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}
       onSubmit={(reason) => set.mutate({ tags, reason }, { onSuccess: onClose })}

@@ -5,7 +5,7 @@ import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
-import { forgetDraft } from "@/components/useDraft";
+import { deleteDraft } from "@/components/useDraft";
 import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
@@ -115,7 +115,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
           onConfirm={(reason) => {
             setConfirming(null);
             // The draft is cleared on success only, so that it survives an expired session.
-            const onSuccess = () => forgetDraft(draftOf(run.name, confirming));
+            const onSuccess = () => deleteDraft(draftOf(run.name, confirming));
             if (confirming === "reset") reset.mutate(reason, { onSuccess });
             else ask.mutate({ verb: confirming, reason } satisfies Asked, { onSuccess });
           }}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Annotations } from "@/api/annotations";
+import type { Annotations } from "@/pages/run/annotations";
 import { marksOf } from "./marks";
 
 const BEGAN = "2026-03-01T12:00:00Z";

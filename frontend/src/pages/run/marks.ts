@@ -1,8 +1,8 @@
 /** Place users' annotations and run events on charts. Pure. */
 
-import type { Annotations } from "@/api/annotations";
-import type { MetricAxis } from "@/api/metrics";
-import type { Mark } from "@/charts/marks";
+import type { MetricAxis } from "@/api/types";
+import type { Mark } from "@/charts/model";
+import type { Annotations } from "@/pages/run/annotations";
 
 type Placed = { at: string; step: number | null; amount: number | null };
 

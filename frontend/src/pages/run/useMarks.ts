@@ -2,10 +2,9 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { annotationsQuery } from "@/api/annotations";
-import type { MetricAxis } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
-import type { Mark } from "@/charts/marks";
+import type { MetricAxis, RunDetail } from "@/api/types";
+import type { Mark } from "@/charts/model";
+import { annotationsQuery } from "@/pages/run/annotations";
 import { marksOf, type Shown } from "@/pages/run/marks";
 
 export function useMarks(run: RunDetail, axis: MetricAxis, shown: Shown = "all"): Mark[] {

@@ -1,7 +1,7 @@
 /** Describe the verbs of a run, and whether the fleet has applied a request. Pure. */
 
 import type { FleetPart, QueuePart, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
-import { duration, number } from "@/format";
+import { counted, duration, number } from "@/format";
 
 /** Requests on a run; reset is not a state transition but starts a new run. */
 export type Verb = RunVerb | "reset";
@@ -90,7 +90,7 @@ export function following(status: RunStatus, workers: Pick<WorkerRow, "state">[]
   const wanted = FOLLOWED[status];
   if (!wanted || workers.length === 0) return "";
   const there = workers.filter(({ state }) => wanted.done.includes(state)).length;
-  return `${there} of ${workers.length} ${workers.length === 1 ? "worker" : "workers"} ${wanted.doing}`;
+  return `${there} of ${counted(workers.length, "worker")} ${wanted.doing}`;
 }
 
 /** The remaining work and time of a drain; empty if the run is not draining. */
@@ -98,7 +98,7 @@ export function drainText(run: RunSummary, queue: QueuePart | undefined, perSeco
   if (run.status !== "draining" || !queue) return "";
   const left = (queue.queued_sequences ?? queue.queued) + queue.leased;
   const batches = run.batch_size ? Math.ceil(left / run.batch_size) : null;
-  const what = `${number(left)} to serve${batches === null ? "" : `, ${number(batches)} ${batches === 1 ? "batch" : "batches"}`}`;
+  const what = `${number(left)} to serve${batches === null ? "" : `, ${counted(batches, "batch", "batches")}`}`;
   return perSecond ? `${what}; about ${duration(left / perSecond)} at the current rate` : `${what}; no recent batches`;
 }
 

@@ -4,28 +4,28 @@ import { useState } from "react";
 import { actOnRuns, type Which } from "@/api/runLists";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { visible } from "@/format";
-import { type Deed, summary } from "@/pages/runs/bulk";
+import { counted, visible } from "@/format";
+import { type BulkAction, summary } from "@/pages/runs/bulk";
 import css from "./runs.module.css";
 
-type Props = { deed: Deed; which: Which; runs: number; filter: string; onClose: () => void };
+type Props = { bulk: BulkAction; which: Which; runs: number; filter: string; onClose: () => void };
 
 /** Confirm a bulk action, run it in requests of 100 runs, and list the runs that failed with their errors. */
-export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
+export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
   const queries = useQueryClient();
   const [reason, setReason] = useState("");
   const [tag, setTag] = useState("");
   const [progress, setProgress] = useState({ done: 0, left: runs });
   const act = useMutation({
-    mutationFn: () => actOnRuns({ action: deed.action, which, reason, tag }, (done, left) => setProgress({ done, left })),
+    mutationFn: () => actOnRuns({ action: bulk.action, which, reason, tag }, (done, left) => setProgress({ done, left })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["runs"] }),
   });
-  const needsTag = deed.action === "tag" || deed.action === "untag";
+  const needsTag = bulk.action === "tag" || bulk.action === "untag";
   const refused = act.data?.filter(({ problem }) => problem) ?? [];
-  const title = `${deed.label}: ${runs === 1 ? "1 run" : `${runs.toLocaleString("en-US")} runs`}`;
+  const title = `${bulk.label}: ${counted(runs, "run")}`;
   return (
     <Dialog onClose={onClose} title={title} size="lg">
-      <p className="soft">{deed.does}</p>
+      <p className="soft">{bulk.does}</p>
       <p className="small">
         {"ids" in which ? (
           "The selected runs."
@@ -59,8 +59,8 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
             <Button variant="default" onClick={onClose}>
               Cancel
             </Button>
-            <Button type="submit" color={deed.destroys ? "red.8" : undefined} loading={act.isPending}>
-              {deed.label}
+            <Button type="submit" color={bulk.destroys ? "red.8" : undefined} loading={act.isPending}>
+              {bulk.label}
             </Button>
           </Group>
         </form>

@@ -1,6 +1,6 @@
 import { count } from "@/format";
 import { unitOf } from "@/pages/run/queue/queued";
-import type { ShownRun } from "@/pages/runs/columns";
+import type { ShownRun } from "@/pages/runs/rows";
 
 /** The queue length of a run with its unit, for lists; in narrow columns the unit is below the number. */
 export function Queued({ run, isNarrow = false }: { run: Pick<ShownRun, "kind" | "queued">; isNarrow?: boolean }) {

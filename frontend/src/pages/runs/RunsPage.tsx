@@ -9,10 +9,11 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { useDeckRuns } from "@/live/deck";
+import { counted } from "@/format";
+import { useLiveRuns } from "@/live/deployment";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
-import { DEEDS, type Deed } from "@/pages/runs/bulk";
+import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
 import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
 import { FilterBox } from "@/pages/runs/FilterBox";
 import { RunsTable } from "@/pages/runs/RunsTable";
@@ -21,13 +22,13 @@ import { Views } from "@/pages/runs/Views";
 import css from "./runs.module.css";
 
 const COUNTED_AT_MOST = 10_000;
-const SELDOM_MS = 60_000;
+const SLOW_MS = 60_000;
 
 export function RunsPage() {
   const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const mayOperate = useMayOperate();
-  const live = useDeckRuns();
+  const live = useLiveRuns();
   const list = useInfiniteQuery(runsQuery(q, sort));
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
   // While the filter is invalid, show the rows of the last valid filter.
@@ -37,9 +38,9 @@ export function RunsPage() {
   const listed = data?.pages.flatMap(({ results }) => results) ?? [];
   const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));
   // Ended runs rarely change.
-  const resting = useQuery({ ...outlooksQuery(restingIds(listed, live)), staleTime: SELDOM_MS, refetchInterval: SELDOM_MS });
+  const resting = useQuery({ ...outlooksQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
-  const [deed, setDeed] = useState<{ deed: Deed; which: Which; runs: number } | null>(null);
+  const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
   const shown = shownRuns(listed, live, { ...resting.data, ...outlooks.data });
   const columns = columnsOf(cols);
   const total = data?.pages[0]?.total ?? 0;
@@ -95,7 +96,7 @@ export function RunsPage() {
             {ids.length > 0 ? (
               <>
                 {mayOperate ? (
-                  <Actions label={`${ids.length} selected`} onPick={(one) => setDeed({ deed: one, which: { ids }, runs: ids.length })} />
+                  <Actions label={`${ids.length} selected`} onPick={(one) => setChosen({ bulk: one, which: { ids }, runs: ids.length })} />
                 ) : (
                   <span className="soft small" role="status">
                     {ids.length} selected
@@ -105,12 +106,12 @@ export function RunsPage() {
               </>
             ) : (
               <span className="soft small" role="status">
-                {total > COUNTED_AT_MOST ? "More than 10,000" : total.toLocaleString("en-US")} {total === 1 ? "run" : "runs"}
+                {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
                 {problem ? " match the last valid filter" : q ? " match" : ""}
               </span>
             )}
             {mayOperate && ids.length === 0 && total > 0 && !problem && (
-              <Actions label="All matching" onPick={(one) => setDeed({ deed: one, which: { q }, runs: total })} />
+              <Actions label="All matching" onPick={(one) => setChosen({ bulk: one, which: { q }, runs: total })} />
             )}
             <span className="spacer" />
             {!problem && (
@@ -164,7 +165,7 @@ export function RunsPage() {
           {!problem && <ShowMore pages={list} />}
         </section>
       )}
-      {deed && <BulkDialog {...deed} filter={q} onClose={() => setDeed(null)} />}
+      {chosen && <BulkDialog {...chosen} filter={q} onClose={() => setChosen(null)} />}
     </>
   );
 }
@@ -191,7 +192,7 @@ function CompareButton({ runs }: { runs: string[] }) {
   );
 }
 
-function Actions({ label, onPick }: { label: string; onPick: (deed: Deed) => void }) {
+function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
   return (
     <Menu position="bottom-start">
       <Menu.Target>
@@ -200,9 +201,9 @@ function Actions({ label, onPick }: { label: string; onPick: (deed: Deed) => voi
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        {DEEDS.map((deed) => (
-          <Menu.Item key={deed.action} onClick={() => onPick(deed)}>
-            {deed.label}
+        {BULK_ACTIONS.map((bulk) => (
+          <Menu.Item key={bulk.action} onClick={() => onPick(bulk)}>
+            {bulk.label}
           </Menu.Item>
         ))}
       </Menu.Dropdown>

@@ -1,9 +1,10 @@
 import { Checkbox, UnstyledButton } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { addressOf } from "@/api/runAddress";
 import type { Sort } from "@/api/runLists";
 import { RunChip } from "@/components/RunChip";
-import type { Column, ShownRun } from "@/pages/runs/columns";
+import type { Column } from "@/pages/runs/columns";
+import type { ShownRun } from "@/pages/runs/rows";
+import { addressOf } from "@/pages/runs/runAddress";
 import css from "./runs.module.css";
 
 type Props = {

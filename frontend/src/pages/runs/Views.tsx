@@ -3,7 +3,7 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { visible } from "@/format";
-import { type Looked, readViews, saveViews, type View, withView } from "@/pages/runs/savedViews";
+import { type ListView, readViews, saveViews, type View, withView } from "@/pages/runs/savedViews";
 import css from "./runs.module.css";
 
 function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClose: () => void }) {
@@ -39,7 +39,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
 }
 
 /** Saved views of the list. */
-export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) => void }) {
+export function Views({ look, onLook }: { look: ListView; onLook: (look: ListView) => void }) {
   const [views, setViews] = useState<View[]>(readViews);
   const [isNaming, setNaming] = useState(false);
   const change = (next: View[]) => {

@@ -1,10 +1,11 @@
 /** Bulk actions on runs. Pure. */
 
 import type { ActedOn, Action } from "@/api/runLists";
+import { counted } from "@/format";
 
-export type Deed = { action: Action; label: string; does: string; destroys: boolean };
+export type BulkAction = { action: Action; label: string; does: string; destroys: boolean };
 
-export const DEEDS: Deed[] = [
+export const BULK_ACTIONS: BulkAction[] = [
   { action: "pause", label: "Pause", does: "Stops generating new data; existing data is still accepted and served.", destroys: false },
   { action: "resume", label: "Resume", does: "Paused runs resume.", destroys: false },
   {
@@ -29,7 +30,6 @@ export const DEEDS: Deed[] = [
 export function summary(results: ActedOn[]): string {
   const refused = results.filter(({ problem }) => problem).length;
   const done = results.length - refused;
-  const runs = (n: number) => (n === 1 ? "1 run" : `${n.toLocaleString("en-US")} runs`);
-  if (refused === 0) return `Done for ${runs(done)}.`;
-  return `Done for ${runs(done)}; failed for ${runs(refused)}:`;
+  if (refused === 0) return `Done for ${counted(done, "run")}.`;
+  return `Done for ${counted(done, "run")}; failed for ${counted(refused, "run")}:`;
 }

@@ -1,15 +1,14 @@
 /** Column definitions of the list of runs. */
 
 import type { ReactNode } from "react";
-import type { ListedRun, Outlook, SortName } from "@/api/runLists";
+import type { SortName } from "@/api/runLists";
 import { Age } from "@/components/Age";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, number, policyStep, visible } from "@/format";
 import { environmentOf } from "@/pages/runs/environment";
 import { Queued } from "@/pages/runs/Queued";
-
-export type ShownRun = ListedRun & Partial<Outlook>;
+import type { ShownRun } from "@/pages/runs/rows";
 
 export type Column = {
   id: string;

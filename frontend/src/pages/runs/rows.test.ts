@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { ListedRun } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
-import { DEEDS, summary } from "./bulk";
+import { BULK_ACTIONS, summary } from "./bulk";
 import { COLUMNS, columnsOf, wordOf } from "./columns";
 import { restingIds, shownRuns, unknownIds } from "./rows";
 
@@ -31,5 +31,5 @@ it("counts successes and failures", () => {
   const one = (problem: string) => ({ id: 1, name: "a", problem });
   expect(summary([one("")])).toBe("Done for 1 run.");
   expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; failed for 1 run:");
-  expect(new Set(DEEDS.map(({ action }) => action)).size).toBe(DEEDS.length);
+  expect(new Set(BULK_ACTIONS.map(({ action }) => action)).size).toBe(BULK_ACTIONS.length);
 });

@@ -3,8 +3,11 @@
 import type { ListedRun, Outlook } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
 
+/** A listed run with its live data, if any. */
+export type ShownRun = ListedRun & Partial<Outlook>;
+
 /** Runs in list order, each with its newest data. */
-export function shownRuns(listed: ListedRun[], live: RunRow[], outlooks: Record<string, Outlook>): (ListedRun & Partial<Outlook>)[] {
+export function shownRuns(listed: ListedRun[], live: RunRow[], outlooks: Record<string, Outlook>): ShownRun[] {
   const now = new Map(live.map((run) => [run.id, run]));
   const seen = new Set<number>();
   return listed.flatMap((run) => {

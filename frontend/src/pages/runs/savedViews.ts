@@ -3,8 +3,8 @@
 import type { Sort } from "@/api/runLists";
 
 /** The URL parameters of the list. */
-export type Looked = { q?: string; sort?: Sort; cols?: string; dense?: boolean };
-export type View = { name: string; look: Looked };
+export type ListView = { q?: string; sort?: Sort; cols?: string; dense?: boolean };
+export type View = { name: string; look: ListView };
 
 const KEY = "rolldeck-views";
 const VIEWS_AT_MOST = 30;
@@ -40,7 +40,7 @@ export function parsed(kept: string | null): View[] {
 }
 
 /** Add a view; replaces one with the same name. */
-export function withView(views: View[], name: string, look: Looked): View[] {
+export function withView(views: View[], name: string, look: ListView): View[] {
   const named = name.trim().slice(0, LETTERS_AT_MOST);
   if (!named) return views;
   return [...views.filter((view) => view.name !== named), { name: named, look }].slice(-VIEWS_AT_MOST);

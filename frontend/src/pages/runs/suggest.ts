@@ -1,6 +1,7 @@
 /** Completions for the filter. Pure. */
 
 import { type Qualifier, VALUES_OF, type ValueOf } from "@/api/runLists";
+import { counted } from "@/format";
 
 /** The filter term at the cursor. */
 export type Asked = {
@@ -80,7 +81,7 @@ export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: s
     .map(({ value, runs }) => ({
       insert: `${/[\s,]/.test(value) ? `"${value}"` : value} `,
       label: value,
-      note: runs === 1 ? "1 run" : `${runs} runs`,
+      note: counted(runs, "run"),
     }));
 }
 

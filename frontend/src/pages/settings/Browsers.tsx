@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { type BrowserRow, browsersQuery, useEndSessions } from "@/api/deck";
+import { type BrowserRow, browsersQuery, useEndSessions } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { type Kept, keptQuery } from "@/api/deck";
+import { type Retention, retentionQuery } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { Command } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
@@ -11,15 +11,15 @@ import css from "./settings.module.css";
 
 const BACKUP = "python manage.py backup /backups/today";
 
-function Row({ kept }: { kept: Kept }) {
-  const share = fullness(kept);
-  const settings = retentionSettings(kept);
+function Row({ retention }: { retention: Retention }) {
+  const share = fullness(retention);
+  const settings = retentionSettings(retention);
   return (
-    <tr data-kept={kept.what}>
+    <tr data-retention={retention.what}>
       <td className="anywhere">
-        {RETENTION_NAMES[kept.what]}
+        {RETENTION_NAMES[retention.what]}
         <div className="faint small">
-          {retentionText(kept)}
+          {retentionText(retention)}
           {settings.length > 0 && (
             <span className={css.setting} title="Set in the server's environment">
               {" "}
@@ -29,7 +29,7 @@ function Row({ kept }: { kept: Kept }) {
         </div>
       </td>
       <td className="num">
-        {bytes(kept.size_bytes)}
+        {bytes(retention.size_bytes)}
         {share !== null && (
           <div className="faint small" title="Usage of the tightest limit">
             {percent(share)}
@@ -37,17 +37,17 @@ function Row({ kept }: { kept: Kept }) {
         )}
       </td>
       <td className="num">
-        {kept.is_estimate ? "≈ " : ""}
-        {count(kept.count)}
+        {retention.is_estimate ? "≈ " : ""}
+        {count(retention.count)}
       </td>
-      <td className="num">{kept.oldest_at ? <Age at={kept.oldest_at} /> : "–"}</td>
+      <td className="num">{retention.oldest_at ? <Age at={retention.oldest_at} /> : "–"}</td>
     </tr>
   );
 }
 
 /** Retained data with its limits and current size. */
 export function RetentionPanel() {
-  const { data, error } = useQuery(keptQuery);
+  const { data, error } = useQuery(retentionQuery);
   return (
     <Panel title="Data retention" note="limits and current size">
       {error && <ErrorState title="Data retention unavailable" error={error} />}
@@ -72,7 +72,7 @@ export function RetentionPanel() {
               </thead>
               <tbody>
                 {data.results.map((each) => (
-                  <Row key={each.what} kept={each} />
+                  <Row key={each.what} retention={each} />
                 ))}
               </tbody>
             </table>

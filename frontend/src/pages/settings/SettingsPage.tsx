@@ -1,15 +1,15 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { deckQuery } from "@/api/deck";
+import { deploymentQuery } from "@/api/deployment";
 import { useSession } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { Appearance } from "@/pages/settings/Appearance";
 import { Browsers } from "@/pages/settings/Browsers";
 import { Licences } from "@/pages/settings/Licences";
-import { Look } from "@/pages/settings/Look";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
@@ -22,7 +22,7 @@ const ROLES: Record<string, string> = {
 
 function Person() {
   const session = useSession();
-  const { data } = useQuery(deckQuery);
+  const { data } = useQuery(deploymentQuery);
   return (
     <Panel title="Account">
       <p className={css.line}>
@@ -41,7 +41,7 @@ function Person() {
 }
 
 function Facts() {
-  const { data, error } = useQuery(deckQuery);
+  const { data, error } = useQuery(deploymentQuery);
   if (error) return <ErrorState title="Deployment details unavailable" error={error} />;
   if (!data) return <Skeletons heights={[120]} />;
   const facts: [string, string][] = [
@@ -80,7 +80,7 @@ export function SettingsPage() {
       </div>
       <div className={css.page}>
         <div className={css.column}>
-          <Look />
+          <Appearance />
           <Person />
           <Facts />
         </div>

@@ -2,7 +2,6 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
-import { useWebhookTest, type Webhook, webhooksQuery } from "@/api/webhooks";
 import { Age } from "@/components/Age";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { EmptyState } from "@/components/EmptyState";
@@ -11,6 +10,7 @@ import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { useWebhookTest, type Webhook, webhooksQuery } from "@/pages/settings/api";
 import css from "./settings.module.css";
 
 const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck ROLLDECK_ALERT_EMAILS=ops@example.org make serve";

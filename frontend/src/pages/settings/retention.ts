@@ -1,9 +1,9 @@
 /** Texts about data retention. */
 
-import type { Kept } from "@/api/deck";
+import type { Retention } from "@/api/deployment";
 import { bytes, count, duration } from "@/format";
 
-export const RETENTION_NAMES: Record<Kept["what"], string> = {
+export const RETENTION_NAMES: Record<Retention["what"], string> = {
   payloads: "Payloads of groups and fragments",
   weights: "Weights",
   recordings: "Recorded episodes",
@@ -16,7 +16,7 @@ export const RETENTION_NAMES: Record<Kept["what"], string> = {
 
 const DAY_SECONDS = 86_400;
 
-function bound({ value, unit }: Kept["limits"][number]): string {
+function bound({ value, unit }: Retention["limits"][number]): string {
   if (unit === "seconds") return `for ${duration(value)}`;
   if (unit === "days") return `for ${duration(value * DAY_SECONDS)}`;
   if (unit === "bytes") return `newest ${bytes(value)}`;
@@ -25,21 +25,22 @@ function bound({ value, unit }: Kept["limits"][number]): string {
 }
 
 /** The retention limits as text: "for 7 d, newest 50 GB"; data without a limit is kept. */
-export function retentionText(kept: Pick<Kept, "what" | "limits">): string {
-  const bounds = kept.limits.filter((limit) => limit.value > 0).map(bound);
+export function retentionText(retention: Pick<Retention, "what" | "limits">): string {
+  const bounds = retention.limits.filter((limit) => limit.value > 0).map(bound);
   if (bounds.length > 0) return bounds.join(", ");
-  return kept.limits.length > 0 ? "until deleted manually" : "as long as the run";
+  return retention.limits.length > 0 ? "until deleted manually" : "as long as the run";
 }
 
 /** Names of the settings that define the limits. */
-export const retentionSettings = (kept: Pick<Kept, "limits">): string[] => kept.limits.map((limit) => limit.setting).filter(Boolean);
+export const retentionSettings = (retention: Pick<Retention, "limits">): string[] =>
+  retention.limits.map((limit) => limit.setting).filter(Boolean);
 
 /** Usage of the tightest limit of bytes or items, 0 to 1; null if there is none. */
-export function fullness(kept: Pick<Kept, "limits" | "size_bytes" | "count">): number | null {
-  const shares = kept.limits.flatMap(({ unit, value }) => {
+export function fullness(retention: Pick<Retention, "limits" | "size_bytes" | "count">): number | null {
+  const shares = retention.limits.flatMap(({ unit, value }) => {
     if (value <= 0) return [];
-    if (unit === "bytes") return [kept.size_bytes / value];
-    return unit === "items" ? [kept.count / value] : [];
+    if (unit === "bytes") return [retention.size_bytes / value];
+    return unit === "items" ? [retention.count / value] : [];
   });
   return shares.length > 0 ? Math.min(1, Math.max(...shares)) : null;
 }

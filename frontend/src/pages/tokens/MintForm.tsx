@@ -3,7 +3,7 @@ import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { type Scope, type TokenMinted, useMint } from "@/api/tokens";
 import { Copy } from "@/components/Copying";
-import { keepToken } from "@/components/commandToken";
+import { rememberToken } from "@/components/commandToken";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 
@@ -43,7 +43,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
   const fields = mint.error instanceof ApiProblem ? mint.error.fields : [];
   // Insert the token into commands only now: rerendering the page earlier would close this dialog.
   const close = () => {
-    if (minted) keepToken(minted);
+    if (minted) rememberToken(minted);
     onClose();
   };
   const wrong = (field: string) => fields.find((each) => each.field === field)?.message;

@@ -5,7 +5,7 @@ import { useState } from "react";
 import { useSession } from "@/api/session";
 import { tokensQuery } from "@/api/tokens";
 import { Lines } from "@/components/Copying";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -76,7 +76,7 @@ export function TokensPage() {
               {tokens.data?.length === 0 && (
                 <EmptyState
                   title="No tokens yet"
-                  command={deckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
+                  command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
                   needs={{ scope: "admin" }}
                 >
                   Trainers and environments on other machines send a token with each request.

@@ -3,8 +3,8 @@ import documentation from "../../../../docs/howto/tokens.md?raw";
 import { quickStarts } from "./quickStarts";
 
 it("contains the server's URL, the run and the token", () => {
-  for (const { text } of quickStarts("https://deck.example:8443", "rd_secret", "gsm8k")) {
-    expect(text).toContain("deck.example:8443");
+  for (const { text } of quickStarts("https://server.example:8443", "rd_secret", "gsm8k")) {
+    expect(text).toContain("server.example:8443");
     expect(text).toContain("gsm8k");
     expect(text).toContain("rd_secret");
   }

@@ -1,9 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import type { FragmentDetail } from "@/api/fragments";
 import { Age } from "@/components/Age";
-import { bytes, number } from "@/format";
+import { bytes, number, visible } from "@/format";
 import { versionsText } from "@/pages/viewer/fragment";
-import { plain } from "@/pages/viewer/hostile";
 import { Fact } from "@/pages/viewer/Provenance";
 import { workerIndex } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/viewer.module.css";
@@ -36,7 +35,7 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
       </Fact>
       <Fact name="Worker">
         {worker === null ? (
-          plain(fragment.worker)
+          visible(fragment.worker)
         ) : (
           <Link to="/runs/$name/fleet" params={params} search={{ worker }}>
             worker {worker}
@@ -59,7 +58,7 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
         </Fact>
       )}
       {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
-      <Fact name="Environment">{plain(fragment.environment)}</Fact>
+      <Fact name="Environment">{visible(fragment.environment)}</Fact>
       <Fact name="Contiguous">{fragment.contiguous ? "yes" : "no"}</Fact>
       <Fact name="Received">
         <Age at={fragment.received_at} suffix=" ago" />

@@ -8,12 +8,11 @@ import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, number } from "@/format";
+import { bytes, number, visible } from "@/format";
 import { FragmentFacts } from "@/pages/viewer/FragmentFacts";
 import { endBeside } from "@/pages/viewer/fragment";
 import own from "@/pages/viewer/fragment.module.css";
-import { plain } from "@/pages/viewer/hostile";
-import { FateChip } from "@/pages/viewer/marks";
+import { GroupStateChip } from "@/pages/viewer/marks";
 import { Steps } from "@/pages/viewer/Steps";
 import styles from "@/pages/viewer/viewer.module.css";
 import { useShortcuts } from "@/shell/keyboard";
@@ -55,9 +54,9 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
               {" "}
               /{" "}
             </span>
-            {plain(fragment.slot)} · {number(fragment.number)}
+            {visible(fragment.slot)} · {number(fragment.number)}
           </h2>
-          <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
+          <GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
           <span className="spacer" />
           <Button.Group>
             <Button
@@ -159,7 +158,7 @@ function Episodes({ content, marked, onStep }: PartProps & { marked: string | un
               {first} – {first + steps - 1}
               <span className="unseen"> of episode {place}</span>
             </button>
-            <span className="anywhere" title={plain(id)}>
+            <span className="anywhere" title={visible(id)}>
               {begins ? "begins" : "continues"}
               {outcome ? `, ${outcome}` : ""}
             </span>
@@ -191,7 +190,7 @@ function Arrays({ content }: { content: FragmentContent }) {
           <tbody>
             {content.arrays.map(({ name, dtype, shape, size_bytes }) => (
               <tr key={name}>
-                <td className="mono anywhere">{plain(name)}</td>
+                <td className="mono anywhere">{visible(name)}</td>
                 <td className="mono">{dtype}</td>
                 <td className="mono">{shape.join(" × ") || "scalar"}</td>
                 <td className="num">{bytes(size_bytes)}</td>

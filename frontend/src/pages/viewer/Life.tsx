@@ -1,56 +1,46 @@
 import { Tooltip } from "@mantine/core";
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
 import { useNow } from "@/components/now";
-import { clock, number, utc } from "@/format";
-import { plain } from "@/pages/viewer/hostile";
-import { momentsOf, standing, stretchesOf } from "@/pages/viewer/life";
+import { clock, preciseDuration, utc, visible } from "@/format";
+import { eventsOf, phasesOf, standing } from "@/pages/viewer/life";
 import styles from "@/pages/viewer/life.module.css";
 
 const KINDS = ["made", "in transit", "queued", "leased", "idle"];
 
-/** A duration to three digits: seconds, or larger units. */
-export function lasting(seconds: number): string {
-  if (seconds < 0.001) return "< 1 ms";
-  if (seconds < 1) return `${number(seconds * 1000)} ms`;
-  if (seconds < 120) return `${number(seconds)} s`;
-  if (seconds < 7200) return `${number(seconds / 60)} min`;
-  return seconds < 172_800 ? `${number(seconds / 3600)} h` : `${number(seconds / 86_400)} d`;
-}
-
 /** The lifecycle of a group, from generation to acknowledgement, with durations. */
 export function Life({ detail, sequences }: { detail: GroupDetail; sequences: SequenceSummary[] }) {
   const now = useNow();
-  const moments = momentsOf(detail, sequences);
-  const stretches = stretchesOf(detail, sequences, now);
+  const events = eventsOf(detail, sequences);
+  const phases = phasesOf(detail, sequences, now);
   const rest = standing(detail);
   const isTold = sequences.some(({ spans }) => spans.length > 0);
   return (
     <section aria-label="Lifecycle" className={styles.life}>
       <h3>Lifecycle</h3>
-      {stretches.length > 0 && (
+      {phases.length > 0 && (
         <div
           className={styles.bar}
           role="img"
-          aria-label={stretches.map(({ name, from, to }) => `${name} ${lasting((to - from) / 1000)}`).join(", ")}
+          aria-label={phases.map(({ name, from, to }) => `${name} ${preciseDuration((to - from) / 1000)}`).join(", ")}
         >
-          {stretches.map(({ name, from, to, isOpen }) => (
-            <Tooltip key={name} label={`${name}: ${lasting((to - from) / 1000)}${isOpen ? " so far" : ""}`}>
+          {phases.map(({ name, from, to, isOpen }) => (
+            <Tooltip key={name} label={`${name}: ${preciseDuration((to - from) / 1000)}${isOpen ? " so far" : ""}`}>
               <span data-kind={KINDS.indexOf(name)} data-open={isOpen || undefined} style={{ flexGrow: to - from }} />
             </Tooltip>
           ))}
         </div>
       )}
       <p className={styles.legend}>
-        {stretches.map(({ name, from, to, isOpen }) => (
+        {phases.map(({ name, from, to, isOpen }) => (
           <span key={name}>
-            <i data-kind={KINDS.indexOf(name)} aria-hidden="true" /> {name} <b>{lasting((to - from) / 1000)}</b>
+            <i data-kind={KINDS.indexOf(name)} aria-hidden="true" /> {name} <b>{preciseDuration((to - from) / 1000)}</b>
             {isOpen && " so far"}
           </span>
         ))}
       </p>
-      <ol className={styles.moments}>
-        {moments.map(({ what, at, note, tone }, index) => {
-          const before = moments[index - 1];
+      <ol className={styles.events}>
+        {events.map(({ what, at, note, tone }, index) => {
+          const before = events[index - 1];
           return (
             <li key={what} data-tone={tone}>
               <Tooltip label={utc(at)}>
@@ -58,9 +48,9 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
                   {clock(at)}
                 </time>
               </Tooltip>
-              <span className="faint tiny num">{before ? `+${lasting((Date.parse(at) - Date.parse(before.at)) / 1000)}` : ""}</span>
+              <span className="faint tiny num">{before ? `+${preciseDuration((Date.parse(at) - Date.parse(before.at)) / 1000)}` : ""}</span>
               <span>
-                <b>{plain(what)}</b> {note && <span className="soft">{plain(note)}</span>}
+                <b>{visible(what)}</b> {note && <span className="soft">{visible(note)}</span>}
               </span>
             </li>
           );

@@ -5,8 +5,7 @@ import { type MessageView, messagesQuery, type Picture, type SequenceList, windo
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, number } from "@/format";
-import { plain } from "@/pages/viewer/hostile";
+import { bytes, number, visible } from "@/format";
 import styles from "@/pages/viewer/viewer.module.css";
 
 const FIRST_CHARACTERS = 20_000;
@@ -46,12 +45,12 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
   const text = more.data?.results[0]?.text ?? message.text;
   const left = message.characters - text.length;
   return (
-    <section className={styles.message} aria-label={`Message ${message.index + 1}, ${plain(message.role)}`} data-role={message.role}>
+    <section className={styles.message} aria-label={`Message ${message.index + 1}, ${visible(message.role)}`} data-role={message.role}>
       <header>
-        <span className={styles.role}>{plain(message.role) || "no role"}</span>
+        <span className={styles.role}>{visible(message.role) || "no role"}</span>
         <span className="faint tiny">{number(message.characters)} characters</span>
       </header>
-      {text && <pre className={styles.text}>{plain(text)}</pre>}
+      {text && <pre className={styles.text}>{visible(text)}</pre>}
       <Pictures pictures={message.pictures} />
       {left > 0 && text.length < MOST_CHARACTERS && (
         <Button
@@ -67,7 +66,7 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
       {message.extra && (
         <details className={styles.extra}>
           <summary>Other fields</summary>
-          <pre className={styles.text}>{plain(message.extra)}</pre>
+          <pre className={styles.text}>{visible(message.extra)}</pre>
         </details>
       )}
     </section>
@@ -92,7 +91,7 @@ function Decoded({ place, list }: { place: Place; list: SequenceList }) {
               tokens {number(start)} to {number(end - 1)}
             </span>
           </header>
-          <pre className={styles.text}>{plain(texts.slice(start, end).join(""))}</pre>
+          <pre className={styles.text}>{visible(texts.slice(start, end).join(""))}</pre>
         </section>
       ))}
       {sequence.tokens > texts.length && <p className="faint tiny">The rest is in the Tokens view.</p>}

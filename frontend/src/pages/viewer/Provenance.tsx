@@ -2,9 +2,8 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { GroupDetail } from "@/api/groups";
 import { Age } from "@/components/Age";
-import { bytes, number, policyStep } from "@/format";
+import { bytes, number, policyStep, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
-import { plain } from "@/pages/viewer/hostile";
 import { workerIndex } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/viewer.module.css";
 
@@ -48,7 +47,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
           <span className="faint">
             {" "}
             · {batch.state}
-            {batch.trainer ? ` · ${plain(batch.trainer)}` : ""} ·{" "}
+            {batch.trainer ? ` · ${visible(batch.trainer)}` : ""} ·{" "}
           </span>
           <Link to={to} params={params} search={{ batch: batch.id }}>
             all groups
@@ -82,16 +81,16 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
       {(group.environment || group.env_id !== null) && (
         <Fact name="Environment">
           <Link to={to} params={params} search={{ env: [String(group.env_id)] }}>
-            {plain(group.environment || String(group.env_id))}
+            {visible(group.environment || String(group.env_id))}
           </Link>
         </Fact>
       )}
       {group.lesson && (
         <Fact name="Lesson">
           <Link to={to} params={params} search={{ lesson: [group.lesson] }}>
-            {plain(group.lesson)}
+            {visible(group.lesson)}
           </Link>
-          {detail.env_spec && <span className="faint"> · {plain(detail.env_spec)}</span>}
+          {detail.env_spec && <span className="faint"> · {visible(detail.env_spec)}</span>}
         </Fact>
       )}
       <Fact name="Producer">
@@ -105,13 +104,13 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
         )}
         {group.worker ? (
           <Link to={to} params={params} search={{ worker: [group.worker] }}>
-            {worker === null ? plain(group.worker) : `groups of ${plain(group.worker)}`}
+            {worker === null ? visible(group.worker) : `groups of ${visible(group.worker)}`}
           </Link>
         ) : (
-          plain(group.producer) || "–"
+          visible(group.producer) || "–"
         )}
       </Fact>
-      {group.example && <Fact name="Problem">{plain(group.example)}</Fact>}
+      {group.example && <Fact name="Problem">{visible(group.example)}</Fact>}
       {detail.seed !== null && <Fact name="Seed of the run">{detail.seed}</Fact>}
       <Fact name="Received">
         <Age at={group.received_at} suffix=" ago" />

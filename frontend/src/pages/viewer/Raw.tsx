@@ -4,8 +4,7 @@ import { useState } from "react";
 import { contentQuery, contentUrl, type SequenceList } from "@/api/groups";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, number } from "@/format";
-import { plain } from "@/pages/viewer/hostile";
+import { bytes, number, visible } from "@/format";
 import styles from "@/pages/viewer/viewer.module.css";
 
 const FIRST = 20_000;
@@ -24,10 +23,10 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
         <dl className={styles.fields}>
           {list.fields.map((field) => (
             <div key={field.name}>
-              <dt className="mono">{plain(field.name)}</dt>
+              <dt className="mono">{visible(field.name)}</dt>
               <dd>
                 <pre className={styles.text}>
-                  {plain(field.text)}
+                  {visible(field.text)}
                   {field.characters > field.text.length ? " …" : ""}
                 </pre>
               </dd>
@@ -39,7 +38,7 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
       {content.isPending && <Skeletons heights={[240]} />}
       {content.data !== undefined && (
         <pre className={styles.raw} tabIndex={0} role="group" aria-label="Content as JSON">
-          {plain(content.data)}
+          {visible(content.data)}
         </pre>
       )}
       <div className={styles.rawFoot}>

@@ -1,8 +1,8 @@
 import { memo } from "react";
 import type { SequenceWindow } from "@/api/groups";
 import { type Channel, levelOf } from "@/pages/viewer/channels";
-import { pieceOf } from "@/pages/viewer/hostile";
 import styles from "@/pages/viewer/tokens.module.css";
+import { tokenText } from "@/pages/viewer/tokenText";
 
 type Props = {
   window: SequenceWindow;
@@ -18,7 +18,7 @@ type Props = {
 /** The display form of a token: its text, or its id if it has none. */
 function shownText(window: SequenceWindow, at: number): string {
   if (!window.text) return `${window.tokens[at]}`;
-  return pieceOf(window.text[at] ?? "") || `\u27e8${window.tokens[at]}\u27e9`;
+  return tokenText(window.text[at] ?? "") || `\u27e8${window.tokens[at]}\u27e9`;
 }
 
 /** Consecutive tokens in the colours of a channel; bars mark the ends of trained spans. */

@@ -1,8 +1,8 @@
 import type { SequenceWindow } from "@/api/groups";
 import { Copy } from "@/components/Copying";
 import { finePercent, number } from "@/format";
-import { pieceOf } from "@/pages/viewer/hostile";
 import styles from "@/pages/viewer/tokens.module.css";
+import { tokenText } from "@/pages/viewer/tokenText";
 
 function likelihood(logprob: number): string {
   const part = Math.exp(logprob);
@@ -38,7 +38,7 @@ export function TokenCard({ place, total, window, link }: Props) {
       <span>
         id <b className="mono">{window.tokens[at]}</b>
       </span>
-      {window.text && <code className={styles.cardText}>{pieceOf(window.text[at] ?? "").trimEnd() || "no text"}</code>}
+      {window.text && <code className={styles.cardText}>{tokenText(window.text[at] ?? "").trimEnd() || "no text"}</code>}
       <span>{window.is_own[at] ? "trained on" : "not trained on"}</span>
       {logprob !== null && (
         <span>

@@ -17,7 +17,7 @@ import { firstShown } from "@/pages/viewer/firstShown";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
 import { Life } from "@/pages/viewer/Life";
 import { Messages } from "@/pages/viewer/Messages";
-import { FateChip, Flags } from "@/pages/viewer/marks";
+import { Flags, GroupStateChip } from "@/pages/viewer/marks";
 import { Provenance } from "@/pages/viewer/Provenance";
 import { Raw } from "@/pages/viewer/Raw";
 import { SequenceStrip } from "@/pages/viewer/SequenceStrip";
@@ -91,7 +91,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
             </span>
             Group {group.id}
           </h2>
-          <FateChip state={group.state} reason={group.drop_reason} step={group.step} />
+          <GroupStateChip state={group.state} reason={group.drop_reason} step={group.step} />
           <Flags flags={group.flags} />
           <span className="spacer" />
           <Button.Group>

@@ -1,7 +1,5 @@
 import type { SequenceSummary } from "@/api/groups";
-import { number } from "@/format";
-import { plain } from "@/pages/viewer/hostile";
-import { lasting } from "@/pages/viewer/Life";
+import { number, preciseDuration, visible } from "@/format";
 import { LEAST_CLOCK_SECONDS, lanesOf, namesOf, type Span } from "@/pages/viewer/life";
 import styles from "@/pages/viewer/life.module.css";
 
@@ -27,7 +25,7 @@ function Track({ sequence, axis, colourOf }: { sequence: SequenceSummary; axis: 
   return (
     <div className={styles.track} style={{ height: `${lanes}rem` }}>
       {placed.map(({ span, lane }, index) => {
-        const told = `${plain(span.name)}: ${lasting(span.end - span.start)}, starting at ${lasting(span.start - begin)}`;
+        const told = `${visible(span.name)}: ${preciseDuration(span.end - span.start)}, starting at ${preciseDuration(span.start - begin)}`;
         return (
           <span
             key={index}
@@ -60,10 +58,10 @@ export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
       <p className={styles.legend}>
         {names.slice(0, 12).map(({ name, seconds }) => (
           <span key={name}>
-            <i data-colour={colourOf(name)} aria-hidden="true" /> {plain(name)} <b>{lasting(seconds)}</b>
+            <i data-colour={colourOf(name)} aria-hidden="true" /> {visible(name)} <b>{preciseDuration(seconds)}</b>
           </span>
         ))}
-        <span className="faint">across all sequences; 0 to {lasting(axis.length)}</span>
+        <span className="faint">across all sequences; 0 to {preciseDuration(axis.length)}</span>
       </p>
       <ol className={styles.tracks}>
         {told.map((sequence) => (

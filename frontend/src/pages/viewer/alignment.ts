@@ -8,10 +8,10 @@
  */
 export function sharedBy(rows: readonly (readonly number[])[]): number[][] {
   const found: number[][] = rows.map(() => []);
-  let together: number[][] = rows.length > 0 ? [rows.map((_, index) => index)] : [];
-  for (let place = 0; together.length > 0; place += 1) {
+  let open: number[][] = rows.length > 0 ? [rows.map((_, index) => index)] : [];
+  for (let place = 0; open.length > 0; place += 1) {
     const next: number[][] = [];
-    for (const members of together) {
+    for (const members of open) {
       const byToken = new Map<number, number[]>();
       for (const row of members) {
         const token = rows[row]?.[place];
@@ -25,7 +25,7 @@ export function sharedBy(rows: readonly (readonly number[])[]): number[][] {
         next.push(same);
       }
     }
-    together = next;
+    open = next;
   }
   return found;
 }

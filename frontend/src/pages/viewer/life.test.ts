@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
-import { lanesOf, madeIn, momentsOf, namesOf, standing, stretchesOf } from "@/pages/viewer/life";
+import { eventsOf, lanesOf, madeIn, namesOf, phasesOf, standing } from "@/pages/viewer/life";
 
 const at = (second: number) => new Date(1_800_000_000_000 + second * 1000).toISOString();
 const BATCH = {
@@ -32,7 +32,7 @@ const TOLD = [
 
 describe("the lifecycle of a group", () => {
   it("lists events in order", () => {
-    expect(momentsOf(detail({}, BATCH), TOLD).map(({ what, at: when }) => [what, Date.parse(when) / 1000 - 1_800_000_000])).toEqual([
+    expect(eventsOf(detail({}, BATCH), TOLD).map(({ what, at: when }) => [what, Date.parse(when) / 1000 - 1_800_000_000])).toEqual([
       ["Weights published", 1],
       ["Generation started", 2],
       ["Generation finished", 6],
@@ -43,7 +43,7 @@ describe("the lifecycle of a group", () => {
     ]);
   });
   it("has contiguous phases", () => {
-    const parts = stretchesOf(detail({}, BATCH), TOLD, 0);
+    const parts = phasesOf(detail({}, BATCH), TOLD, 0);
     expect(parts.map(({ name, from, to }) => [name, (to - from) / 1000])).toEqual([
       ["made", 4],
       ["in transit", 4],
@@ -54,11 +54,11 @@ describe("the lifecycle of a group", () => {
   });
   it("continues while queued or leased", () => {
     const now = Date.parse(at(40));
-    expect(stretchesOf(detail({ state: "queued" }, null), [], now)).toEqual([
+    expect(phasesOf(detail({ state: "queued" }, null), [], now)).toEqual([
       { name: "queued", from: Date.parse(at(10)), to: now, isOpen: true },
     ]);
     expect(standing(detail({ state: "queued" }, null))).toContain("queued for a trainer");
-    expect(stretchesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({
+    expect(phasesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({
       name: "leased",
       to: now,
       isOpen: true,
@@ -67,7 +67,7 @@ describe("the lifecycle of a group", () => {
   it("omits unknown times", () => {
     expect(standing(detail({ state: "dropped", drop_reason: "stale_age" }, null))).toBe("Dropped: stale age. The time was not recorded.");
     expect(madeIn([made(["generate", 0, 4])])).toBeNull();
-    expect(momentsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({
+    expect(eventsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({
       note: "dropped on receipt: zero variance",
       tone: "bad",
     });

@@ -5,8 +5,8 @@ import type { GroupDetail, SequenceSummary } from "@/api/groups";
 export type Span = SequenceSummary["spans"][number];
 /** Values above this are Unix times; smaller ones are relative to the start of the sequence. */
 export const LEAST_CLOCK_SECONDS = 1e8;
-export type Moment = { what: string; at: string; note: string; tone: "past" | "good" | "bad" | "held" };
-export type Stretch = { name: string; from: number; to: number; isOpen?: boolean };
+export type LifeEvent = { what: string; at: string; note: string; tone: "past" | "good" | "bad" | "held" };
+export type Phase = { name: string; from: number; to: number; isOpen?: boolean };
 
 const ms = (iso: string) => Date.parse(iso);
 const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
@@ -21,7 +21,7 @@ export function madeIn(sequences: SequenceSummary[]): { start: number; end: numb
   });
 }
 
-function ending({ group, batch }: GroupDetail): Moment[] {
+function ending({ group, batch }: GroupDetail): LifeEvent[] {
   const reason = group.drop_reason.replaceAll("_", " ");
   if (batch?.settled_at) {
     const isGood = batch.state === "confirmed";
@@ -38,10 +38,10 @@ function ending({ group, batch }: GroupDetail): Moment[] {
 }
 
 /** The events of a group in order; events without a time are omitted. */
-export function momentsOf(detail: GroupDetail, sequences: SequenceSummary[]): Moment[] {
+export function eventsOf(detail: GroupDetail, sequences: SequenceSummary[]): LifeEvent[] {
   const { group, batch, version } = detail;
   const made = madeIn(sequences);
-  const found: Moment[] = [];
+  const found: LifeEvent[] = [];
   if (version)
     found.push({ what: "Weights published", at: version.published_at, note: `version ${version.epoch}.${version.step}`, tone: "past" });
   if (made)
@@ -82,11 +82,11 @@ export function standing({ group, batch }: GroupDetail): string {
 }
 
 /** The consecutive phases of the lifecycle in milliseconds; the current phase ends at `now`. */
-export function stretchesOf(detail: GroupDetail, sequences: SequenceSummary[], now: number): Stretch[] {
+export function phasesOf(detail: GroupDetail, sequences: SequenceSummary[], now: number): Phase[] {
   const { group, batch } = detail;
   const made = madeIn(sequences);
   const received = ms(group.received_at);
-  const found: Stretch[] = [];
+  const found: Phase[] = [];
   if (made)
     found.push({ name: "made", from: made.start * 1000, to: made.end * 1000 }, { name: "in transit", from: made.end * 1000, to: received });
   if (!batch) {

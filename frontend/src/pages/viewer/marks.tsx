@@ -1,6 +1,6 @@
 import styles from "@/pages/viewer/marks.module.css";
 
-type Fate = { state: string; reason: string; step: number | null };
+type GroupState = { state: string; reason: string; step: number | null };
 
 const LOOKS: Record<string, [string, string]> = {
   waiting: ["quiet", "◔"],
@@ -12,7 +12,7 @@ const LOOKS: Record<string, [string, string]> = {
 };
 
 /** The state of a group, with its drop reason or the train step that used it. */
-export function FateChip({ state, reason, step }: Fate) {
+export function GroupStateChip({ state, reason, step }: GroupState) {
   const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
   const more = reason ? reason.replaceAll("_", " ") : step === null ? "" : `step ${step}`;
   return (

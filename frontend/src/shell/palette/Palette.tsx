@@ -3,11 +3,11 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { copyText } from "@/charts/save";
-import { visible } from "@/format";
+import { counted, visible } from "@/format";
 import type { Command } from "@/shell/palette/commands";
 import { pieces, ranked, type Shown, sections } from "@/shell/palette/rank";
 import { recentIds, remember } from "@/shell/palette/recent";
-import { useDeckCommands } from "@/shell/palette/useDeckCommands";
+import { useCommands } from "@/shell/palette/useCommands";
 import css from "./palette.module.css";
 
 const SHOWN_AT_MOST = 80;
@@ -15,7 +15,7 @@ const PAGE_ROWS = 8;
 const TYPED_MS = 120;
 
 /** These keep the palette open to confirm the copy. */
-const COPIES = new Set(["deck:copy", "deck:curl", "deck:python"]);
+const COPIES = new Set(["general:copy", "general:curl", "general:python"]);
 
 type Props = { typed: string; onType: (text: string) => void; onClose: (then?: () => void) => void; onHelp: () => void };
 
@@ -74,7 +74,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
     copyText(text);
     setSaid(`${what} copied`);
   };
-  const { commands, isLooking } = useDeckCommands(asked, { onHelp, onCopied: copy });
+  const { commands, isLooking } = useCommands(asked, { onHelp, onCopied: copy });
   const shown = ranked(commands, typed, recent).slice(0, SHOWN_AT_MOST);
   const at = Math.min(active, shown.length - 1);
 
@@ -95,7 +95,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
     else return;
     event.preventDefault();
   };
-  const count = shown.length === 0 ? "No matches" : `${shown.length} ${shown.length === 1 ? "result" : "results"}`;
+  const count = shown.length === 0 ? "No matches" : counted(shown.length, "result");
   return (
     <Modal.Root
       opened

@@ -23,9 +23,9 @@ function bonus(id: string, recent: string[]): number {
 
 function scored(command: Command, typed: string, recent: string[]): { shown: Shown; score: number } | null {
   const byTitle = fit(typed, command.title);
-  const byWords = command.words ? fit(typed, command.words) : null;
-  if (!byTitle && !byWords) return null;
-  const score = Math.max(byTitle?.score ?? -Infinity, WORDS_WEIGHT * (byWords?.score ?? -Infinity));
+  const byText = command.words ? fit(typed, command.words) : null;
+  if (!byTitle && !byText) return null;
+  const score = Math.max(byTitle?.score ?? -Infinity, WORDS_WEIGHT * (byText?.score ?? -Infinity));
   return {
     shown: { command, at: byTitle?.at ?? [], heading: "" },
     score: score + bonus(command.id, recent),

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { TABS } from "@/pages/run/tabs";
-import { PLACES } from "@/shell/places";
+import { MAIN_PAGES } from "@/shell/mainPages";
 import { curlOf, pythonOf, requestOf } from "./requests";
 
 it("covers every page and run tab", () => {
-  for (const { to } of PLACES) expect(requestOf(to, {}), to).not.toBeNull();
+  for (const { to } of MAIN_PAGES) expect(requestOf(to, {}), to).not.toBeNull();
   for (const { to } of TABS) expect(requestOf(to.replace("$name", "pole"), {})?.path, to).toMatch(/^\/api\/runs\/pole/);
 });
 
@@ -27,10 +27,10 @@ it("is null for pages without a single request", () => {
 
 it("escapes curl and Python code", () => {
   const request = { path: "/api/runs", query: { q: 'tag:a\'b "c"' } };
-  expect(curlOf(request, "http://deck")).toBe(
-    `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://deck/api/runs?q=tag%3Aa%27b+%22c%22'`,
+  expect(curlOf(request, "http://server")).toBe(
+    `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://server/api/runs?q=tag%3Aa%27b+%22c%22'`,
   );
-  expect(pythonOf(request, "http://deck").split("\n")[2]).toBe(
-    'request = urllib.request.Request("http://deck/api/runs?q=tag%3Aa%27b+%22c%22")',
+  expect(pythonOf(request, "http://server").split("\n")[2]).toBe(
+    'request = urllib.request.Request("http://server/api/runs?q=tag%3Aa%27b+%22c%22")',
   );
 });

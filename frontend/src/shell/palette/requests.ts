@@ -19,7 +19,7 @@ const passing =
       }),
     );
 
-const DECK: Record<string, Asked> = {
+const PAGES: Record<string, Asked> = {
   "/": { path: "/api/runs" },
   "/runs": { path: "/api/runs", query: passing({ q: "q", sort: "sort" }) },
   "/compare": { path: "/api/run-costs", query: passing({ runs: "runs" }) },
@@ -71,7 +71,7 @@ function ofRun(run: string, tab: string, search: Search): Request | null {
 /** The API request of a page; null if it corresponds to no single request. */
 export function requestOf(pathname: string, search: Search): Request | null {
   const place = pathname === "/" ? "/" : pathname.replace(/\/+$/, "");
-  const asked = DECK[place];
+  const asked = PAGES[place];
   if (asked) {
     const query = asked.query?.(search) ?? {};
     return place === "/compare" && !query.runs ? null : { path: asked.path, query };

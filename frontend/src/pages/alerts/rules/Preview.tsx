@@ -1,7 +1,6 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Draft, isCompared, type PreviewedRun, previewQuery } from "@/api/alertRules";
 import { Chart } from "@/charts/Chart";
 import { drawn } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
@@ -9,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { duration, number, utc, visible } from "@/format";
+import { type Draft, isCompared, type PreviewedRun, previewQuery } from "@/pages/alerts/api";
 import css from "./rules.module.css";
 
 const SPANS = [
@@ -52,10 +52,10 @@ function Told({
 }) {
   const shown = useMemo(() => drawn([told.line]), [told.line]);
   const end = seconds(told.ended_at);
-  const stretches = told.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
+  const breaches = told.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
   return (
     <>
-      <p className={css.verdict} role="status">
+      <p className={css.result} role="status">
         In {visible(told.run)} <Often times={told.fired.length} />
         {told.is_watched ? (
           ""
@@ -77,7 +77,7 @@ function Told({
         band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={CHART_HEIGHT}
         threshold={threshold ?? undefined}
-        stretches={stretches}
+        breaches={breaches}
         onValue={onLevel}
         empty="No samples in this period."
       />

@@ -1,13 +1,13 @@
 import { Button, Group, Textarea } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
-import { type AlertRule, useSetRule } from "@/api/alertRules";
 import { ApiProblem } from "@/api/problems";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
-import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
+import { type AlertRule, useSetRule } from "@/pages/alerts/api";
+import { draftOf, emptyForm, formOf, levelText, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { Preview } from "./Preview";
 import { RuleFields, type Said } from "./RuleFields";
 import css from "./rules.module.css";
@@ -62,7 +62,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
           <Preview
             draft={draftOf(isReady ? (Object.keys(problemsOf(settled)).length === 0 ? settled : form) : form)}
             isReady={isReady}
-            onLevel={(level) => change({ threshold: levelWord(level) })}
+            onLevel={(level) => change({ threshold: levelText(level) })}
           />
         </div>
         <Textarea

@@ -2,22 +2,22 @@ import { Button, Menu } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/api/alertRules";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
+import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/pages/alerts/api";
 import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
 import { formOf, ruleOf } from "./drafts";
 import RuleDialog from "./RuleDialog";
 import css from "./rules.module.css";
 
-type Deed = "switch" | "delete" | "silence";
+type RuleAction = "switch" | "delete" | "silence";
 
 /** Whether a rule is enabled, and whether it is firing. */
 function RuleChip({ rule }: { rule: AlertRule }) {
@@ -70,12 +70,12 @@ function Line({
   rule,
   mayOperate,
   onEdit,
-  onDeed,
+  onAction,
 }: {
   rule: AlertRule;
   mayOperate: boolean;
   onEdit: () => void;
-  onDeed: (deed: Deed) => void;
+  onAction: (action: RuleAction) => void;
 }) {
   return (
     <tr data-row data-rule={rule.id} className="opens">
@@ -96,7 +96,7 @@ function Line({
       <td className="soft small wide-only">
         {visible(rule.changed_by)}, <Age at={rule.changed_at} suffix=" ago" />
       </td>
-      <td className={`num ${css.deeds}`}>
+      <td className={`num ${css.actions}`}>
         <Menu position="bottom-end">
           <Menu.Target>
             <Button
@@ -111,9 +111,9 @@ function Line({
           </Menu.Target>
           <Menu.Dropdown>
             <Menu.Item onClick={onEdit}>Edit…</Menu.Item>
-            <Menu.Item onClick={() => onDeed("silence")}>Silence…</Menu.Item>
-            <Menu.Item onClick={() => onDeed("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
-            <Menu.Item className="bad" onClick={() => onDeed("delete")}>
+            <Menu.Item onClick={() => onAction("silence")}>Silence…</Menu.Item>
+            <Menu.Item onClick={() => onAction("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
+            <Menu.Item className="bad" onClick={() => onAction("delete")}>
               Delete…
             </Menu.Item>
           </Menu.Dropdown>
@@ -163,7 +163,7 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
 export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefined; onOpen: (rule: number | "new" | undefined) => void }) {
   const { data, error, isPending } = useQuery(rulesQuery);
   const mayOperate = useMayOperate();
-  const [doing, setDoing] = useState<{ rule: AlertRule; deed: Deed } | null>(null);
+  const [doing, setDoing] = useState<{ rule: AlertRule; action: RuleAction } | null>(null);
   const rules = data?.results ?? [];
   const edited = rules.find(({ id }) => id === opened);
   const close = () => onOpen(undefined);
@@ -182,7 +182,9 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       {data && rules.length === 0 && (
         <EmptyState
           title="No rules yet"
-          command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')}
+          command={rolldeckCommand(
+            'api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60',
+          )}
           needs={{ scope: "user" }}
         >
           A rule fires an alert when a metric of a run is too high, too low or not finite for a given time. Create one here, or from the
@@ -212,7 +214,7 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
                   rule={rule}
                   mayOperate={mayOperate}
                   onEdit={() => onOpen(rule.id)}
-                  onDeed={(deed) => setDoing({ rule, deed })}
+                  onAction={(action) => setDoing({ rule, action })}
                 />
               ))}
             </tbody>
@@ -221,9 +223,9 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       )}
       {opened === "new" && <RuleDialog onClose={close} />}
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}
-      {doing?.deed === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.deed === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.deed === "silence" && (
+      {doing?.action === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
+      {doing?.action === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
+      {doing?.action === "silence" && (
         <SilenceDialog start={{ kind: "rule", rule: doing.rule.id, run: doing.rule.run }} onClose={() => setDoing(null)} />
       )}
     </Panel>

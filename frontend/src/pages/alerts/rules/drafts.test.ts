@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { AlertRule } from "@/api/alertRules";
-import { compared, draftOf, emptyForm, formOf, levelWord, problemsOf, ruleOf } from "./drafts";
+import type { AlertRule } from "@/pages/alerts/api";
+import { compared, draftOf, emptyForm, formOf, levelText, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {
   id: 3,
@@ -71,5 +71,5 @@ it("requires a duration but no threshold for missing data", () => {
 });
 
 it("rounds a clicked level", () => {
-  expect([5.0371, 0.00012345, -1234.5].map(levelWord)).toEqual(["5.04", "0.000123", "-1230"]);
+  expect([5.0371, 0.00012345, -1234.5].map(levelText)).toEqual(["5.04", "0.000123", "-1230"]);
 });

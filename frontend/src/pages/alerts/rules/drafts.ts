@@ -1,6 +1,6 @@
 /** Form state of a rule and its validation. Pure. */
 
-import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/api/alertRules";
+import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/pages/alerts/api";
 
 export type Scope = "run" | "filter";
 export type RuleForm = {
@@ -107,4 +107,4 @@ export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
 }
 
 /** A clicked y value, rounded to the axis resolution. */
-export const levelWord = (value: number): string => String(Number(value.toPrecision(3)));
+export const levelText = (value: number): string => String(Number(value.toPrecision(3)));

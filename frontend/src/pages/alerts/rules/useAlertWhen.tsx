@@ -1,6 +1,6 @@
 import { lazy, type ReactNode, Suspense, useState } from "react";
-import type { ChartDeed } from "@/charts/Chart";
-import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
+import type { ChartAction } from "@/charts/model";
+import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 
 const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
 
@@ -8,14 +8,14 @@ const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
 export type Watchable = { metric: string; run?: string; label?: string; valueAt: (index: number | null) => number | null | undefined };
 
 /** Chart menu entries that create a rule from the shown metric, and their dialog. */
-export function useAlertWhen(watchables: readonly Watchable[]): { deeds: ChartDeed[]; dialog: ReactNode } {
+export function useAlertWhen(watchables: readonly Watchable[]): { actions: ChartAction[]; dialog: ReactNode } {
   const [start, setStart] = useState<RuleStart | null>(null);
-  const deeds = watchables.map(
-    ({ metric, run, label, valueAt }): ChartDeed => ({
+  const actions = watchables.map(
+    ({ metric, run, label, valueAt }): ChartAction => ({
       label: label && watchables.length > 1 ? `Alert when ${label}…` : "Alert when…",
       act: (index) => {
         const value = valueAt(index);
-        setStart({ metric, run, threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
+        setStart({ metric, run, threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
       },
     }),
   );
@@ -24,5 +24,5 @@ export function useAlertWhen(watchables: readonly Watchable[]): { deeds: ChartDe
       <RuleDialog start={start} onClose={() => setStart(null)} />
     </Suspense>
   );
-  return { deeds, dialog };
+  return { actions, dialog };
 }

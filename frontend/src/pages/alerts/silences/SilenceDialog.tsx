@@ -1,15 +1,14 @@
 import { Button, Group, Select, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { rulesQuery, useSilence } from "@/api/alertRules";
-import { type AlertKind, KINDS } from "@/api/alerts";
+import { type AlertKind, useAlertKinds } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { rulesQuery, useSilence } from "@/pages/alerts/api";
 import { endOf, LENGTHS } from "./lengths";
 import css from "./silences.module.css";
 
-const KIND_OPTIONS = Object.entries(KINDS).map(([value, label]) => ({ value, label }));
 const ANY_RULE = "any";
 
 type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: string | null };
@@ -17,6 +16,7 @@ type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: string | nul
 /** Suspend the notifications of alerts. */
 export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose: () => void }) {
   const mayOperate = useMayOperate();
+  const kinds = useAlertKinds();
   const [kind, setKind] = useState<AlertKind>(start.kind ?? "run_stalled");
   const [rule, setRule] = useState(start.rule ? String(start.rule) : ANY_RULE);
   const [run, setRun] = useState(start.run ?? "");
@@ -50,7 +50,7 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
             label="Alert kind"
             searchable
             allowDeselect={false}
-            data={KIND_OPTIONS}
+            data={kinds}
             value={kind}
             onChange={(value) => value && setKind(value as AlertKind)}
           />

@@ -1,11 +1,10 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Silence, silencesQuery, useEndSilence } from "@/api/alertRules";
-import { KINDS } from "@/api/alerts";
+import { useAlertKinds } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
@@ -13,12 +12,17 @@ import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { duration, utc, visible } from "@/format";
+import { type Silence, silencesQuery, useEndSilence } from "@/pages/alerts/api";
 import { SilenceDialog } from "./SilenceDialog";
 
 /** For the example command: one hour from now, to the minute. */
 const inAnHour = (): string => `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 16)}Z`;
 
-const what = ({ kind, rule_name }: Silence): string => (rule_name ? visible(rule_name) : KINDS[kind]);
+/** A function that names the silenced kind of alert or rule. */
+function useSubject(): (silence: Silence) => string {
+  const kinds = useAlertKinds();
+  return ({ kind, rule_name }) => (rule_name ? visible(rule_name) : (kinds.find(({ value }) => value === kind)?.label ?? kind));
+}
 
 function Until({ silence }: { silence: Silence }) {
   const now = useNow();
@@ -56,9 +60,10 @@ function Until({ silence }: { silence: Silence }) {
 
 function EndSilence({ silence, onClose }: { silence: Silence; onClose: () => void }) {
   const end = useEndSilence(silence.id);
+  const subjectOf = useSubject();
   return (
     <ReasonDialog
-      title={`End the silence of “${what(silence)}”?`}
+      title={`End the silence of “${subjectOf(silence)}”?`}
       submit="End silence"
       asking={end}
       refused="Silence not ended"
@@ -73,6 +78,7 @@ function EndSilence({ silence, onClose }: { silence: Silence; onClose: () => voi
 /** Active and recently ended silences. */
 export function SilencesPanel() {
   const { data, error, isPending } = useQuery(silencesQuery);
+  const subjectOf = useSubject();
   const mayOperate = useMayOperate();
   const [isNew, setNew] = useState(false);
   const [ending, setEnding] = useState<Silence | null>(null);
@@ -92,7 +98,7 @@ export function SilencesPanel() {
       {data?.length === 0 && (
         <EmptyState
           title="No silences"
-          command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="cluster maintenance"`)}
+          command={rolldeckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="cluster maintenance"`)}
           needs={{ scope: "user" }}
         >
           A silence suspends the notifications of a kind of alerts or of one rule, in one run or in all runs, for a limited time. Its alerts
@@ -121,7 +127,7 @@ export function SilencesPanel() {
                     <Until silence={silence} />
                   </td>
                   <td className="anywhere">
-                    {what(silence)}
+                    {subjectOf(silence)}
                     <div className="small soft">{silence.run ? `in ${silence.run}` : "in all runs"}</div>
                     <div className="narrow-only small">“{visible(silence.reason)}”</div>
                   </td>
@@ -138,7 +144,7 @@ export function SilencesPanel() {
                         variant="default"
                         disabled={!mayOperate}
                         title={why}
-                        aria-label={`End the silence of ${what(silence)}`}
+                        aria-label={`End the silence of ${subjectOf(silence)}`}
                         onClick={() => setEnding(silence)}
                       >
                         End…

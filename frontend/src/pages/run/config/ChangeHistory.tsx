@@ -3,7 +3,6 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, RunEvent } from "@/api/types";
-import { changesQuery, EVERY_MS } from "@/api/weights";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -14,6 +13,7 @@ import { useChangeFeed } from "@/live/changeFeed";
 import { useSeries } from "@/live/live";
 import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
 import { backTo, revisionOf } from "@/pages/run/config/revisions";
+import { changesQuery, EVERY_MS } from "@/pages/run/weights/api";
 import { isOver } from "@/theme/chips";
 
 const KINDS = [

@@ -13,7 +13,7 @@ import { ChangeList } from "@/pages/launch/ChangeList";
 import { changesOf } from "@/pages/launch/changes";
 import { sectionsFor } from "@/pages/launch/useLaunch";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
-import { CopyToKeep } from "@/pages/run/config/CopyToKeep";
+import { ExportPanel } from "@/pages/run/config/ExportPanel";
 import { useRun } from "@/pages/run/RunContext";
 
 /** The configuration's differences from the defaults. */
@@ -82,7 +82,7 @@ export function ConfigTab() {
         <Configuration run={run} />
       )}
       <ChangeHistory run={run} />
-      <CopyToKeep run={run} />
+      <ExportPanel run={run} />
     </div>
   );
 }

@@ -15,7 +15,7 @@ export function RestoreDialog({ run, back, onClose }: Props) {
       title="Restore these settings?"
       asking={change}
       refused="Settings not restored"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Restore"
       onSubmit={(reason) => change.mutate({ ...back.changes, reason }, { onSuccess: onClose })}
       onClose={onClose}

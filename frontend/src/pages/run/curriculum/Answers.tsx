@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { evaluationQuery } from "@/api/lessons";
 import type { EvaluationRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
-import { duration, number, percent, policyStep, shortId, visible } from "@/format";
-import { inWords } from "@/pages/run/curriculum/curriculum";
+import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
+import { evaluationQuery } from "@/pages/run/curriculum/api";
+import { intervalText } from "@/pages/run/curriculum/curriculum";
 
 function Outcome({ row }: { row: EvaluationRow }) {
   const { figures } = row;
@@ -17,8 +17,8 @@ function Outcome({ row }: { row: EvaluationRow }) {
   );
   return (
     <p className="small soft">
-      {number(figures.problems)} problems, {number(figures.generations)} {figures.generations === 1 ? "answer" : "answers"} each: success{" "}
-      {inWords(figures.success)}; {passes.join(", ")}; reward {inWords(figures.reward)}. Evaluated by{" "}
+      {number(figures.problems)} problems, {counted(figures.generations, "answer")} each: success {intervalText(figures.success)};{" "}
+      {passes.join(", ")}; reward {intervalText(figures.reward)}. Evaluated by{" "}
       <span title={visible(row.worker)}>{visible(shortId(row.worker))}</span> in {duration(figures.seconds)}.
     </p>
   );

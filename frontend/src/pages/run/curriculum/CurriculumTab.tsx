@@ -3,14 +3,14 @@ import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
-import { lessonsQuery } from "@/api/lessons";
 import type { CurriculumPart } from "@/api/types";
+import { lessonsQuery } from "@/pages/run/curriculum/api";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
 import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";
 import { Lessons } from "@/pages/run/curriculum/Lessons";
-import { Moves } from "@/pages/run/curriculum/Moves";
 import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { ProgressCharts } from "@/pages/run/curriculum/ProgressCharts";
+import { Transitions } from "@/pages/run/curriculum/Transitions";
 import { useRun } from "@/pages/run/RunContext";
 
 const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
@@ -29,7 +29,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
       {lessons.length > 0 && <LessonGraph lessons={lessons} onOpen={show} />}
       <ProgressCharts run={run.name} revision={revision} lessons={lessons} opened={opened} />
       <Lessons curriculum={curriculum} lessons={data?.results} error={error} onOpen={show} />
-      <Moves run={run.name} revision={revision} onOpen={show} />
+      <Transitions run={run.name} revision={revision} onOpen={show} />
       {open && (
         <Suspense fallback={null}>
           <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => show(undefined)} />

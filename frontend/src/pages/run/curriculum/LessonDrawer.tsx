@@ -1,14 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
-import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/api/lessons";
 import type { EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
-import { Chart, type Line } from "@/charts/Chart";
+import { Chart } from "@/charts/Chart";
+import type { Line } from "@/charts/model";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
 import { Answers } from "@/pages/run/curriculum/Answers";
-import { ByHand } from "@/pages/run/curriculum/ByHand";
-import { evaluationColumns, inWords, moveOf, passWords, withMicro } from "@/pages/run/curriculum/curriculum";
+import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/pages/run/curriculum/api";
+import { evaluationColumns, intervalText, moveOf, passText, withMicro } from "@/pages/run/curriculum/curriculum";
+import { ManualControl } from "@/pages/run/curriculum/ManualControl";
 import { nameOf } from "@/pages/run/curriculum/steering";
 
 function Facts({ lesson }: { lesson: LessonRow }) {
@@ -24,9 +25,9 @@ function Facts({ lesson }: { lesson: LessonRow }) {
     ["Mean answer tokens", number(lesson.tokens_mean)],
     ...(figures
       ? ([
-          ["Evaluation success", inWords(figures.success)],
-          [`Over ${figures.problems} problems`, passWords(figures.pass_at)],
-          ["Evaluation reward", inWords(figures.reward)],
+          ["Evaluation success", intervalText(figures.success)],
+          [`Over ${figures.problems} problems`, passText(figures.pass_at)],
+          ["Evaluation reward", intervalText(figures.reward)],
           ["Evaluation time", duration(figures.seconds)],
         ] as [string, string][])
       : []),
@@ -96,7 +97,7 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
   return (
     <SideSheet onClose={onClose} size="xl" title={`Lesson ${lesson.name}`}>
       <p className="soft">{visible(lesson.reason)}</p>
-      <ByHand lesson={lesson} />
+      <ManualControl lesson={lesson} />
       {error ? (
         <ErrorState title="Lesson unavailable" error={error} />
       ) : (

@@ -5,7 +5,7 @@ import { count, number, percent, visible } from "@/format";
 import { barOf } from "@/pages/run/curriculum/curriculum";
 import { drawnOf, GAP, type GraphNode, graphOf, type LessonGraph as Layout, lineOf, NODE, neighbourOf } from "@/pages/run/curriculum/graph";
 import css from "@/pages/run/curriculum/graph.module.css";
-import { handWords, isByHand } from "@/pages/run/curriculum/steering";
+import { isSteered, manualText } from "@/pages/run/curriculum/steering";
 import { lookOf } from "@/theme/chips";
 
 /** Screen reader text for a node's bar and edges. */
@@ -58,8 +58,8 @@ function Lesson({ node: { lesson, layer, row }, isHome, onFocus, onOpen }: NodeP
         </span>
         <span className={`${css.facts} small soft`}>
           <span className="num">{lesson.status === "locked" ? "not sampled" : `${percent(lesson.probability)} of tasks`}</span>
-          {isByHand(lesson) && (
-            <span className="by-hand-mark" title={handWords(lesson)}>
+          {isSteered(lesson) && (
+            <span className="by-hand-mark" title={manualText(lesson)}>
               manual
             </span>
           )}

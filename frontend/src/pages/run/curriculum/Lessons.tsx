@@ -5,13 +5,13 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { count, number, percent, policyStep, visible } from "@/format";
-import { barOf, type Interval, inWords, summaryOf } from "@/pages/run/curriculum/curriculum";
-import { appliedWords, handWords } from "@/pages/run/curriculum/steering";
+import { barOf, type Interval, intervalText, summaryOf } from "@/pages/run/curriculum/curriculum";
+import { appliedText, manualText } from "@/pages/run/curriculum/steering";
 
 /** A success rate with its interval and the goal. */
 function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
   const { left, width, at } = barOf(success);
-  const words = `Success ${inWords(success)}; goal ${number(goal)}`;
+  const words = `Success ${intervalText(success)}; goal ${number(goal)}`;
   return (
     <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
       <span className="interval" role="img" aria-label={words} tabIndex={0}>
@@ -35,7 +35,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       </td>
       <td>
         <StateChip state={row.status} since={row.changed_at} />
-        {row.hold && <div className="small by-hand-mark">{handWords({ ...row, weight_factor: 1 })}</div>}
+        {row.hold && <div className="small by-hand-mark">{manualText({ ...row, weight_factor: 1 })}</div>}
         {row.has_regressed && <div className="small held">below its graduation result</div>}
       </td>
       <td>
@@ -110,9 +110,9 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
       aside={<span className="small faint">{curriculum.strategy}</span>}
       className="span-12"
     >
-      {appliedWords(curriculum) && (
+      {appliedText(curriculum) && (
         <p className="small by-hand-mark" role="status">
-          {appliedWords(curriculum)}
+          {appliedText(curriculum)}
         </p>
       )}
       {error ? <ErrorState title="Lessons unavailable" error={error} /> : lessons && <Table rows={lessons} onOpen={onOpen} />}

@@ -1,8 +1,8 @@
 import { Button } from "@mantine/core";
 import type { RunDetail } from "@/api/types";
+import { AppLink } from "@/components/AppLink";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
-import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
 import { trainerCommand } from "@/pages/run/words";
 
@@ -14,7 +14,7 @@ export function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }
         <EmptyState
           title="This run has no lessons"
           action={
-            <Button component={PlaceLink} to="/runs/new?preset=curriculum" variant="default">
+            <Button component={AppLink} to="/runs/new?preset=curriculum" variant="default">
               Launch a run with lessons
             </Button>
           }

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { lessonProgressQuery } from "@/api/lessons";
 import type { LessonProgress, LessonRow } from "@/api/types";
-import { Chart, type Line } from "@/charts/Chart";
+import { Chart } from "@/charts/Chart";
+import type { Line } from "@/charts/model";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { count } from "@/format";
+import { lessonProgressQuery } from "@/pages/run/curriculum/api";
 import { linedOf, type ProgressLine, progressColumns } from "@/pages/run/curriculum/progress";
 
 const CHART_HEIGHT = 200;

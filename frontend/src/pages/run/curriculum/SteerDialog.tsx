@@ -1,11 +1,11 @@
 import { NumberInput, Radio, Stack } from "@mantine/core";
 import { useState } from "react";
-import { useSteerLesson } from "@/api/lessons";
 import type { LessonRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { useSteerLesson } from "@/pages/run/curriculum/api";
 import { effectOf, type Hold } from "@/pages/run/curriculum/steering";
 
-const KEPT_IN = "Recorded with your name in the lesson's history and the run's events.";
+const RECORDED_IN_HISTORY = "Recorded with your name in the lesson's history and the run's events.";
 const REFUSED = "Lesson not changed";
 const CHOICES: [Hold, string, string][] = [
   ["", "Automatic", "The curriculum unlocks, graduates and regresses the lesson by its rules."],
@@ -28,7 +28,7 @@ export function SteerDialog({ run, lesson, onClose }: Props) {
       asking={steer}
       refused={REFUSED}
       submit="Steer"
-      keptIn={KEPT_IN}
+      recordedIn={RECORDED_IN_HISTORY}
       isReady={isNew}
       onSubmit={(reason) => wanted && steer.mutate({ lesson: lesson.name, ...wanted, reason }, { onSuccess: onClose })}
       onClose={onClose}
@@ -67,7 +67,7 @@ export function GiveBackDialog({ run, lesson, onClose }: Props) {
       asking={steer}
       refused={REFUSED}
       submit="Return"
-      keptIn={KEPT_IN}
+      recordedIn={RECORDED_IN_HISTORY}
       onSubmit={(reason) => steer.mutate({ lesson: lesson.name, hold: "", weight_factor: 1, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CurriculumPart, EvaluationRow, LessonChange } from "@/api/types";
-import { barOf, evaluationColumns, inWords, moveOf, passWords, summaryOf } from "@/pages/run/curriculum/curriculum";
+import { barOf, evaluationColumns, intervalText, moveOf, passText, summaryOf } from "@/pages/run/curriculum/curriculum";
 
 const figures = (estimate: number): EvaluationRow["figures"] => ({
   problems: 32,
@@ -56,7 +56,7 @@ test("intervals are clamped to the bar", () => {
 });
 
 test("intervals are formatted", () => {
-  expect(inWords({ estimate: 0.91, low: 0.857, high: 0.95 })).toBe("0.91, between 0.857 and 0.95");
+  expect(intervalText({ estimate: 0.91, low: 0.857, high: 0.95 })).toBe("0.91, between 0.857 and 0.95");
 });
 
 test("charts show finished evaluations by version", () => {
@@ -79,7 +79,7 @@ test("two rounds at one version merge into one point", () => {
 });
 
 test("pass@k is sorted by k", () => {
-  expect(passWords({ "16": 0.9, "2": 0.5, "1": 0.3 })).toBe("pass@1 30 %, pass@2 50 %, pass@16 90 %");
+  expect(passText({ "16": 0.9, "2": 0.5, "1": 0.3 })).toBe("pass@1 30 %, pass@2 50 %, pass@16 90 %");
 });
 
 test("summarizes the lessons", () => {

@@ -17,7 +17,7 @@ export function barOf({ estimate, low, high }: Interval): { left: string; width:
 }
 
 /** The interval as text: 0.91, between 0.86 and 0.95. */
-export function inWords({ estimate, low, high }: Interval): string {
+export function intervalText({ estimate, low, high }: Interval): string {
   return `${number(estimate)}, between ${number(low)} and ${number(high)}`;
 }
 
@@ -85,7 +85,7 @@ export function withMicro(columns: EvaluationColumns, rows: MicroEvaluationRow[]
 }
 
 /** pass@k as text, with k ascending: pass@1 62 %, pass@4 80 %. */
-export function passWords(passAt: Record<string, number>): string {
+export function passText(passAt: Record<string, number>): string {
   return Object.entries(passAt)
     .map(([k, rate]) => [Number(k), rate] as const)
     .sort(([a], [b]) => a - b)

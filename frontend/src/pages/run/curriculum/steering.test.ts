@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { appliedWords, effectOf, handWords, isByHand, nameOf, partOf, type Reach, whyNotSteer } from "@/pages/run/curriculum/steering";
+import { appliedText, effectOf, isSteered, manualText, nameOf, partOf, type Reach, whyNotSteer } from "@/pages/run/curriculum/steering";
 
 const drawn: Reach = { probability: 0.25, hold: "", weight_factor: 1, status: "active" };
 
@@ -25,19 +25,19 @@ test("describes the effect of steering", () => {
 });
 
 test("describes an override", () => {
-  expect(handWords({ hold: "locked", weight_factor: 1 })).toBe("held locked");
-  expect(handWords({ hold: "active", weight_factor: 0.5 })).toBe("held unlocked, weight × 0.5");
-  expect([isByHand({ hold: "", weight_factor: 1 }), isByHand({ hold: "", weight_factor: 2 })]).toEqual([false, true]);
+  expect(manualText({ hold: "locked", weight_factor: 1 })).toBe("held locked");
+  expect(manualText({ hold: "active", weight_factor: 0.5 })).toBe("held unlocked, weight × 0.5");
+  expect([isSteered({ hold: "", weight_factor: 1 }), isSteered({ hold: "", weight_factor: 2 })]).toEqual([false, true]);
   expect([nameOf("user:ada"), nameOf("token:7")]).toEqual(["ada", "token:7"]);
 });
 
 test("is applied once all workers have asked", () => {
-  expect(appliedWords({ steered: 0, awaited: [] })).toBe("");
-  expect(appliedWords({ steered: 1, awaited: ["w1@2"] })).toBe(
+  expect(appliedText({ steered: 0, awaited: [] })).toBe("");
+  expect(appliedText({ steered: 1, awaited: ["w1@2"] })).toBe(
     "1 lesson is steered manually; not yet applied by w1@2, which still finish earlier tasks.",
   );
-  expect(appliedWords({ steered: 2, awaited: [] })).toBe("2 lessons are steered manually; applied by all workers.");
-  expect(appliedWords({ steered: 0, awaited: ["a", "b", "c", "d", "e"] })).toMatch(
+  expect(appliedText({ steered: 2, awaited: [] })).toBe("2 lessons are steered manually; applied by all workers.");
+  expect(appliedText({ steered: 0, awaited: ["a", "b", "c", "d", "e"] })).toMatch(
     /^No lesson is steered manually; not yet applied by a, b, c, d and 1 more/,
   );
 });

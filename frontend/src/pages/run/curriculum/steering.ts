@@ -2,7 +2,7 @@
 
 import { TAKES_OPERATOR } from "@/api/session";
 import type { LessonRow, RunSummary } from "@/api/types";
-import { number, percent } from "@/format";
+import { counted, number, percent } from "@/format";
 
 export type Hold = LessonRow["hold"];
 export type Wanted = { hold: Hold; weight_factor: number };
@@ -17,7 +17,8 @@ export function whyNotSteer(run: Pick<RunSummary, "status">, mayOperate: boolean
 }
 
 /** Whether a manual override of the lesson is active. */
-export const isByHand = ({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): boolean => hold !== "" || weight_factor !== 1;
+export const isSteered = ({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): boolean =>
+  hold !== "" || weight_factor !== 1;
 
 /**
  * The lesson's share of tasks under the override; null if only the server can compute it:
@@ -51,7 +52,7 @@ export function effectOf(lesson: Reach, wanted: Wanted): string {
 const HOLDS: Record<Hold, string> = { "": "", locked: "held locked", active: "held unlocked" };
 
 /** The override of a lesson as short text; empty if there is none. */
-export function handWords({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): string {
+export function manualText({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): string {
   const drawn = weight_factor === 1 ? "" : `weight × ${number(weight_factor)}`;
   return [HOLDS[hold], drawn].filter(Boolean).join(", ");
 }
@@ -60,8 +61,8 @@ export function handWords({ hold, weight_factor }: Pick<LessonRow, "hold" | "wei
 export const nameOf = (actor: string): string => actor.replace(/^user:/, "");
 
 /** Progress of the overrides: the workers that still use the old weights. */
-export function appliedWords({ steered, awaited }: { steered: number; awaited: string[] }): string {
-  const asked = `${steered} ${steered === 1 ? "lesson is" : "lessons are"} steered manually`;
+export function appliedText({ steered, awaited }: { steered: number; awaited: string[] }): string {
+  const asked = `${counted(steered, "lesson is", "lessons are")} steered manually`;
   if (awaited.length > 0)
     return `${steered > 0 ? asked : "No lesson is steered manually"}; not yet applied by ${awaited.slice(0, 4).join(", ")}${awaited.length > 4 ? ` and ${awaited.length - 4} more` : ""}, which still finish earlier tasks.`;
   return steered > 0 ? `${asked}; applied by all workers.` : "";

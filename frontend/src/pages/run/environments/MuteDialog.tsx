@@ -15,7 +15,7 @@ export function MuteDialog({ run, environment, onClose }: Props) {
       title={`${isMuted ? "Unmute" : "Mute"} ${visible(environment.wandb_name)}`}
       asking={mute}
       refused="Environment not changed"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit={isMuted ? "Unmute" : "Mute"}
       onSubmit={(reason) => mute.mutate({ envId: environment.env_id, muted: !isMuted, reason }, { onSuccess: onClose })}
       onClose={onClose}

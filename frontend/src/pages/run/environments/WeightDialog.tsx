@@ -17,7 +17,7 @@ export function WeightDialog({ run, environment, onClose }: Props) {
       title={`Weight of ${environment.wandb_name}`}
       asking={reweigh}
       refused="Weight not changed"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Change"
       isReady={isReady}
       onSubmit={(reason) =>

@@ -1,8 +1,8 @@
 import { SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useMemo, useState } from "react";
-import type { MetricAxis, Span } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
+import type { Span } from "@/api/metrics";
+import type { MetricAxis, RunDetail } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
 import { Panel } from "@/components/Panel";
@@ -48,15 +48,15 @@ function useEpisodeMarks(run: RunDetail, axis: Axis) {
 }
 
 /** Annotations of an episode chart, and an alert rule for the equivalent built-in metric. */
-function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
+function useChartExtras(run: RunDetail, axis: Axis, name: string, values: Column) {
   const valueAt = (index: number | null) => (index === null ? values.findLast((one) => typeof one === "number") : values[index]);
-  const { deeds, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
-  return { marks: useEpisodeMarks(run, axis), deeds, dialog };
+  const { actions, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
+  return { marks: useEpisodeMarks(run, axis), actions, dialog };
 }
 
 function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNode; rows: number }) {
   const { columns, axis, run } = props;
-  const { marks, deeds, dialog } = useUpon(run, axis, "reward/mean", columns.recent);
+  const { marks, actions, dialog } = useChartExtras(run, axis, "reward/mean", columns.recent);
   return (
     <Panel
       title="Return"
@@ -74,7 +74,7 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
         band={{ low: columns.min, high: columns.max, label: "min – max" }}
         height={268}
         marks={marks}
-        deeds={deeds}
+        actions={actions}
       />
       {dialog}
     </Panel>
@@ -83,7 +83,7 @@ function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNod
 
 function LengthChart(props: EpisodeProps) {
   const { columns, axis, words, run } = props;
-  const { marks, deeds, dialog } = useUpon(run, axis, "length/mean", columns.length);
+  const { marks, actions, dialog } = useChartExtras(run, axis, "length/mean", columns.length);
   return (
     <Panel title="Episode length" note={words.length} className="span-4">
       <Chart
@@ -96,7 +96,7 @@ function LengthChart(props: EpisodeProps) {
         height={156}
         floor={0}
         marks={marks}
-        deeds={deeds}
+        actions={actions}
       />
       {dialog}
     </Panel>

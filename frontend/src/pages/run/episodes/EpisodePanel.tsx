@@ -1,12 +1,12 @@
 import { SegmentedControl, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { episodeSummaryQuery } from "@/api/episodes";
 import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
-import { clock, number, percent, visible } from "@/format";
+import { clock, counted, number, percent, visible } from "@/format";
+import { episodeSummaryQuery } from "@/pages/run/episodes/api";
 import { episodesSearch, SPANS, type SpanChoice } from "@/pages/run/episodes/search";
 import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/spread";
 import { trainerCommand, wordsOf } from "@/pages/run/words";
@@ -88,9 +88,7 @@ function Task({ task, unit, returns, lengths }: TaskProps) {
       <h3 className="task-head">
         <span className="anywhere">{visible(task.environment)}</span>
         <span className={`mode mode-${task.mode}`}>{MODES[task.mode]}</span>
-        <span className="faint tiny nowrap">
-          {number(task.count)} {task.count === 1 ? "episode" : "episodes"}
-        </span>
+        <span className="faint tiny nowrap">{counted(task.count, "episode")}</span>
       </h3>
       <div className="task-strips">
         <Strip name="Return" mean={task.means.total_return} spread={spreadOf(task.percentiles)} range={returns} />

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { type EpisodeFind, fragmentsOfEpisode, type Measure } from "@/api/episodes";
+import { type EpisodeFind, fragmentsOfEpisode, type Measure } from "@/pages/run/episodes/api";
 import { fragmentsOf } from "@/pages/run/episodes/heat";
 
 type Props = { run: string; find: EpisodeFind; of: Measure };

@@ -1,7 +1,7 @@
 import { useMemo } from "react";
-import type { EpisodeSpread } from "@/api/episodes";
 import { dayAndClock, number } from "@/format";
-import { cellsOf, spokenHeat } from "@/pages/run/episodes/heat";
+import type { EpisodeSpread } from "@/pages/run/episodes/api";
+import { cellsOf, heatText } from "@/pages/run/episodes/heat";
 
 const [WIDTH, HEIGHT] = [480, 160];
 
@@ -24,7 +24,7 @@ export function Heat({ name, spread, least, most }: Props) {
         <span>{number(spread.most)}</span>
         <span>{number(spread.least)}</span>
       </div>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${name} over time, ${spokenHeat(spread)}`}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${name} over time, ${heatText(spread)}`}>
         {cells.map(({ column, bin, count, part }) => (
           <rect
             key={`${column} ${bin}`}

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lessonsQuery } from "@/api/lessons";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { count, percent } from "@/format";
+import { lessonsQuery } from "@/pages/run/curriculum/api";
 import { useRun } from "@/pages/run/RunContext";
 
 /** Success rate of each lesson, in training and in evaluation. */

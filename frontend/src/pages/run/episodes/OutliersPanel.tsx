@@ -1,16 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type EpisodeOutliers, episodeOutliersQuery } from "@/api/episodes";
 import { groupsQuery } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { count, number, percent, policyStep } from "@/format";
-import { Finds } from "@/pages/run/episodes/Finds";
+import { count, number, percent, policyStep, visible } from "@/format";
+import { type EpisodeOutliers, episodeOutliersQuery } from "@/pages/run/episodes/api";
+import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
 import { unlikeText } from "@/pages/run/episodes/heat";
-import { plain } from "@/pages/viewer/hostile";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/episodes");
@@ -117,7 +116,7 @@ function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: str
                   search={{ sort }}
                   className="strong clipped"
                 >
-                  {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
+                  {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
                 </Link>
               </td>
               <td className="num">{number(group.score_mean)}</td>
@@ -150,7 +149,7 @@ export function OutliersPanel({ run }: { run: RunDetail }) {
       {isOfFleet ? (
         <Panel title="Extremes" note="of the selected period" className="span-12">
           {data && data.extremes.length === 0 && <p className="faint small">No episodes finished in this period.</p>}
-          {data && data.extremes.length > 0 && <Finds run={run} finds={data.extremes} label="Extreme episodes" value="Value" />}
+          {data && data.extremes.length > 0 && <EpisodeMatches run={run} matches={data.extremes} label="Extreme episodes" value="Value" />}
         </Panel>
       ) : (
         <Panel title="Extremes" note="groups of the entire run" className="span-12">

@@ -1,13 +1,13 @@
 import { NativeSelect, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/api/episodes";
 import type { RunDetail } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
-import { Finds } from "@/pages/run/episodes/Finds";
+import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/pages/run/episodes/api";
+import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
 import { Heat } from "@/pages/run/episodes/Heat";
 import { barsOf, groupsBetween } from "@/pages/run/episodes/heat";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
@@ -53,9 +53,9 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
   if (!data) return <Skeletons heights={[80]} />;
   if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports matches.</p>;
   return (
-    <Finds
+    <EpisodeMatches
       run={run}
-      finds={data}
+      matches={data}
       label="Newest episodes in the range"
       value={spread.of === "return" ? "Return" : "Length"}
       of={spread.of}

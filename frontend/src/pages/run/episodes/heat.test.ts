@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { barsOf, cellsOf, fragmentsOf, groupsBetween, spokenHeat, unlikeText } from "@/pages/run/episodes/heat";
+import { barsOf, cellsOf, fragmentsOf, groupsBetween, heatText, unlikeText } from "@/pages/run/episodes/heat";
 
 const columns = [
   { at: "2026-03-01T12:00:00Z", counts: [4, 1, 0] },
@@ -20,8 +20,8 @@ describe("a distribution over time", () => {
     expect(barsOf({ columns: [], least: null, most: null })).toBeUndefined();
   });
   it("has screen reader text", () => {
-    expect(spokenHeat({ columns, least: 0, most: 30 })).toBe("from 0 to 30: first median near 5, then no data, last median near 25");
-    expect(spokenHeat({ columns: [], least: null, most: null })).toBe("no data");
+    expect(heatText({ columns, least: 0, most: 30 })).toBe("from 0 to 30: first median near 5, then no data, last median near 25");
+    expect(heatText({ columns: [], least: null, most: null })).toBe("no data");
   });
 });
 

@@ -1,8 +1,8 @@
 /** Chart data of a distribution over time. Pure. */
 
-import type { EpisodeFind, EpisodeSpread } from "@/api/episodes";
 import type { GroupQuery, ScoreBins } from "@/api/groups";
 import { number, percent } from "@/format";
+import type { EpisodeFind, EpisodeSpread } from "@/pages/run/episodes/api";
 
 export type Cell = { column: number; bin: number; count: number; part: number };
 
@@ -22,7 +22,7 @@ export function barsOf({ columns, least, most }: Pick<EpisodeSpread, "columns" |
 }
 
 /** The distribution as a sentence for screen readers: the median of each third of the period. */
-export function spokenHeat({ columns, least, most }: Pick<EpisodeSpread, "columns" | "least" | "most">): string {
+export function heatText({ columns, least, most }: Pick<EpisodeSpread, "columns" | "least" | "most">): string {
   if (least === null || most === null || columns.length === 0) return "no data";
   const third = Math.ceil(columns.length / 3);
   const words = ["first", "then", "last"].map((when, part) => {

@@ -1,11 +1,11 @@
 import { Button, Group, MultiSelect } from "@mantine/core";
 import { useState } from "react";
-import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
-import { whyNotNow } from "@/pages/run/evaluations/asking";
+import { useRequestEvaluations } from "@/pages/run/curriculum/api";
+import { unavailableReason } from "@/pages/run/evaluations/availability";
 
 type Props = {
   run: RunDetail;
@@ -16,7 +16,7 @@ type Props = {
 
 /** Button that requests an evaluation outside the schedule; disabled with a reason if impossible. */
 export function EvaluateNow({ run, lessons, chosen }: Props) {
-  const why = whyNotNow(run, useMayOperate());
+  const why = unavailableReason(run, useMayOperate());
   if (!why) return <Asking run={run.name} lessons={lessons} about={chosen} />;
   return (
     <Group gap="xs">
@@ -50,7 +50,7 @@ function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[];
       title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}
       asking={ask}
       refused="Evaluation not requested"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Evaluate"
       onSubmit={(reason) => ask.mutate({ lessons: chosen, reason }, { onSuccess: onClose })}
       onClose={onClose}

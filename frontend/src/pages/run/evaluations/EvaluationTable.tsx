@@ -1,18 +1,18 @@
 import type { LessonRow } from "@/api/types";
 import { StateChip } from "@/components/StateChip";
 import { number, percent } from "@/format";
-import { differenceWords, verdictOf } from "@/pages/run/evaluations/comparing";
+import { changeOf, differenceText } from "@/pages/run/evaluations/comparing";
 import css from "@/pages/run/evaluations/evaluations.module.css";
-import { type Cell, type Matrix, wordsOfCell } from "@/pages/run/evaluations/matrix";
+import { type Cell, cellText, type Matrix } from "@/pages/run/evaluations/matrix";
 
 const MARKS = { better: "▲ better", worse: "▼ worse" } as const;
 
 function Against({ cell }: { cell: Cell }) {
   if (!cell.against) return null;
-  const verdict = verdictOf(cell.against.difference);
+  const change = changeOf(cell.against.difference);
   return (
-    <span className={`${css.mark} tiny ${verdict === "alike" ? "soft" : css[verdict]}`} data-against={verdict}>
-      {differenceWords(cell.against.difference)}
+    <span className={`${css.mark} tiny ${change === "alike" ? "soft" : css[change]}`} data-against={change}>
+      {differenceText(cell.against.difference)}
     </span>
   );
 }
@@ -20,8 +20,8 @@ function Against({ cell }: { cell: Cell }) {
 function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
   const { row, rate, change } = cell;
   return (
-    <button type="button" className={css.open} title={wordsOfCell(cell)} onClick={onOpen}>
-      <span className="unseen">{wordsOfCell(cell)}: </span>
+    <button type="button" className={css.open} title={cellText(cell)} onClick={onOpen}>
+      <span className="unseen">{cellText(cell)}: </span>
       {rate ? (
         <>
           <span className={css.number}>{percent(rate.estimate)}</span>

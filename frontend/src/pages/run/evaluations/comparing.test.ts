@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { EvaluationRow } from "@/api/types";
-import { baselineOf, differenceOf, differenceWords, ksOf, otherProblems, rateOf, verdictOf } from "@/pages/run/evaluations/comparing";
+import { baselineOf, changeOf, differenceOf, differenceText, ksOf, otherProblems, rateOf } from "@/pages/run/evaluations/comparing";
 
 const around = (estimate: number, reach = 0.1) => ({ estimate, low: estimate - reach, high: estimate + reach });
 const row = (lesson: string, step: number, ks: number[], fields: object = {}) =>
@@ -35,8 +35,8 @@ test("differences match the published method", () => {
 });
 
 test("insignificant differences are neither better nor worse", () => {
-  expect([around(0.2), around(-0.2), around(0.05)].map(verdictOf)).toEqual(["better", "worse", "alike"]);
-  expect([around(0.2), around(-0.2), around(0)].map(differenceWords)).toEqual([
+  expect([around(0.2), around(-0.2), around(0.05)].map(changeOf)).toEqual(["better", "worse", "alike"]);
+  expect([around(0.2), around(-0.2), around(0)].map(differenceText)).toEqual([
     "▲ +20 (+10 to +30)",
     "▼ −20 (−30 to −10)",
     "≈ ±0 (−10 to +10)",

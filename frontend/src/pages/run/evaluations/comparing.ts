@@ -26,10 +26,10 @@ export function differenceOf(now: Interval, base: Interval): Interval {
   return { estimate, low: Math.max(-1, estimate - below), high: Math.min(1, estimate + above) };
 }
 
-export type Verdict = "better" | "worse" | "alike";
+export type Change = "better" | "worse" | "alike";
 
 /** Whether a difference is significant, and its sign. */
-export const verdictOf = ({ low, high }: Interval): Verdict => (low > 0 ? "better" : high < 0 ? "worse" : "alike");
+export const changeOf = ({ low, high }: Interval): Change => (low > 0 ? "better" : high < 0 ? "worse" : "alike");
 
 /** The baseline's evaluation to compare a version with: the last one up to that step, in its newest epoch. */
 export function baselineOf(rows: EvaluationRow[], lesson: string, step: number): EvaluationRow | null {
@@ -49,9 +49,9 @@ const SIGNS = { better: "▲", worse: "▼", alike: "≈" } as const;
 const points = (part: number): string => `${part > 0 ? "+" : part < 0 ? "−" : "±"}${Math.abs(100 * part).toFixed(0)}`;
 
 /** A difference in percentage points: ▲ +12 (+3 to +20). */
-export function differenceWords(difference: Interval): string {
+export function differenceText(difference: Interval): string {
   const { estimate, low, high } = difference;
-  return `${SIGNS[verdictOf(difference)]} ${points(estimate)} (${points(low)} to ${points(high)})`;
+  return `${SIGNS[changeOf(difference)]} ${points(estimate)} (${points(low)} to ${points(high)})`;
 }
 
 type Config = RunDetail["config"];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { EvaluationRow } from "@/api/types";
-import { COLUMNS, matrixOf, wordsOfCell } from "@/pages/run/evaluations/matrix";
+import { COLUMNS, cellText, matrixOf } from "@/pages/run/evaluations/matrix";
 
 function evaluation(lesson: string, step: number, success: number | null, fields: Partial<EvaluationRow> = {}): EvaluationRow {
   const interval = (value: number) => ({ estimate: value, low: value - 0.05, high: value + 0.05 });
@@ -50,7 +50,7 @@ test("marks only significant changes", () => {
 
 test("describes intervals, pass@k and pending evaluations", () => {
   const { cells } = matrixOf([evaluation("a", 0, 0.5), evaluation("b", 0, null)]);
-  const words = (lesson: string) => wordsOfCell(cells.get(lesson)!.get("1.0")!);
+  const words = (lesson: string) => cellText(cells.get(lesson)!.get("1.0")!);
   expect(words("a")).toBe("a at version 0: success 0.5, between 0.45 and 0.55 of 64 problems, pass@4 99 %");
   expect(words("b")).toBe("b at version 0: waiting for a worker");
 });
@@ -71,7 +71,7 @@ test("shows pass@4 rates and baseline differences", () => {
       .get("1.5")!;
   expect(at(4).rate?.estimate).toBe(0.9);
   expect(at(1).against?.row.policy_step).toBe(0);
-  expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points compared with the baseline at version 0");
+  expect(cellText(at(1))).toContain("▲ +30 (+23 to +37) points compared with the baseline at version 0");
   expect(
     matrixOf([evaluation("b", 5, 0.5)], { k: 1, baseline })
       .cells.get("b")!

@@ -2,8 +2,8 @@
 
 import type { EvaluationRow } from "@/api/types";
 import { percent } from "@/format";
-import { inWords } from "@/pages/run/curriculum/curriculum";
-import { baselineOf, differenceOf, differenceWords, rateOf } from "@/pages/run/evaluations/comparing";
+import { intervalText } from "@/pages/run/curriculum/curriculum";
+import { baselineOf, differenceOf, differenceText, rateOf } from "@/pages/run/evaluations/comparing";
 
 /** Number of versions shown; older ones are available per lesson. */
 export const COLUMNS = 12;
@@ -74,7 +74,7 @@ export function matrixOf(rows: EvaluationRow[], asked: Asked = { k: 1 }): Matrix
 }
 
 /** The tooltip and screen reader text of a cell. */
-export function wordsOfCell({ row, change, against }: Cell): string {
+export function cellText({ row, change, against }: Cell): string {
   const at = `${row.lesson} at version ${versionOf(row).step}`;
   if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waiting for a worker" : `running on ${row.worker}`}`;
   if (!row.figures) return `${at}: lost after ${row.attempts} attempts: ${row.reason}`;
@@ -84,7 +84,7 @@ export function wordsOfCell({ row, change, against }: Cell): string {
     .join("");
   const moved = change ? `; ${change} than the previous evaluation` : "";
   const compared = against
-    ? `; ${differenceWords(against.difference)} points compared with the baseline at version ${against.row.policy_step}`
+    ? `; ${differenceText(against.difference)} points compared with the baseline at version ${against.row.policy_step}`
     : "";
-  return `${at}: success ${inWords(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}${compared}`;
+  return `${at}: success ${intervalText(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}${compared}`;
 }

@@ -5,6 +5,7 @@ import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { counted } from "@/format";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
@@ -17,7 +18,7 @@ function Resize({ name, now, onClose }: ResizeProps) {
       title={`Workers of ${name}`}
       asking={resize}
       refused="Fleet not resized"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Resize"
       isReady={wanted !== now}
       onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}
@@ -55,7 +56,7 @@ export function FleetSize({ run, workers }: Props) {
       )}
       <Tooltip label={mayOperate ? "Change the number of workers." : TAKES_OPERATOR}>
         <Button size="compact-sm" variant="default" disabled={!mayOperate} data-resize onClick={() => setOpen(true)}>
-          {run.num_workers} {run.num_workers === 1 ? "worker" : "workers"} requested
+          {counted(run.num_workers, "worker")} requested
         </Button>
       </Tooltip>
       {open && <Resize name={run.name} now={run.num_workers} onClose={() => setOpen(false)} />}

@@ -5,10 +5,10 @@ import { useRun } from "@/pages/run/RunContext";
 
 /** All workers, and recordings of episodes. */
 export function FleetTab() {
-  const { run, fleet, verdict } = useRun();
+  const { run, fleet, diagnosis } = useRun();
   return (
     <div className="charts">
-      <FleetTable fleet={fleet} run={run} verdict={verdict} />
+      <FleetTable fleet={fleet} run={run} diagnosis={diagnosis} />
       {/* Language runs have no frames to record. */}
       {run.kind === "fleet" && <Recordings run={run} workers={fleet?.workers ?? []} />}
     </div>

@@ -1,21 +1,21 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useRef, useState } from "react";
-import type { FleetPlace } from "@/api/fleet";
-import type { Verdict } from "@/api/pipeline";
+import type { Diagnosis } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
+import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
+import type { FleetPlace } from "@/pages/run/fleet/api";
 import { FleetGrid } from "@/pages/run/fleet/FleetGrid";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { standings, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
 import { type FleetView, shownView } from "@/pages/run/fleet/views";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
-import { VerdictLine } from "@/pages/run/verdict/Verdict";
 import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
@@ -48,7 +48,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
     return (
       <EmptyState
         title="No workers"
-        command={run.allowed_verbs.includes("start") ? deckCommand(`start ${run.name}`) : undefined}
+        command={run.allowed_verbs.includes("start") ? rolldeckCommand(`start ${run.name}`) : undefined}
         needs={{ scope: "user", run: run.name }}
       >
         The run is {run.status}, and its fleet has stopped. Its history remains available.
@@ -98,7 +98,7 @@ function Members({ run, workers, view, onLog }: MembersProps) {
 }
 
 /** All workers: heartbeat, activity and weights version. */
-export function FleetTable({ fleet, run, verdict }: { fleet: FleetPart | undefined; run: RunDetail; verdict: Verdict | undefined }) {
+export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undefined; run: RunDetail; diagnosis: Diagnosis | undefined }) {
   const workers = fleet?.workers ?? [];
   const [log, setLog] = useState<FleetPlace | null>(null);
   const navigate = route.useNavigate();
@@ -137,7 +137,7 @@ export function FleetTable({ fleet, run, verdict }: { fleet: FleetPart | undefin
       }
       className="span-12"
     >
-      <VerdictLine run={run.name} verdict={verdict} className="fleet-verdict" />
+      <DiagnosisLine run={run.name} diagnosis={diagnosis} className="fleet-diagnosis" />
       {log && (
         <Suspense fallback={null}>
           <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />

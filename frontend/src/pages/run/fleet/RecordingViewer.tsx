@@ -1,19 +1,19 @@
 import { Button, Slider } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { filmUrl } from "@/api/fleet";
 import type { RecordingRow } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { number, policyStep, visible } from "@/format";
+import { recordingUrl } from "@/pages/run/fleet/api";
 import { frames } from "@/pages/run/logs/logText";
 
 const MOST_FRAMES_PER_SECOND = 30;
 
 /** A text recording with playback and a frame slider. */
-function TextFilm({ url, fps }: { url: string; fps: number }) {
+function TextRecording({ url, fps }: { url: string; fps: number }) {
   const { data, error } = useQuery({
-    queryKey: ["film", url],
+    queryKey: ["recording", url],
     queryFn: async () => {
       const answer = await fetch(url, { credentials: "same-origin" });
       if (!answer.ok) throw new Error(`The server responded with ${answer.status}.`);
@@ -36,8 +36,8 @@ function TextFilm({ url, fps }: { url: string; fps: number }) {
   if (error) return <ErrorState title="Recording unavailable" error={error} />;
   return (
     <>
-      <pre className="log film-text">{data?.[at] ?? ""}</pre>
-      <div className="film-controls">
+      <pre className="log recording-text">{data?.[at] ?? ""}</pre>
+      <div className="recording-controls">
         <Button
           size="xs"
           variant="default"
@@ -48,7 +48,7 @@ function TextFilm({ url, fps }: { url: string; fps: number }) {
         >
           {plays ? "Pause" : "Play"}
         </Button>
-        <Slider className="film-slider" min={0} max={Math.max(last, 1)} value={at} onChange={setAt} label={null} thumbLabel="Frame" />
+        <Slider className="recording-slider" min={0} max={Math.max(last, 1)} value={at} onChange={setAt} label={null} thumbLabel="Frame" />
         <span className="small soft nowrap">
           frame {at + 1} of {last + 1}
         </span>
@@ -61,7 +61,7 @@ type Props = { run: string; recording: RecordingRow; onClose: () => void };
 
 /** A recorded episode with its return and metadata. */
 export default function RecordingViewer({ run, recording, onClose }: Props) {
-  const url = filmUrl(run, recording.id);
+  const url = recordingUrl(run, recording.id);
   const facts: [string, string][] = [
     ["Return", number(recording.episode_return)],
     ["Env steps", number(recording.episode_length)],
@@ -74,11 +74,11 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
     <Dialog onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`}>
       {recording.media_type === "video/webm" ? (
         // The recording has no sound, so it needs no captions.
-        <video className="film" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
+        <video className="recording" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
       ) : (
-        <TextFilm url={url} fps={recording.frames_per_second ?? 10} />
+        <TextRecording url={url} fps={recording.frames_per_second ?? 10} />
       )}
-      <dl className="film-facts">
+      <dl className="recording-facts">
         {facts.map(([label, value]) => (
           <div key={label}>
             <dt>{label}</dt>

@@ -1,11 +1,10 @@
 import { Button, Group, Select, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { recordingsQuery, useRequestRecordings } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -13,7 +12,8 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
-import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
+import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
+import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/recordingChoices";
 
 const Viewer = lazy(() => import("@/pages/run/fleet/RecordingViewer"));
 const ENDED = new Set(["stopped", "completed", "failed"]);
@@ -31,7 +31,7 @@ function Ask({ run, workers, onClose }: AskProps) {
       title={`Record episodes of ${run.name}`}
       asking={ask}
       refused="Recording not requested"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Record"
       onSubmit={(reason) =>
         ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })
@@ -101,14 +101,14 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
   const open = rows?.find(({ id }) => id === openId);
   const mayOperate = useMayOperate();
   const [isAsking, setAsking] = useState(false);
-  const canFilm = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
+  const canRecord = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
   if (run.kind === "outside") return null;
   return (
     <Panel
       title="Recordings"
       note="the next episodes of a slot, as video if the environment renders frames"
       aside={
-        canFilm && (
+        canRecord && (
           <Tooltip label={mayOperate ? "Record the next episodes of a slot." : TAKES_OPERATOR}>
             <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>
               Record
@@ -142,10 +142,10 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       ) : (
         <EmptyState
           title="No recordings yet"
-          command={canFilm ? deckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
+          command={canRecord ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
           needs={{ scope: "user", run: run.name }}
         >
-          {canFilm && mayOperate
+          {canRecord && mayOperate
             ? "Record captures the next episode of a slot. Other slots are not affected."
             : "Operators can record episodes while the fleet runs."}
         </EmptyState>

@@ -1,17 +1,17 @@
 import { Button, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { stacksQuery, useAskForStacks } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow, WorkerStacks } from "@/api/types";
 import { fileName, save } from "@/charts/save";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { utc, visible } from "@/format";
+import { stacksQuery, useAskForStacks } from "@/pages/run/fleet/api";
 import css from "./stacks.module.css";
 
 const STATES: Record<Exclude<WorkerStacks["state"], "never">, [sign: string, text: string]> = {
@@ -100,7 +100,7 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
       {data?.state === "never" && (
         <EmptyState
           title="No stacks captured yet"
-          command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
+          command={rolldeckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
           needs={{ scope: "user", run }}
         >
           Captures the current stack trace of each Python thread of the worker. It requires no access to the node and takes the worker a few

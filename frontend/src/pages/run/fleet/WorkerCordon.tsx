@@ -1,9 +1,9 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
-import { useCordonWorker } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { useCordonWorker } from "@/pages/run/fleet/api";
 
 const KEEP_OUT =
   "The worker starts no new work, finishes and sends its current work, and exits. It is not replaced: the fleet has one worker less until it is uncordoned. Other workers continue.";
@@ -35,7 +35,7 @@ export function WorkerCordon({ run, worker }: { run: string; worker: WorkerRow }
           title={lifts ? `Uncordon worker ${index}` : `Drain and cordon worker ${index}`}
           asking={cordon}
           refused="Worker not changed"
-          keptIn="Shown beside the worker and recorded in the run's events."
+          recordedIn="Shown beside the worker and recorded in the run's events."
           submit={lifts ? "Uncordon" : "Drain"}
           onSubmit={(reason) => cordon.mutate({ worker: index, incarnation, reason, lifts }, { onSuccess: () => setOpen("") })}
           onClose={() => setOpen("")}

@@ -1,10 +1,10 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
-import { useRestartWorker } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { useRestartWorker } from "@/pages/run/fleet/api";
 
 const GONE = new Set(["stopped", "respawning"]);
 
@@ -16,7 +16,7 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
       title={`Replace worker ${worker.index}`}
       asking={restart}
       refused="Worker not replaced"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Replace"
       onSubmit={(reason) => restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose })}
       onClose={onClose}

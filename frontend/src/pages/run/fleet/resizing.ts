@@ -1,11 +1,12 @@
 /** Texts about the size of a fleet. */
 
 import type { WorkerRow } from "@/api/types";
+import { counted } from "@/format";
 import type { Arrival } from "@/pages/run/verbs";
 
 export const MOST_WORKERS = 4096;
 
-const workers = (count: number) => `${count} ${count === 1 ? "worker" : "workers"}`;
+const workers = (count: number) => counted(count, "worker");
 
 /** Describe a change from `now` to `wanted` workers. */
 export function whatHappens(now: number, wanted: number): string {

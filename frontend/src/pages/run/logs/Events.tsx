@@ -43,7 +43,7 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
 function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeave?: () => void }) {
   return (
     <p className="small soft" role="status">
-      {isFound ? "Marked: the last event at" : "No event known before"} {clock(new Date(at).toISOString())}. Logs open at this time as well.{" "}
+      {isFound ? "Marked: the last event at" : "No event known before"} {clock(at)}. Logs open at this time as well.{" "}
       {onLeave && (
         <button type="button" className="link-button more" onClick={onLeave}>
           Clear

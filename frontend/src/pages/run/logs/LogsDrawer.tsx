@@ -1,13 +1,13 @@
 import { Button, Checkbox, MultiSelect, Select, TextInput } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
 import { fileName, save } from "@/charts/save";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { clock, visible } from "@/format";
+import { type FleetPlace, logQuery } from "@/pages/run/fleet/api";
 import { LogLines, type Row } from "@/pages/run/logs/LogLines";
 import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
 import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";
@@ -74,8 +74,8 @@ function lookedThrough(
 }
 
 /** Why the linked moment was not found; empty if it was. */
-function missedWords(isTimed: boolean, at: number): string {
-  const moment = clock(new Date(at).toISOString());
+function missedText(isTimed: boolean, at: number): string {
+  const moment = clock(at);
   return isTimed
     ? `No lines at or after ${moment}; showing the newest lines.`
     : `The lines of this log have no timestamps, so ${moment} cannot be found.`;
@@ -206,7 +206,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           )}
           {at !== undefined && read.length > 0 && mark === null && (
             <p className="small held" role="note">
-              {missedWords(isTimed, at)}
+              {missedText(isTimed, at)}
             </p>
           )}
           {isThis && rows.length === 0 && data.state === "read" ? (

@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { Panel } from "@/components/Panel";
 import { Events } from "@/pages/run/logs/Events";
-import { placeOf, textOf } from "@/pages/run/logs/places";
+import { processOf, textOf } from "@/pages/run/logs/logAddress";
 import { useRun } from "@/pages/run/RunContext";
 
 const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
@@ -17,7 +17,7 @@ export function LogsTab() {
   const open = (text: string | undefined) => void navigate({ search: (old) => ({ ...old, log: text }) });
   const atMs = at === undefined ? undefined : at * 1000;
   const workers = fleet?.workers ?? [];
-  const place = log === undefined ? null : placeOf(log);
+  const place = log === undefined ? null : processOf(log);
   return (
     <div className="charts">
       {run.kind !== "outside" && (

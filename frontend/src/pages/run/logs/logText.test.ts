@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isPending } from "@/api/fleet";
+import { isPending } from "@/pages/run/fleet/api";
 import { frames, matching, plain, wantedLine } from "./logText";
 
 describe("log lines", () => {

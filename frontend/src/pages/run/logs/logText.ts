@@ -49,6 +49,6 @@ export function matching(lines: readonly string[], words: string, around = 0): s
 }
 
 /** Frames of a text recording, separated by form feeds. */
-export function frames(film: string): string[] {
-  return film === "" ? [] : film.split("\f").map((frame) => frame.split("\n").map(plain).join("\n"));
+export function frames(text: string): string[] {
+  return text === "" ? [] : text.split("\f").map((frame) => frame.split("\n").map(plain).join("\n"));
 }

@@ -1,8 +1,7 @@
 import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useState } from "react";
-import type { MetricAxis } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
+import type { MetricAxis, RunDetail } from "@/api/types";
 import { Layouts } from "./Layouts";
 import classes from "./metrics.module.css";
 import { type MetricsSearch, PANELS_AT_MOST, UNPICKED } from "./search";

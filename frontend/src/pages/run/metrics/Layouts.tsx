@@ -1,12 +1,12 @@
 import { Button, Menu, Select, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { layoutsQuery, type MetricLayout, useForgetLayout, useKeepLayout } from "@/api/layouts";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { lookOf, looksAs, searchOf } from "./looks";
+import { layoutsQuery, type MetricLayout, useDeleteLayout, useSaveLayout } from "@/pages/run/metrics/layoutsApi";
+import { lookOf, looksAs, searchOf } from "./layoutSearch";
 import type { MetricsSearch } from "./search";
 
 type Share = MetricLayout["share"];
@@ -14,8 +14,8 @@ const WHOSE: Record<Share, string> = { mine: "yours", run: "this run", tag: "tag
 
 type Props = { run: RunDetail; search: MetricsSearch; change: (more: Partial<MetricsSearch>) => void };
 
-function Keep({ run, search, change, onClose }: Props & { onClose: () => void }) {
-  const keep = useKeepLayout(run.name);
+function SaveLayout({ run, search, change, onClose }: Props & { onClose: () => void }) {
+  const save = useSaveLayout(run.name);
   const mayOperate = useMayOperate();
   const [name, setName] = useState("");
   const [share, setShare] = useState("mine");
@@ -31,7 +31,7 @@ function Keep({ run, search, change, onClose }: Props & { onClose: () => void })
   const send = (reason: string) => {
     const tag = share.startsWith("tag:") ? share.slice(4) : "";
     const layout = { name, share: (tag ? "tag" : share) as Share, tag, look: lookOf(search), reason };
-    keep.mutate(
+    save.mutate(
       { id: null, layout },
       {
         onSuccess: ({ id }) => {
@@ -45,7 +45,7 @@ function Keep({ run, search, change, onClose }: Props & { onClose: () => void })
     <ReasonDialog
       title="Save layout"
       submit="Save"
-      asking={keep}
+      asking={save}
       refused="Layout not saved"
       isReady={name.trim() !== ""}
       onSubmit={send}
@@ -65,16 +65,16 @@ function Keep({ run, search, change, onClose }: Props & { onClose: () => void })
   );
 }
 
-function Forget({ run, layout, onClose }: { run: string; layout: MetricLayout; onClose: () => void }) {
-  const forget = useForgetLayout(run);
+function DeleteLayout({ run, layout, onClose }: { run: string; layout: MetricLayout; onClose: () => void }) {
+  const remove = useDeleteLayout(run);
   return (
     <ReasonDialog
       title={`Delete layout ${visible(layout.name)}?`}
       submit="Delete layout"
       destroys
-      asking={forget}
+      asking={remove}
       refused="Layout not deleted"
-      onSubmit={(reason) => forget.mutate({ id: layout.id, reason }, { onSuccess: onClose })}
+      onSubmit={(reason) => remove.mutate({ id: layout.id, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p>
@@ -88,8 +88,8 @@ function Forget({ run, layout, onClose }: { run: string; layout: MetricLayout; o
 /** Saved layouts of the metrics tab: the user's own and shared ones. */
 export function Layouts({ run, search, change }: Props) {
   const { data: layouts = [] } = useQuery(layoutsQuery(run.name));
-  const keep = useKeepLayout(run.name);
-  const [doing, setDoing] = useState<"keep" | "forget" | null>(null);
+  const save = useSaveLayout(run.name);
+  const [doing, setDoing] = useState<"save" | "delete" | null>(null);
   const chosen = layouts.find(({ id }) => id === search.layout);
   const isChanged = chosen !== undefined && !looksAs(search, chosen.look);
   const isBare = looksAs(search, {});
@@ -100,7 +100,7 @@ export function Layouts({ run, search, change }: Props) {
   }, [chosen?.id]);
   const rewrite = () =>
     chosen &&
-    keep.mutate({ id: chosen.id, layout: { name: chosen.name, share: chosen.share, tag: chosen.tag, look: lookOf(search), reason: "" } });
+    save.mutate({ id: chosen.id, layout: { name: chosen.name, share: chosen.share, tag: chosen.tag, look: lookOf(search), reason: "" } });
   return (
     <>
       <Menu position="bottom-end" width={270}>
@@ -122,20 +122,20 @@ export function Layouts({ run, search, change }: Props) {
           ))}
           <Menu.Divider />
           {chosen?.may_change && isChanged && <Menu.Item onClick={rewrite}>Save changes to {visible(chosen.name)}</Menu.Item>}
-          <Menu.Item onClick={() => setDoing("keep")}>Save as new layout…</Menu.Item>
+          <Menu.Item onClick={() => setDoing("save")}>Save as new layout…</Menu.Item>
           {search.layout !== undefined && (
             <Menu.Item onClick={() => change({ ...searchOf({}), layout: undefined })}>Close layout</Menu.Item>
           )}
           {chosen?.may_change && (
-            <Menu.Item className="bad" onClick={() => setDoing("forget")}>
+            <Menu.Item className="bad" onClick={() => setDoing("delete")}>
               Delete {visible(chosen.name)}…
             </Menu.Item>
           )}
         </Menu.Dropdown>
       </Menu>
-      {doing === "keep" && <Keep run={run} search={search} change={change} onClose={() => setDoing(null)} />}
-      {doing === "forget" && chosen && (
-        <Forget
+      {doing === "save" && <SaveLayout run={run} search={search} change={change} onClose={() => setDoing(null)} />}
+      {doing === "delete" && chosen && (
+        <DeleteLayout
           run={run.name}
           layout={chosen}
           onClose={() => {

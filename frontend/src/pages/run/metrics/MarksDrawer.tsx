@@ -2,10 +2,9 @@ import { ActionIcon, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
-import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/api/annotations";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { deckCommand } from "@/components/commandToken";
+import { rolldeckCommand } from "@/components/commandToken";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -13,6 +12,7 @@ import { Moment } from "@/components/Moment";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
+import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/pages/run/annotations";
 import type { Shown } from "@/pages/run/marks";
 import classes from "./metrics.module.css";
 
@@ -62,7 +62,7 @@ export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
       {data && rows.length === 0 && (
         <EmptyState
           title="No user annotations yet"
-          command={deckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
+          command={rolldeckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
           needs={{ scope: "user", run }}
         >
           Click a point of a chart and enter a short text to annotate it. Changes of the run’s state, settings and epoch appear

@@ -3,14 +3,15 @@ import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Pin } from "lucide-react";
 import { useMemo } from "react";
-import { type MetricAxis, type MetricKey, metricLinesQuery, type Span } from "@/api/metrics";
+import { type MetricKey, metricLinesQuery, type Span } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
-import type { Mark } from "@/charts/marks";
+import type { Mark } from "@/charts/model";
 import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
-import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
+import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
@@ -42,7 +43,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
   };
   const alertWhen = (index: number | null) => {
     const value = index === null ? metric.value : shown.last[0]?.[index];
-    onAlert({ metric: metric.name, run: runs[0], threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
+    onAlert({ metric: metric.name, run: runs[0], threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
   };
   return (
     <>
@@ -65,7 +66,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
         empty={isPending ? "Loading…" : "No samples in this range."}
         isLog={isLog}
         marks={marks}
-        deeds={[{ label: "Alert when…", act: alertWhen }]}
+        actions={[{ label: "Alert when…", act: alertWhen }]}
         sheet={() => bucketSheet(lines, axis)}
       />
       <div className="legend tiny soft">

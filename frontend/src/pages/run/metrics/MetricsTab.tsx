@@ -1,7 +1,6 @@
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
-import { annotationsQuery } from "@/api/annotations";
 import { mayMeasure, metricKeyQuery, metricKeysQuery, type Span } from "@/api/metrics";
 import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
@@ -11,6 +10,7 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
 import type { RuleStart } from "@/pages/alerts/rules/drafts";
+import { annotationsQuery } from "@/pages/run/annotations";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import { Bar } from "./Bar";

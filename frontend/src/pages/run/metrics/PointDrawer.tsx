@@ -1,10 +1,8 @@
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { MetricAxis } from "@/api/metrics";
-import { type Moment as Found, type MomentBatch, momentQuery } from "@/api/moments";
 import { batchQuery } from "@/api/queue";
-import type { BatchItems, RunDetail } from "@/api/types";
+import type { BatchItems, MetricAxis, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -12,26 +10,27 @@ import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, visible } from "@/format";
+import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/pages/run/words";
+import { AnnotatePoint } from "./AnnotatePoint";
 import classes from "./metrics.module.css";
 import type { Picked } from "./search";
-import { WriteHere } from "./WriteHere";
 
 const ITEMS_SHOWN = 8;
 
 type Props = { run: RunDetail; point: Picked; axis: MetricAxis; unit: string; onClose: () => void };
 
 function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): string {
-  const words = { time: (x: number) => clock(new Date(x * 1000).toISOString()), elapsed, step: number, amount: number };
+  const words = { time: (x: number) => clock(x * 1000), elapsed, step: number, amount: number };
   const at = (x: number) => words[axis](x);
   const where = from === to ? at(to) : `${at(from)} to ${at(to)}`;
   if (axis === "elapsed") return `${visible(metric)} at ${where} ${unit}`;
   return `${visible(metric)} at ${axis === "time" ? "" : `${unit} `}${where}`;
 }
 
-function When({ moment }: { moment: Found }) {
-  const { began_at, ended_at, version } = moment;
+function When({ details }: { details: PointDetails }) {
+  const { began_at, ended_at, version } = details;
   return (
     <>
       <dt>Received</dt>
@@ -99,7 +98,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
   );
 }
 
-function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
+function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
   const { data, error } = useQuery(batchQuery(run.name, batch.id));
   if (error) return <ErrorState title="Batch unavailable" error={error} />;
   if (!data) return <Skeletons heights={[160]} />;
@@ -117,8 +116,8 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
   );
 }
 
-function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
-  const { batches, handed_out } = moment;
+function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
+  const { batches, handed_out } = details;
   const newest = batches[0];
   if (!newest)
     return (
@@ -165,7 +164,7 @@ function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
 
 /** Details of a chart point: its weights and batches, and their contents. */
 export default function PointDrawer({ run, point, axis, unit, onClose }: Props) {
-  const { data, error } = useQuery(momentQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
+  const { data, error } = useQuery(pointDetailsQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
   return (
     <SideSheet onClose={onClose} size="md" title={titleOf(point, axis, unit)} isBeside>
       {error && <ErrorState title="Point details unavailable" error={error} />}
@@ -173,7 +172,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
       {data && (
         <>
           <dl className="facts">
-            <When moment={data} />
+            <When details={data} />
             {data.version && (
               <>
                 <dt>Weights</dt>
@@ -192,8 +191,8 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
               </Link>
             </dd>
           </dl>
-          <WriteHere run={run.name} moment={data} />
-          <Batches run={run} moment={data} />
+          <AnnotatePoint run={run.name} details={data} />
+          <Batches run={run} details={data} />
         </>
       )}
     </SideSheet>

@@ -7,9 +7,9 @@ import { metricNamesOfQuery, namedLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
 import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn } from "@/charts/lines";
-import type { Mark } from "@/charts/marks";
+import type { Mark } from "@/charts/model";
 import { runLines } from "@/charts/runLines";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import type { Look } from "./MetricCard";
 import classes from "./metrics.module.css";
@@ -32,9 +32,7 @@ type Props = {
 };
 
 function howMany(shown: number, total: number): string {
-  return total > shown
-    ? `first ${number(shown)} of ${number(total)} matching metrics`
-    : `${number(total)} ${total === 1 ? "metric matches" : "metrics match"}`;
+  return total > shown ? `first ${number(shown)} of ${number(total)} matching metrics` : counted(total, "metric matches", "metrics match");
 }
 
 /** One chart of all metrics whose name matches an expression. */
@@ -48,7 +46,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
     enabled: inViewport && names.length > 0,
   });
   const shown = useMemo(() => drawn(lines), [lines]);
-  const { deeds, dialog } = useAlertWhen(
+  const { actions, dialog } = useAlertWhen(
     lines.slice(0, WATCHED_AT_MOST).map((line, i) => ({
       metric: line.name,
       run,
@@ -85,7 +83,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
           sync="metrics"
           onZoom={onZoom}
           marks={marks}
-          deeds={deeds}
+          actions={actions}
           isLog={isLog}
           sheet={() => bucketSheet(lines, axis)}
           hasLegend

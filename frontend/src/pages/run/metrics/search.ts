@@ -1,6 +1,7 @@
 /** URL parameters of the metrics tab. Pure. */
 
-import type { MetricAxis, MetricLine, Span } from "@/api/metrics";
+import type { Span } from "@/api/metrics";
+import type { MetricAxis, MetricLine } from "@/api/types";
 import { namesOf } from "@/charts/names";
 import { axisOf, endsOn, placeOn } from "@/charts/spans";
 

@@ -1,10 +1,10 @@
 import { Alert, Button, Group, SegmentedControl, Textarea, TextInput } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
-import { type Notes, useWriteNotes } from "@/api/notes";
 import { ApiProblem } from "@/api/problems";
 import { ErrorState } from "@/components/ErrorState";
-import { forgetDraft, useDraft } from "@/components/useDraft";
+import { deleteDraft, useDraft } from "@/components/useDraft";
 import { visible } from "@/format";
+import { type Notes, useWriteNotes } from "@/pages/run/notes/api";
 import { authorName, both } from "@/pages/run/notes/merging";
 import css from "./notes.module.css";
 
@@ -62,8 +62,8 @@ export function NotesEditor({ run, notes, onClose }: Props) {
     setBegun(String(from));
   };
   const done = () => {
-    forgetDraft(draft);
-    forgetDraft(`${draft}:revision`);
+    deleteDraft(draft);
+    deleteDraft(`${draft}:revision`);
     onClose();
   };
   const isBehind = notes.revision > base;

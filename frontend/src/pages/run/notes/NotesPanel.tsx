@@ -1,14 +1,14 @@
 import { Button, Group, Menu } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { type Notes, noteQuery, notesQuery } from "@/api/notes";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { hasDraft } from "@/components/useDraft";
-import { visible } from "@/format";
+import { counted, visible } from "@/format";
+import { type Notes, noteQuery, notesQuery } from "@/pages/run/notes/api";
 import { authorName } from "@/pages/run/notes/merging";
 import { draftOf, NotesEditor } from "@/pages/run/notes/NotesEditor";
 import css from "./notes.module.css";
@@ -31,7 +31,7 @@ function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null;
         {notes.earlier.map(({ revision, author, at, letters }) => (
           <Menu.Item key={revision} onClick={() => onShow(revision)}>
             {shown === revision ? "✓ " : ""}Revision {revision} by {visible(authorName(author))}, <Age at={at} suffix=" ago" />
-            <span className="faint"> · {letters.toLocaleString("en-US")} characters</span>
+            <span className="faint"> · {counted(letters, "character")}</span>
           </Menu.Item>
         ))}
       </Menu.Dropdown>

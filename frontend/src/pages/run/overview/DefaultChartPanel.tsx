@@ -8,7 +8,7 @@ import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
-import { curvesQuery, type Look } from "@/pages/run/overview/asking";
+import { curvesQuery, type Look } from "@/pages/run/overview/curves";
 import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
@@ -43,7 +43,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
   const marks = useMarks(run, look.axis);
   const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
-  const { deeds, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
+  const { actions, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
   // An empty chart needs no explanatory text.
   const isEmpty = x.length === 0;
   const pick = (index: number) => {
@@ -78,7 +78,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
               least={chart.least}
               sync="overview"
               marks={marks}
-              deeds={deeds}
+              actions={actions}
               onZoom={onZoom}
               onPick={onPick && pick}
               hasLegend

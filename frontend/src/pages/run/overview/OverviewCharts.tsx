@@ -4,7 +4,7 @@ import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
 import { live } from "@/live/live";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
-import { type Look, lookOf } from "@/pages/run/overview/asking";
+import { type Look, lookOf } from "@/pages/run/overview/curves";
 import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
 import { defaultChartsOf } from "@/pages/run/overview/defaultCharts";
 import { nextRange, RANGE_WORDS, RANGES, type Range, rangeOf, spanSince } from "@/pages/run/overview/range";

@@ -1,12 +1,12 @@
 import { lazy, Suspense } from "react";
 import type { RunDetail } from "@/api/types";
+import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import { Events } from "@/pages/run/logs/Events";
 import { Figures } from "@/pages/run/overview/Figures";
 import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { RunAlerts } from "@/pages/run/overview/RunAlerts";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
-import { VerdictLine } from "@/pages/run/verdict/Verdict";
 import classes from "./overview.module.css";
 
 const NotesPanel = lazy(() => import("@/pages/run/notes/NotesPanel"));
@@ -16,13 +16,15 @@ const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running",
 
 /** The run on one screen: figures, diagnosis, ledger, charts and newest data. */
 export function OverviewTab() {
-  const { run, fleet, verdict, queue, ledger, episodes, events, speed } = useRun();
+  const { run, fleet, diagnosis, queue, ledger, episodes, events, speed } = useRun();
   return (
     <>
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
       <div className={`charts ${classes.first}`}>
         {/* Runs that have not started or have ended have no bottleneck. */}
-        {UNDER_WAY.has(run.status) && <VerdictLine run={run.name} verdict={verdict} className={`panel span-12 ${classes.verdict}`} />}
+        {UNDER_WAY.has(run.status) && (
+          <DiagnosisLine run={run.name} diagnosis={diagnosis} className={`panel span-12 ${classes.diagnosis}`} />
+        )}
         <RunAlerts run={run} />
         <Ledger run={run} ledger={ledger} />
       </div>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { MetricLine } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
 import { askAgainMs, type DefaultChart, defaultChartsOf, drawing, namesOf, watchablesOf } from "./defaultCharts";
 import { overviewSearch } from "./search";
 

@@ -1,10 +1,9 @@
 /** The eight default charts of a run, by its kind. Pure. */
 
-import type { MetricLine } from "@/api/metrics";
-import type { RunDetail } from "@/api/types";
-import type { ChartProps, Line } from "@/charts/Chart";
+import type { MetricLine, RunDetail } from "@/api/types";
 import type { Column } from "@/charts/columns";
 import { type Buckets, drawn } from "@/charts/lines";
+import type { ChartProps, Line } from "@/charts/model";
 import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
 import { wordsOf } from "@/pages/run/words";
 

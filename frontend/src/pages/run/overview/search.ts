@@ -1,6 +1,6 @@
 /** URL parameters of the overview. Pure. */
 
-import type { MetricAxis } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 import { type MetricsSearch, metricsSearch } from "@/pages/run/metrics/search";
 import { type Range, rangeOf } from "@/pages/run/overview/range";
 

@@ -1,12 +1,12 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { batchesQuery } from "@/api/queue";
-import { deliveriesQuery, versionsQuery } from "@/api/weights";
 import { fileName, save } from "@/charts/save";
 import { ErrorState } from "@/components/ErrorState";
 import { live } from "@/live/live";
 import { traceOf } from "@/pages/run/pipeline/trace";
 import { useRun } from "@/pages/run/RunContext";
+import { deliveriesQuery, versionsQuery } from "@/pages/run/weights/api";
 
 /** Export a time trace of the run for ui.perfetto.dev, which opens it locally without uploading. */
 export function ExportTrace() {

@@ -2,30 +2,30 @@ import { useQuery } from "@tanstack/react-query";
 import { pipelineQuery } from "@/api/pipeline";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { BatchWay } from "@/pages/run/pipeline/BatchWay";
+import { currentDiagnosis } from "@/pages/run/diagnosis/current";
+import { Diagnosis } from "@/pages/run/diagnosis/Diagnosis";
+import { BatchPhases } from "@/pages/run/pipeline/BatchPhases";
 import { Flow } from "@/pages/run/pipeline/Flow";
 import { QueueLaw, WhoWaits } from "@/pages/run/pipeline/Waiting";
 import { StepWaterfall, WorkerTimes } from "@/pages/run/pipeline/Workers";
 import { useRun } from "@/pages/run/RunContext";
-import { currentVerdict } from "@/pages/run/verdict/current";
-import { Verdict } from "@/pages/run/verdict/Verdict";
 
 /** The data flow of the run and its bottleneck. */
 export function PipelineTab() {
-  const { run, fleet, verdict: live } = useRun();
+  const { run, fleet, diagnosis: live } = useRun();
   const { data, error, refetch } = useQuery(pipelineQuery(run.name));
   // The diagnosis and figures of one response; after a status change the live diagnosis wins.
-  const verdict = currentVerdict(data?.verdict, run) ?? live;
+  const diagnosis = currentDiagnosis(data?.verdict, run) ?? live;
   if (error && !data) return <ErrorState title="Pipeline unavailable" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[130, 190, 220]} />;
   const running = (fleet?.workers ?? []).filter(({ state }) => state === "running");
   return (
     <div className="charts">
-      {verdict && <Verdict verdict={verdict} />}
-      <Flow run={run} pipeline={data} slowest={verdict?.stage ?? null} />
+      {diagnosis && <Diagnosis diagnosis={diagnosis} />}
+      <Flow run={run} pipeline={data} slowest={diagnosis?.stage ?? null} />
       <WhoWaits run={run} pipeline={data} />
       <QueueLaw pipeline={data} />
-      <BatchWay pipeline={data} />
+      <BatchPhases pipeline={data} />
       {run.kind !== "outside" && <WorkerTimes run={run} workers={running} />}
       <StepWaterfall workers={running} />
     </div>

@@ -67,8 +67,8 @@ export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerR
 
 /** One env step by stage; absent if no worker steps environments. */
 export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
-  const { total, stretches } = waterfallOf(workers);
-  if (stretches.length === 0) return null;
+  const { total, segments } = waterfallOf(workers);
+  if (segments.length === 0) return null;
   return (
     <Panel title="Env step" note={`${number(total)} ms between observations, mean over workers`} className="span-12">
       <table className={`table ${styles.fall}`} aria-label="Stages of an env step">
@@ -87,7 +87,7 @@ export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
           </tr>
         </thead>
         <tbody>
-          {stretches.map(({ part, from, width, mean, p95 }) => (
+          {segments.map(({ part, from, width, mean, p95 }) => (
             <tr key={part}>
               <th scope="row">{PARTS[part]}</th>
               <td className={styles.track}>

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import {
   barsOf,
-  batchWay,
+  batchPhases,
   heldText,
   limitText,
   lookOf,
@@ -65,27 +65,27 @@ it("clamps bars", () => {
 });
 
 it("stacks the spans of a step, weighted by count", () => {
-  const { total, stretches } = waterfallOf([
+  const { total, segments } = waterfallOf([
     { stages: { recv: timing(1), env_step: timing(4, 30) } },
     { stages: { env_step: timing(8, 10) } },
   ]);
   expect(total).toBe(6);
-  expect(stretches.map(({ part, from }) => [part, from])).toEqual([
+  expect(segments.map(({ part, from }) => [part, from])).toEqual([
     ["recv", 0],
     ["env_step", 1 / 6],
   ]);
-  expect(waterfallOf([]).stretches).toEqual([]);
+  expect(waterfallOf([]).segments).toEqual([]);
 });
 
 it("orders delivery before training", () => {
-  const { total, stretches } = batchWay({ under_way: timing(500, 3), in_hand: timing(1500, 2) });
+  const { total, segments } = batchPhases({ under_way: timing(500, 3), in_hand: timing(1500, 2) });
   expect(total).toBe(2000);
-  expect(stretches.map(({ words, from, width, count }) => [words, from, width, count])).toEqual([
+  expect(segments.map(({ words, from, width, count }) => [words, from, width, count])).toEqual([
     ["formed – delivered", 0, 0.25, 3],
     ["delivered – acknowledged", 0.25, 0.75, 2],
   ]);
-  expect(batchWay({ under_way: timing(500, 1), in_hand: null }).stretches).toHaveLength(1);
-  expect(batchWay({ under_way: null, in_hand: null }).stretches).toEqual([]);
+  expect(batchPhases({ under_way: timing(500, 1), in_hand: null }).segments).toHaveLength(1);
+  expect(batchPhases({ under_way: null, in_hand: null }).segments).toEqual([]);
 });
 
 it("shows the slowest measured workers", () => {

@@ -2,7 +2,7 @@
 
 import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { duration, number, percent } from "@/format";
+import { duration, number, percent, preciseDuration } from "@/format";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
 export type Look = { title: string; does: string; to: Place };
@@ -68,9 +68,8 @@ export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "
   if (name === "queue") parts.push(`${number(held ?? 0)} ${unit} queued`);
   if (name === "queue" && seconds !== null) parts.push(`${duration(seconds)} each`);
   if (name === "batch" && held !== null) parts.push(`${number(held)} complete batches available`);
-  if (name === "batch" && seconds !== null) parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : duration(seconds)} delivery time`);
-  if (name === "train" && seconds !== null)
-    parts.push(`${seconds < 1 ? `${number(1000 * seconds)} ms` : `${number(seconds)} s`} per batch`);
+  if (name === "batch" && seconds !== null) parts.push(`${preciseDuration(seconds)} delivery time`);
+  if (name === "train" && seconds !== null) parts.push(`${preciseDuration(seconds)} per batch`);
   return parts.join(" · ");
 }
 
@@ -135,10 +134,10 @@ export function partsOf(workers: Pick<WorkerRow, "shares">[]): Part[] {
 }
 
 const OF_A_STEP: Part[] = ["recv", "infer", "act", "env_step"];
-export type Stretch = { part: Part; from: number; width: number; mean: number; p95: number };
+export type Segment = { part: Part; from: number; width: number; mean: number; p95: number };
 
 /** One env step of the fleet as a waterfall: means over workers in ms, and shares of the total. */
-export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: number; stretches: Stretch[] } {
+export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: number; segments: Segment[] } {
   const means = OF_A_STEP.map((part) => {
     const timings = workers.flatMap(({ stages }) => stages[part] ?? []);
     const passages = timings.reduce((sum, timing) => sum + timing.count, 0);
@@ -148,36 +147,36 @@ export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: numb
   }).filter(({ mean }) => mean > 0);
   const total = means.reduce((sum, { mean }) => sum + mean, 0);
   let from = 0;
-  const stretches = means.map(({ part, mean, p95 }) => {
-    const stretch = { part, from: from / total, width: mean / total, mean, p95 };
+  const segments = means.map(({ part, mean, p95 }) => {
+    const segment = { part, from: from / total, width: mean / total, mean, p95 };
     from += mean;
-    return stretch;
+    return segment;
   });
-  return { total, stretches };
+  return { total, segments };
 }
 
-const WAY = {
+const PHASES = {
   under_way: "formed – delivered",
   in_hand: "delivered – acknowledged",
 } as const;
-type WayPart = keyof typeof WAY;
-type WayStretch = Omit<Stretch, "part"> & { part: WayPart; words: string; count: number };
+type BatchPhase = keyof typeof PHASES;
+type PhaseSegment = Omit<Segment, "part"> & { part: BatchPhase; words: string; count: number };
 
 /** The phases of a batch: means of the last minute in ms, and shares of the total. */
-export function batchWay(times: Pipeline["batches"]): { total: number; stretches: WayStretch[] } {
-  const known = (Object.keys(WAY) as WayPart[]).flatMap((part) => {
+export function batchPhases(times: Pipeline["batches"]): { total: number; segments: PhaseSegment[] } {
+  const known = (Object.keys(PHASES) as BatchPhase[]).flatMap((part) => {
     const timing = times[part];
     return timing ? [{ part, timing }] : [];
   });
   const total = known.reduce((sum, { timing }) => sum + timing.mean_ms, 0);
   let from = 0;
-  const stretches = known.map(({ part, timing }) => {
+  const segments = known.map(({ part, timing }) => {
     const width = total > 0 ? timing.mean_ms / total : 0;
-    const stretch = { part, words: WAY[part], from, width, mean: timing.mean_ms, p95: timing.p95_ms, count: timing.count };
+    const segment = { part, words: PHASES[part], from, width, mean: timing.mean_ms, p95: timing.p95_ms, count: timing.count };
     from += width;
-    return stretch;
+    return segment;
   });
-  return { total, stretches };
+  return { total, segments };
 }
 
 export const WORKERS_SHOWN = 48;

@@ -46,7 +46,7 @@ function threadNamed(pid: number, tid: number, name: string): TraceEvent {
 /** Each batch for the duration of its lease, one track per trainer. */
 function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
   const trainers = [...new Set(batches.map(({ trainer }) => trainer ?? "no trainer"))].sort();
-  const stretches = batches.map((batch): TraceEvent => {
+  const segments = batches.map((batch): TraceEvent => {
     const begins = micros(batch.leased_at);
     const ends = batch.settled_at ? micros(batch.settled_at) : now * 1000;
     const { state, ordinal, epoch, policy_step, sequences, tokens, staleness } = batch;
@@ -56,14 +56,14 @@ function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
       args: { state, weights: `${epoch}.${policy_step}`, sequences, tokens, staleness },
     };
   });
-  return [...trainers.map((trainer, i) => threadNamed(TRACKS.trainers, i + 1, trainer)), ...stretches];
+  return [...trainers.map((trainer, i) => threadNamed(TRACKS.trainers, i + 1, trainer)), ...segments];
 }
 
 /** Each version per worker, one track each: announced, staged, active. */
 function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): TraceEvent[] {
   const published = new Map(versions.map(({ epoch, step, published_at }) => [`${epoch}.${step}`, published_at]));
   const workers = [...new Set(deliveries.map(({ worker }) => worker))].sort((a, b) => a - b);
-  const stretches = deliveries.flatMap(({ epoch, step, worker, announced_at, staged_at, active_at }): TraceEvent[] => {
+  const segments = deliveries.flatMap(({ epoch, step, worker, announced_at, staged_at, active_at }): TraceEvent[] => {
     const version = `${epoch}.${step}`;
     const marks = [
       ["announced", published.get(version), announced_at],
@@ -85,7 +85,7 @@ function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): Tra
         : [],
     );
   });
-  return [...workers.map((worker) => threadNamed(TRACKS.weights, 1 + worker, `worker ${worker}`)), ...stretches];
+  return [...workers.map((worker) => threadNamed(TRACKS.weights, 1 + worker, `worker ${worker}`)), ...segments];
 }
 
 function ofEvents(events: RunEvent[]): TraceEvent[] {
@@ -98,9 +98,9 @@ function ofEvents(events: RunEvent[]): TraceEvent[] {
 /** One mean env step per worker, its spans in sequence. */
 function ofSteps(workers: WorkerRow[], now: number): TraceEvent[] {
   return workers.flatMap((worker) => {
-    const { total, stretches } = waterfallOf([worker]);
-    if (stretches.length === 0) return [];
-    const parts = stretches.map(
+    const { total, segments } = waterfallOf([worker]);
+    if (segments.length === 0) return [];
+    const parts = segments.map(
       ({ part, from, mean, p95 }): TraceEvent => ({
         ...{ name: PARTS[part], ph: "X", pid: TRACKS.steps, tid: 1 + worker.index },
         ...{ ts: 1000 * (now + from * total), dur: 1000 * mean },

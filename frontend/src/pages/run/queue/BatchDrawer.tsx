@@ -5,15 +5,15 @@ import { batchQuery, type Decision, useDecide } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { BatchItems, BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { AppLink } from "@/components/AppLink";
 import { Copy } from "@/components/Copying";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
-import { PlaceLink } from "@/components/PlaceLink";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
-import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
+import { bytes, counted, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { latencySeconds, mayDecide, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import { Staleness } from "@/pages/run/queue/Staleness";
@@ -25,12 +25,7 @@ function Facts({ batch }: { batch: BatchRow }) {
       <dt>Lease</dt>
       <dd>
         <BatchChip batch={batch} /> fence {batch.fence}
-        {batch.lapses > 0 && (
-          <span className="held">
-            {" "}
-            · expired {batch.lapses} {batch.lapses === 1 ? "time" : "times"}
-          </span>
-        )}
+        {batch.lapses > 0 && <span className="held"> · expired {counted(batch.lapses, "time")}</span>}
       </dd>
       <dt>ID</dt>
       <dd className="mono">
@@ -56,17 +51,17 @@ function Facts({ batch }: { batch: BatchRow }) {
       </dd>
       <dt>Staleness</dt>
       <dd>
-        <Staleness staleness={batch.staleness} /> {behindWords(batch.staleness)}
+        <Staleness staleness={batch.staleness} /> {behindText(batch.staleness)}
       </dd>
     </dl>
   );
 }
 
 /** `8 versions behind`, or the share of each. */
-function behindWords(staleness: BatchRow["staleness"]): string {
+function behindText(staleness: BatchRow["staleness"]): string {
   const bars = stalenessBars(staleness);
   const only = bars.length === 1 ? bars[0] : undefined;
-  if (only) return `${number(only.versions)} ${only.versions === 1 ? "version" : "versions"} behind`;
+  if (only) return `${counted(only.versions, "version")} behind`;
   return bars.map(({ versions, part }) => `${number(versions)} behind ${percent(part)}`).join(", ");
 }
 
@@ -117,9 +112,9 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
           {items.map((item) => (
             <tr key={item.position}>
               <td className="num">
-                <PlaceLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
+                <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
                   {item.id}
-                </PlaceLink>
+                </AppLink>
               </td>
               <td className="anywhere">{visible(item.environment)}</td>
               <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>

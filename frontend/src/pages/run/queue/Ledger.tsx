@@ -2,14 +2,14 @@ import { Tooltip } from "@mantine/core";
 import type { LedgerPart, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
-import { type Fate, fatesOf, missing } from "@/pages/run/queue/fates";
+import { type ItemState, itemStatesOf, missing } from "@/pages/run/queue/itemStates";
 
-function Terms({ fates, dropped }: { fates: Fate[]; dropped: Record<string, number> }) {
+function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
-  return fates.map(({ name, count, meaning }, i) => (
+  return states.map(({ name, count, meaning }, i) => (
     <span key={name} className="ledger-term">
       {i > 0 && <span className="faint">+</span>}
-      <span className={`swatch fate-${name}`} aria-hidden="true" />
+      <span className={`swatch item-${name}`} aria-hidden="true" />
       <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
         <span tabIndex={0}>
           <span className="soft">{name}</span> <b>{number(count)}</b>
@@ -29,7 +29,7 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
   const unit = run.kind === "fleet" ? "fragments" : "groups";
   const counts = ledger?.[unit];
   if (!counts) return null;
-  const fates = fatesOf(counts);
+  const states = itemStatesOf(counts);
   const check = counts.balanced ? "✓ balanced" : `✕ off by ${number(missing(counts))}`;
   return (
     <Panel
@@ -39,10 +39,10 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
       className="span-12"
     >
       <div className="ledger-bar" aria-hidden="true">
-        {fates
+        {states
           .filter(({ count }) => count > 0)
           .map(({ name, count }) => (
-            <span key={name} className={`fate-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
+            <span key={name} className={`item-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
           ))}
       </div>
       <div className="ledger-terms">
@@ -50,7 +50,7 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
           <span className="soft">accepted</span> <b data-ledger="accepted">{number(counts.accepted)}</b>
           <span className="faint">=</span>
         </span>
-        <Terms fates={fates} dropped={counts.dropped} />
+        <Terms states={states} dropped={counts.dropped} />
       </div>
     </Panel>
   );

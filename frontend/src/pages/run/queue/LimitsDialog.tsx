@@ -20,7 +20,7 @@ export function LimitsDialog({ run, onClose }: Props) {
       title={`Limits of ${run.name}`}
       asking={change}
       refused="Limits not changed"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Change"
       isReady={changes !== null}
       onSubmit={(reason) => changes && change.mutate({ ...changes, reason }, { onSuccess: onClose })}

@@ -1,9 +1,8 @@
 import type { GroupFacets, GroupQuery } from "@/api/groups";
-import { count } from "@/format";
+import { count, visible } from "@/format";
 import { Histogram } from "@/pages/run/trajectories/Histogram";
 import { type Choice, listSearch, type Range, toggled } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import { plain } from "@/pages/viewer/hostile";
 
 const TITLES: [Choice, string][] = [
   ["label", "Label"],
@@ -43,7 +42,7 @@ export function FacetRail({ facets, query, onChange }: Props) {
             {all.slice(0, Math.max(SHOWN, chosen.length)).map((each) => (
               <label key={each.value} className={styles.choice}>
                 <input type="checkbox" checked={chosen.includes(each.value)} onChange={() => onChange(toggled(query, name, each.value))} />
-                <span className={styles.choiceName}>{plain(each.label)}</span>
+                <span className={styles.choiceName}>{visible(each.label)}</span>
                 <span className={styles.choiceCount}>{count(each.groups)}</span>
               </label>
             ))}

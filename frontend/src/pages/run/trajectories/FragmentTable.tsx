@@ -2,12 +2,11 @@ import { Link } from "@tanstack/react-router";
 import type { FragmentSummary } from "@/api/fragments";
 import type { GroupQuery } from "@/api/groups";
 import { Age } from "@/components/Age";
-import { bytes, number, shortId } from "@/format";
+import { bytes, number, shortId, visible } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { versionsText } from "@/pages/viewer/fragment";
-import { plain } from "@/pages/viewer/hostile";
-import { FateChip } from "@/pages/viewer/marks";
+import { GroupStateChip } from "@/pages/viewer/marks";
 
 function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary; query: GroupQuery }) {
   return (
@@ -17,14 +16,14 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
           to="/runs/$name/fragments/$fragment"
           params={{ name: run, fragment: String(fragment.id) }}
           className="strong"
-          title={plain(fragment.slot)}
+          title={visible(fragment.slot)}
           data-open
         >
-          {plain(shortId(fragment.slot))} · {number(fragment.number)}
+          {visible(shortId(fragment.slot))} · {number(fragment.number)}
         </Link>
         <div className={styles.under}>
           <span className="mono">#{fragment.id}</span>
-          <span>{plain(fragment.environment)}</span>
+          <span>{visible(fragment.environment)}</span>
           {!fragment.contiguous && fragment.number > 0 && <span title="Not contiguous with the previous fragment">discontinuity</span>}
         </div>
       </td>
@@ -41,13 +40,13 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
           params={{ name: run }}
           search={listSearch({ ...query, worker: [fragment.worker] })}
           className="strong"
-          title={plain(fragment.worker)}
+          title={visible(fragment.worker)}
         >
-          {plain(shortId(fragment.worker))}
+          {visible(shortId(fragment.worker))}
         </Link>
       </td>
       <td className="wide-only">
-        <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
+        <GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
       </td>
       <td className="num wide-only">{bytes(fragment.size_bytes)}</td>
       <td className="num soft">

@@ -9,12 +9,12 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
 import { FragmentTable } from "@/pages/run/trajectories/FragmentTable";
 import { chips, listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { trainerCommand } from "@/pages/run/words";
-import { plain } from "@/pages/viewer/hostile";
 
 const TYPING_MS = 300;
 const STATES = ["queued", "waiting", "leased", "served", "quarantined", "dropped"];
@@ -37,7 +37,7 @@ export function Fragments({ run }: { run: RunDetail }) {
   const pages = useInfiniteQuery(fragmentsQuery(run.name, asked(query)));
   const rows = pages.data?.pages.flatMap((page) => page.results) ?? [];
   const last = pages.data?.pages.at(-1);
-  const chosen = chips(asked(query), (_, value) => plain(value));
+  const chosen = chips(asked(query), (_, value) => visible(value));
   return (
     <section className={`panel ${styles.list}`} aria-label="Trajectories">
       <div className={styles.bar}>

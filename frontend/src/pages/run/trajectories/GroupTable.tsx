@@ -3,12 +3,11 @@ import { Link } from "@tanstack/react-router";
 import type { GroupQuery, GroupSummary } from "@/api/groups";
 import type { MarkWords } from "@/api/marks";
 import { Age } from "@/components/Age";
-import { bytes, count, number, policyStep } from "@/format";
+import { bytes, count, number, policyStep, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import { plain } from "@/pages/viewer/hostile";
-import { FateChip, Flags } from "@/pages/viewer/marks";
+import { Flags, GroupStateChip } from "@/pages/viewer/marks";
 
 const NONE: ReadonlySet<number> = new Set();
 
@@ -39,12 +38,12 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
       )}
       <td className={styles.what}>
         <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(group.id) }} search={query} className="strong" data-open>
-          {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
+          {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
         </Link>
         <div className={styles.under}>
           <MarkCell run={run} group={group} words={words} />
           <span className="mono">#{group.id}</span>
-          {from && <span>{plain(from)}</span>}
+          {from && <span>{visible(from)}</span>}
           <Flags flags={group.flags} />
         </div>
       </td>
@@ -62,7 +61,7 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
       </td>
       <td className="num wide-only">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
       <td className="wide-only">
-        <FateChip state={group.state} reason={group.drop_reason} step={group.step} />
+        <GroupStateChip state={group.state} reason={group.drop_reason} step={group.step} />
       </td>
       <td className="num soft wide-only">
         <Age at={group.received_at} />

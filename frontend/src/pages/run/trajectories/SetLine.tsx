@@ -4,9 +4,8 @@ import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
-import { number } from "@/format";
+import { number, visible } from "@/format";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import { plain } from "@/pages/viewer/hostile";
 
 type DropProps = { run: string; name: string; groups: number; onClose: () => void; onDropped: () => void };
 
@@ -17,7 +16,7 @@ function DropSet({ run, name, groups, onClose, onDropped }: DropProps) {
       title={`Delete the set ${name}?`}
       asking={dropping}
       refused="Set not deleted"
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       submit="Delete set"
       destroys
       onSubmit={(reason) => dropping.mutate({ set: name, reason }, { onSuccess: onDropped })}
@@ -36,11 +35,11 @@ export function SetLine({ run, name, words, onDropped }: Props) {
   const [isAsking, setAsking] = useState(false);
   const found = words?.sets.find((set) => set.name === name);
   if (!words) return null;
-  if (!found) return <p className={styles.setLine}>This run has no set {plain(name)}.</p>;
+  if (!found) return <p className={styles.setLine}>This run has no set {visible(name)}.</p>;
   return (
     <p className={styles.setLine}>
       <span>
-        Set <b>{found.name}</b>: {number(found.groups)} groups, created by {plain(found.created_by)}{" "}
+        Set <b>{found.name}</b>: {number(found.groups)} groups, created by {visible(found.created_by)}{" "}
         <Age at={found.created_at} suffix=" ago" />
       </span>
       {mayOperate && (

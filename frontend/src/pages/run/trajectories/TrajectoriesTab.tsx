@@ -9,7 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { count, number } from "@/format";
+import { count, number, visible } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
 import { useMarkKeys } from "@/marks/useMarkKeys";
 import { useRun } from "@/pages/run/RunContext";
@@ -20,7 +20,6 @@ import { GroupTable } from "@/pages/run/trajectories/GroupTable";
 import { SetLine } from "@/pages/run/trajectories/SetLine";
 import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import { plain } from "@/pages/viewer/hostile";
 
 const TYPING_MS = 300;
 
@@ -81,7 +80,7 @@ function Groups() {
     initialPageParam: "",
     getNextPageParam: (page) => page.next || undefined,
   });
-  const labelOf = (name: Choice, value: string) => plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
+  const labelOf = (name: Choice, value: string) => visible(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
   const words = useQuery(markWordsQuery(run.name)).data;
   const mayOperate = useMayOperate();

@@ -1,10 +1,10 @@
 import { NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
-import { useOrderWeights, type WeightsOrder } from "@/api/weights";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { policyStep } from "@/format";
+import { useOrderWeights, type WeightsOrder } from "@/pages/run/weights/api";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
 type FormProps = {
@@ -24,7 +24,7 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
       asking={give}
       refused="Weights not changed"
       submit={verb}
-      keptIn={RECORDED_IN_EVENTS}
+      recordedIn={RECORDED_IN_EVENTS}
       isReady={order !== null}
       onSubmit={(reason) => order && give.mutate({ ...order, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { BESIDE_MS, batchesQuery } from "@/api/queue";
 import type { LedgerCounts, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
-import { number, percent } from "@/format";
+import { counted, percent } from "@/format";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { stalenessBars } from "@/pages/run/queue/batches";
 import { staleShare } from "@/pages/run/weights/waterfall";
@@ -16,8 +16,7 @@ export function StalenessStrip({ run, counts }: { run: RunDetail; counts: Ledger
   const { data } = useInfiniteQuery({ ...batchesQuery(run.name, undefined), refetchInterval });
   const batches = (data?.pages[0] ?? []).slice(0, SHOWN).toReversed();
   const share = counts ? staleShare(counts) : null;
-  const limit =
-    run.max_staleness === null ? "no limit" : `limit ${number(run.max_staleness)} ${run.max_staleness === 1 ? "version" : "versions"}`;
+  const limit = run.max_staleness === null ? "no limit" : `limit ${counted(run.max_staleness, "version")}`;
   return (
     <Panel
       title="Staleness of leased batches"

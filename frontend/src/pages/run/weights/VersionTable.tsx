@@ -28,7 +28,7 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
       data-row
       className="opens"
       data-version={version.step}
-      data-kept={isKept || undefined}
+      data-retention={isKept || undefined}
       data-held-back={isBack || undefined}
       aria-current={isOpen ? "true" : undefined}
     >

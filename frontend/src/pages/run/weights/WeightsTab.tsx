@@ -2,16 +2,16 @@ import "@/pages/run/queue/queue.css";
 import "@/pages/run/weights/weights.css";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/api/weights";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { useRun } from "@/pages/run/RunContext";
-import { Held } from "@/pages/run/weights/Held";
+import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import { isHeldBack } from "@/pages/run/weights/orders";
 import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
+import { WeightOrdersPanel } from "@/pages/run/weights/WeightOrders";
 
 const NO_WORKERS: never[] = [];
 
@@ -41,7 +41,7 @@ export function WeightsTab() {
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
     <div className="charts">
-      <Held run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
+      <WeightOrdersPanel run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
       <VersionTable run={run} orders={orders} versions={versions} deliveries={deliveries} open={shown?.id} pages={pages} />
       {shown && (
         <Waterfall

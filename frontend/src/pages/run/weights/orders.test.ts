@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { PolicyVersionRow, WeightsOrders } from "@/api/types";
-import { appliedOf, heldWords, isHeldBack, pinEffect, pinnable, whyNotOrder } from "@/pages/run/weights/orders";
+import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder } from "@/pages/run/weights/orders";
 
 const orders: WeightsOrders = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [] };
 const worker = (index: number, active: number, order: number, state = "running") =>
@@ -14,10 +14,10 @@ test("an order is applied by workers with its number and version", () => {
 });
 
 test("describes the requested version", () => {
-  expect(heldWords(orders)).toBe("Workers are pinned to version 5. The newest is 8, 3 ahead.");
-  expect(heldWords({ ...orders, pinned_step: 8 })).toBe("Workers are pinned to version 8. It is the newest.");
-  expect(heldWords({ ...orders, pinned_step: null })).toBe("Workers follow the newest version, 8.");
-  expect(heldWords({ pinned_step: null, newest_step: -2 })).toBe("No weights published yet.");
+  expect(pinText(orders)).toBe("Workers are pinned to version 5. The newest is 8, 3 ahead.");
+  expect(pinText({ ...orders, pinned_step: 8 })).toBe("Workers are pinned to version 8. It is the newest.");
+  expect(pinText({ ...orders, pinned_step: null })).toBe("Workers follow the newest version, 8.");
+  expect(pinText({ pinned_step: null, newest_step: -2 })).toBe("No weights published yet.");
 });
 
 test("describes a pin's effect on staleness", () => {

@@ -2,7 +2,7 @@
 
 import { TAKES_OPERATOR } from "@/api/session";
 import type { PolicyVersionRow, RunSummary, WeightsOrders, WorkerRow } from "@/api/types";
-import { number } from "@/format";
+import { counted, number } from "@/format";
 
 const GONE = new Set(["stopped", "failed", "respawning"]);
 const OVER: RunSummary["status"][] = ["completed", "stopped", "failed"];
@@ -27,7 +27,7 @@ export function appliedOf({ number: order, acting_step }: Pick<WeightsOrders, "n
 }
 
 /** The requested version as a sentence. */
-export function heldWords({ pinned_step, newest_step }: Pick<WeightsOrders, "pinned_step" | "newest_step">): string {
+export function pinText({ pinned_step, newest_step }: Pick<WeightsOrders, "pinned_step" | "newest_step">): string {
   if (newest_step < -1) return "No weights published yet.";
   if (pinned_step === null) return `Workers follow the newest version, ${number(newest_step)}.`;
   const back = newest_step - pinned_step;
@@ -38,7 +38,7 @@ export function heldWords({ pinned_step, newest_step }: Pick<WeightsOrders, "pin
 export function pinEffect({ step, newest, most }: { step: number; newest: number; most: number | null }): string {
   if (most === null) return `Data of version ${number(step)} is always accepted: this run has no staleness limit.`;
   const last = step + most;
-  const limit = `at most ${number(most)} ${most === 1 ? "version" : "versions"} behind`;
+  const limit = `at most ${counted(most, "version")} behind`;
   if (last < newest)
     return `Version ${number(step)} is already ${number(newest - step)} behind, and data may be ${limit}: all new data would be dropped and the trainer would wait. Raise the staleness limit first.`;
   return `As the trainer keeps publishing, data of version ${number(step)} becomes staler. It may be ${limit}: it is accepted up to version ${number(last)}. After that it is dropped and counted, and the trainer waits until you unpin or raise the limit.`;

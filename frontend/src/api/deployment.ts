@@ -1,0 +1,81 @@
+/** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Cluster = Schemas["Cluster"];
+export type Part = Schemas["Part"];
+export type DatabasePart = Schemas["DatabasePart"];
+export type BrokerPart = Schemas["BrokerPart"];
+export type StoragePart = Schemas["StoragePart"];
+export type RayPart = Schemas["RayPart"];
+export type RayNode = Schemas["RayNode"];
+export type ProcessRow = Schemas["ProcessRow"];
+export type JobWorker = Schemas["WorkerRow"];
+export type BrowserRow = Schemas["BrowserRow"];
+
+export type NodeWorkers = Schemas["NodeWorkers"];
+export type MachineCordon = Schemas["MachineCordonRow"];
+export type Retention = Schemas["Kept"];
+export type Growth = Schemas["Growth"];
+export type Notice = Schemas["Notice"];
+type NoticeWanted = Schemas["NoticeWantedRequest"];
+
+export const deploymentQuery = queryOptions({
+  queryKey: ["deployment"],
+  queryFn: () => body(api.GET("/api/deck")),
+  staleTime: 60_000,
+});
+
+export const licencesQuery = queryOptions({
+  queryKey: ["licences"],
+  queryFn: () => body(api.GET("/api/deck/licences")),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export const retentionQuery = queryOptions({
+  queryKey: ["retention"],
+  queryFn: () => body(api.GET("/api/deck/kept")),
+});
+
+/** Set the notice shown to all users; it arrives over the live topic `me`, on this page too. */
+export function useSetNotice() {
+  return useMutation({
+    mutationFn: (wanted: NoticeWanted) => body(api.PUT("/api/deck/notice", { body: wanted })),
+  });
+}
+
+export function useClearNotice() {
+  return useMutation({
+    mutationFn: (reason: string) => body(api.DELETE("/api/deck/notice", { params: { query: { reason } } })),
+  });
+}
+
+/** Cordon or uncordon a machine; progress arrives over the live topic of the cluster. */
+export function useCordonMachine() {
+  return useMutation({
+    mutationFn: ({ node, reason, lifts }: { node: string; reason: string; lifts: boolean }) =>
+      lifts
+        ? body(api.DELETE("/api/cluster/nodes/{node}/cordon", { params: { path: { node }, query: { reason } } }))
+        : body(api.PUT("/api/cluster/nodes/{node}/cordon", { params: { path: { node } }, body: { reason } })),
+  });
+}
+
+export const browsersQuery = queryOptions({
+  queryKey: ["browsers"],
+  queryFn: async () => (await body(api.GET("/api/sessions"))).results,
+});
+
+/** End one session, or all sessions but the current one. */
+export function useEndSessions() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ browser, reason }: { browser: string | null; reason: string }) =>
+      browser === null
+        ? body(api.DELETE("/api/sessions", { params: { query: { reason } } }))
+        : body(api.DELETE("/api/sessions/{browser}", { params: { path: { browser }, query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: browsersQuery.queryKey }),
+  });
+}

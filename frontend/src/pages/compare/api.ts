@@ -1,0 +1,42 @@
+/** API queries and mutations for saved comparisons. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Comparison = Schemas["ComparisonRow"];
+export type NewComparison = Schemas["KeepComparisonRequest"];
+
+export const comparisonsQuery = queryOptions({
+  queryKey: ["comparisons"],
+  queryFn: async (): Promise<Comparison[]> => (await body(api.GET("/api/comparisons"))).results,
+});
+
+export function comparisonQuery(id: number) {
+  return queryOptions({
+    queryKey: ["comparisons", id],
+    queryFn: (): Promise<Comparison> => body(api.GET("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) } } })),
+    retry: false,
+  });
+}
+
+/** URL of the standalone HTML file of a comparison. */
+export const comparisonFile = (id: number): string => `/api/comparisons/${id}/file`;
+
+export function useSaveComparison() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (comparison: NewComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
+  });
+}
+
+export function useDeleteComparison(id: number) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (reason: string) =>
+      body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
+  });
+}

@@ -1,0 +1,60 @@
+import { Button, Group } from "@mantine/core";
+import { useState } from "react";
+import { useMayOperate } from "@/api/session";
+import type { LessonRow } from "@/api/types";
+import { Age } from "@/components/Age";
+import { percent, visible } from "@/format";
+import { GiveBackDialog, SteerDialog } from "@/pages/run/curriculum/SteerDialog";
+import { isSteered, manualText, nameOf, whyNotSteer } from "@/pages/run/curriculum/steering";
+import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
+import { useRun } from "@/pages/run/RunContext";
+
+function Who({ lesson }: { lesson: LessonRow }) {
+  if (!isSteered(lesson)) return <>Controlled by the curriculum: {percent(lesson.probability)} of tasks sample this lesson.</>;
+  return (
+    <>
+      <b>{manualText(lesson)}</b> by {nameOf(lesson.steered_by)}, <Age at={lesson.steered_at} suffix=" ago" />
+      {lesson.steered_reason && <>: {visible(lesson.steered_reason)}</>}. {percent(lesson.probability)} of tasks sample this lesson.
+    </>
+  );
+}
+
+/** Manual overrides of a lesson, and the actions: steer, return to the curriculum, evaluate. */
+export function ManualControl({ lesson }: { lesson: LessonRow }) {
+  const { run } = useRun();
+  const why = whyNotSteer(run, useMayOperate());
+  const [open, setOpen] = useState<"steer" | "back" | null>(null);
+  const close = () => setOpen(null);
+  return (
+    <section aria-label="Manual control" className="by-hand" data-by-hand={isSteered(lesson) || undefined}>
+      <p>
+        <Who lesson={lesson} />
+      </p>
+      {lesson.unlock_rule && <p className="small soft">{lesson.unlock_rule}</p>}
+      {why && (
+        <p id="why-not-steer" className="small faint">
+          {why}
+        </p>
+      )}
+      <Group gap="xs">
+        <Button
+          size="compact-sm"
+          variant="default"
+          disabled={why !== ""}
+          aria-describedby={why ? "why-not-steer" : undefined}
+          onClick={() => setOpen("steer")}
+        >
+          Lock, unlock or change weight…
+        </Button>
+        {isSteered(lesson) && (
+          <Button size="compact-sm" variant="default" disabled={why !== ""} onClick={() => setOpen("back")}>
+            Return to the curriculum…
+          </Button>
+        )}
+        {!why && <EvaluateNow run={run} lessons={[lesson.name]} chosen={lesson.name} />}
+      </Group>
+      {open === "steer" && <SteerDialog run={run.name} lesson={lesson} onClose={close} />}
+      {open === "back" && <GiveBackDialog run={run.name} lesson={lesson} onClose={close} />}
+    </section>
+  );
+}

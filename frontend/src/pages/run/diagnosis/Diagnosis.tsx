@@ -1,0 +1,51 @@
+import { Link } from "@tanstack/react-router";
+import type { Diagnosis as RunDiagnosis } from "@/api/pipeline";
+import { visible } from "@/format";
+import styles from "@/pages/run/diagnosis/diagnosis.module.css";
+
+function Proof({ proof }: Pick<RunDiagnosis, "proof">) {
+  if (proof.length === 0) return null;
+  return (
+    <ul className={styles.proof} aria-label="Evidence">
+      {proof.map((each) => (
+        <li key={each}>{visible(each)}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** The diagnosis in one sentence, its evidence, and the recommended action. */
+export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
+  return (
+    <section className={`panel ${styles.diagnosis}`} aria-label="Diagnosis" data-stage={diagnosis.stage ?? "none"}>
+      <h2 className={styles.sentence}>{visible(diagnosis.sentence)}</h2>
+      <Proof proof={diagnosis.proof} />
+      {diagnosis.change && (
+        <p className={styles.change}>
+          <b>Recommended action</b> {visible(diagnosis.change)}
+        </p>
+      )}
+    </section>
+  );
+}
+
+type Props = { run: string; diagnosis: RunDiagnosis | undefined; className?: string };
+
+/** A short form for other pages: the diagnosis, the action, and a link to the evidence. */
+export function DiagnosisLine({ run, diagnosis, className = "" }: Props) {
+  return (
+    <section className={`${styles.line} ${className}`} aria-label="Diagnosis" data-stage={diagnosis?.stage ?? "none"}>
+      {diagnosis && (
+        <>
+          <p className={styles.said}>
+            <b>{visible(diagnosis.sentence)}</b>{" "}
+            <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
+              View pipeline
+            </Link>
+          </p>
+          {diagnosis.change && <p className={`small soft ${styles.said}`}>{visible(diagnosis.change)}</p>}
+        </>
+      )}
+    </section>
+  );
+}

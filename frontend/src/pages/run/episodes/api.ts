@@ -1,0 +1,71 @@
+/** API queries for recent episodes, aggregated by environment. */
+
+import { queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+import type { EpisodeSummary } from "@/api/types";
+
+type Schemas = components["schemas"];
+
+const FAST_MS = 5000;
+const SLOW_MS = 30_000;
+
+/** Episodes of the last `seconds`; long windows of an active run refresh less often. */
+export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolean) {
+  return queryOptions({
+    queryKey: ["episode-summary", run, seconds],
+    queryFn: (): Promise<EpisodeSummary> =>
+      body(api.GET("/api/runs/{run}/episodes/summary", { params: { path: { run }, query: { seconds } } })),
+    refetchInterval: goesOn ? (seconds > 300 ? SLOW_MS : FAST_MS) : false,
+    placeholderData: (shown) => shown,
+  });
+}
+
+export type EpisodeSpread = Schemas["EpisodeSpread"];
+export type EpisodeOutliers = Schemas["EpisodeOutliers"];
+export type EpisodeFind = Schemas["EpisodeFind"];
+export type Measure = EpisodeSpread["of"];
+type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
+
+/** Distribution of returns or lengths over the life of a run. */
+export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: boolean) {
+  return queryOptions({
+    queryKey: ["episode-spread", run, asked],
+    queryFn: (): Promise<EpisodeSpread> => body(api.GET("/api/runs/{run}/episodes/spread", { params: { path: { run }, query: asked } })),
+    refetchInterval: goesOn && SLOW_MS,
+    placeholderData: (shown) => shown,
+  });
+}
+
+/** Workers whose episodes deviate from the others, and outlier episodes. */
+export function episodeOutliersQuery(run: string, seconds: number, goesOn: boolean) {
+  return queryOptions({
+    queryKey: ["episode-outliers", run, seconds],
+    queryFn: (): Promise<EpisodeOutliers> =>
+      body(api.GET("/api/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
+    refetchInterval: goesOn && SLOW_MS,
+    placeholderData: (shown) => shown,
+  });
+}
+
+/** The newest reports with an episode in a range. */
+export function episodeMatchesQuery(run: string, of: Measure, least: number, most: number) {
+  return queryOptions({
+    queryKey: ["episode-matches", run, of, least, most],
+    queryFn: async (): Promise<EpisodeFind[]> =>
+      (await body(api.GET("/api/runs/{run}/episodes/matches", { params: { path: { run }, query: { of, least, most } } }))).results,
+    placeholderData: (shown) => shown,
+  });
+}
+
+export type EpisodeFragments = Schemas["EpisodeFragments"];
+
+/** Stored fragments that contain the episode of a report. */
+export function fragmentsOfEpisode(
+  run: string,
+  { report, of, value }: { report: number; of: Measure; value: number },
+): Promise<EpisodeFragments> {
+  return body(
+    api.GET("/api/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }),
+  );
+}

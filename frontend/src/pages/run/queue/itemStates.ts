@@ -1,0 +1,33 @@
+/** Ledger states of accepted items. Pure. */
+
+import type { LedgerCounts } from "@/api/types";
+
+export type ItemState = { name: "served" | "leased" | "queued" | "waiting" | "quarantined" | "dropped"; count: number; meaning: string };
+
+/** The states of accepted items; each item has exactly one. */
+export function itemStatesOf(counts: LedgerCounts): ItemState[] {
+  const dropped = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0);
+  return [
+    { name: "served", count: counts.served, meaning: "In acknowledged batches." },
+    {
+      name: "leased",
+      count: counts.leased,
+      meaning: "In a batch that a trainer holds, or whose lease has expired and which is leased again first.",
+    },
+    { name: "queued", count: counts.queued, meaning: "Ready to be part of a batch." },
+    { name: "waiting", count: counts.waiting, meaning: "Waiting until enough groups of this size arrive." },
+    ...quarantine(counts.quarantined),
+    { name: "dropped", count: dropped, meaning: "Not served; each drop has a counted reason." },
+  ];
+}
+
+/** Shown only if not empty: it needs an operator's decision. */
+function quarantine(count: number): ItemState[] {
+  const meaning = "In a batch whose lease expired repeatedly: release or discard it.";
+  return count > 0 ? [{ name: "quarantined", count, meaning }] : [];
+}
+
+/** Number of accepted items without a state; any value but zero is a bug in the ledger. */
+export function missing(counts: LedgerCounts): number {
+  return counts.accepted - itemStatesOf(counts).reduce((sum, state) => sum + state.count, 0);
+}

@@ -1,0 +1,28 @@
+/** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
+
+import type { LinkProps } from "@tanstack/react-router";
+import { Bell, Boxes, House, KeyRound, type LucideIcon, Plus, Rows3, ScrollText, Server, Settings } from "lucide-react";
+
+export type MainPage = {
+  to: NonNullable<LinkProps["to"]>;
+  label: string;
+  icon: LucideIcon;
+  /** Pressed after `g`. */
+  key: string;
+  /** URL prefixes of pages below this place. */
+  holds?: string[];
+  /** Matches only the page itself, not those below it. */
+  isExact?: boolean;
+};
+
+export const MAIN_PAGES: MainPage[] = [
+  { to: "/", label: "Home", icon: House, key: "h" },
+  { to: "/runs", label: "Runs", icon: Rows3, key: "r", holds: ["/compare"] },
+  { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
+  { to: "/alerts", label: "Alerts", icon: Bell, key: "a" },
+  { to: "/environments", label: "Environments", icon: Boxes, key: "e" },
+  { to: "/cluster", label: "Cluster", icon: Server, key: "c" },
+  { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k" },
+  { to: "/audit", label: "Audit", icon: ScrollText, key: "u" },
+  { to: "/settings", label: "Settings", icon: Settings, key: "s" },
+];

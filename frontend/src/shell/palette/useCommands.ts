@@ -1,0 +1,90 @@
+import { useMantineColorScheme } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useLocation, useNavigate } from "@tanstack/react-router";
+import { foundRunsQuery } from "@/api/runLists";
+import { useSignOut } from "@/api/session";
+import { MAIN_PAGES } from "@/shell/mainPages";
+import { type Command, offered } from "@/shell/palette/commands";
+import { recentRuns } from "@/shell/palette/recent";
+import { curlOf, pythonOf, requestOf } from "@/shell/palette/requests";
+
+const THEMES = [
+  ["light", "Light theme", "bright day"],
+  ["dark", "Dark theme", "night"],
+  ["auto", "System theme", "automatic light dark"],
+] as const;
+
+type Callbacks = { onHelp: () => void; onCopied: (text: string, what: string) => void };
+
+/** The open page's request, for a shell and for Python. */
+function requestCommands(pathname: string, search: Record<string, unknown>, onCopied: Callbacks["onCopied"]): Command[] {
+  const request = requestOf(pathname, search);
+  if (!request) return [];
+  const words = "api request rest http command line program";
+  return [
+    {
+      id: "general:curl",
+      group: "General",
+      title: "Copy as curl",
+      note: request.path,
+      words,
+      act: () => onCopied(curlOf(request, location.origin), "curl command"),
+    },
+    {
+      id: "general:python",
+      group: "General",
+      title: "Copy as Python",
+      note: request.path,
+      words,
+      act: () => onCopied(pythonOf(request, location.origin), "Python script"),
+    },
+  ];
+}
+
+/** All available commands; runs are searched on the server. */
+export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { commands: Command[]; isLooking: boolean } {
+  const navigate = useNavigate();
+  const { pathname, search } = useLocation();
+  const signOut = useSignOut();
+  const { setColorScheme } = useMantineColorScheme();
+  const runs = useQuery(foundRunsQuery(typed));
+
+  const places = MAIN_PAGES.map(
+    ({ to, label, key }): Command => ({
+      id: `place:${to}`,
+      group: "Go to",
+      title: label,
+      keys: ["g", key],
+      act: () => void navigate({ to }),
+    }),
+  );
+  const known = new Map((runs.data ?? []).map(({ name, status }) => [name, status as string]));
+  for (const name of recentRuns()) if (!known.has(name)) known.set(name, "");
+  const named = [...known].map(
+    ([name, status]): Command => ({
+      id: `run:${name}`,
+      group: "Runs",
+      title: name,
+      note: status,
+      act: () => void navigate({ to: "/runs/$name", params: { name } }),
+    }),
+  );
+  const general: Command[] = [
+    ...THEMES.map(
+      ([value, title, words]): Command => ({ id: `theme:${value}`, group: "General", title, words, act: () => setColorScheme(value) }),
+    ),
+    {
+      id: "general:copy",
+      group: "General",
+      title: "Copy link to this page",
+      words: "share address url",
+      act: () => onCopied(location.href, "Link"),
+    },
+    ...requestCommands(pathname, search, onCopied),
+    { id: "general:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
+    { id: "general:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
+    { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
+    { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
+  ];
+  return { commands: [...offered(), ...places, ...named, ...general], isLooking: runs.isFetching };
+}
