@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -16,7 +14,7 @@ from django.utils import timezone
 
 from runs.access.queries.callers import caller_of_session, caller_of_token
 from runs.access.rules.credentials import MalformedCredentials, token_in
-from runs.access.rules.rights import KNOW_RUN, Caller, may_read
+from runs.access.rules.rights import KNOW_RUN, READ, Caller, may_read
 from runs.access.services.tokens import authenticate
 from runs.deployment.schemas.live import (
     AskClock,
@@ -37,6 +35,7 @@ from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
 from web import outages
 from web.live.outgoing import Socket
 from web.live.shared_reads import SharedLooks
+from web.rules.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +49,27 @@ TRY_AGAIN_LATER: Final = 1013
 NOT_SIGNED_IN: Final = 4401
 NOT_ALLOWED: Final = 4403
 NOT_FOUND: Final = 4404
+
+
+class UnknownTopic(NotFound):
+    """No topic has this name."""
+
+    code = "unknown_topic"
+    title = "Unknown topic"
+
+
+class TooManyTopics(Conflict):
+    """The socket is subscribed to the maximum number of topics."""
+
+    code = "too_many_topics"
+    title = "Too many topics"
+
+
+class NotSubscribed(Conflict):
+    """The socket is not subscribed to the topic."""
+
+    code = "not_subscribed"
+    title = "Not subscribed"
 
 
 class Credential(NamedTuple):
@@ -193,16 +213,12 @@ def _run_in(topic: str) -> str:
     return topic.partition(":")[2]
 
 
-def _exists(run: str, *, find: Callable[[str], Any] = readable_run) -> bool:
+def _is_current(run: str) -> bool:
     try:
-        find(run)
+        run_named(run)
     except RunNotFound:
         return False
     return True
-
-
-def _is_current(run: str) -> bool:
-    return _exists(run, find=run_named)
 
 
 class LiveConsumer(SocketConsumer):
@@ -215,7 +231,7 @@ class LiveConsumer(SocketConsumer):
         try:
             asked = self._decoded(text_data)
         except (msgspec.MsgspecError, ValueError) as error:
-            await self._say(ErrorFrame(topic="", code="invalid", detail=str(error)))
+            await self._refuse("", Invalid(str(error)))
             return
         match asked:
             case Visible(visible=visible):
@@ -236,37 +252,47 @@ class LiveConsumer(SocketConsumer):
         return msgspec.json.decode(text, type=PageMessage)
 
     async def _subscribe(self, topic: str) -> None:
-        if (refusal := await self._refusal(topic)) is None:
-            self.hub.subscribe(self.page, key_of(topic, self.caller))
+        try:
+            await self._check(topic)
+        except ApiError as error:
+            await self._refuse(topic, error)
         else:
-            await self._say(refusal)
+            self.hub.subscribe(self.page, key_of(topic, self.caller))
 
     async def _resync(self, topic: str) -> None:
         key = key_of(topic, self.caller)
         if key in self.page.sequences:
             self.hub.resync(self.page, key)
         else:
-            detail = "subscribe to the topic first"
-            await self._say(ErrorFrame(topic=topic, code="not_subscribed", detail=detail))
+            await self._refuse(topic, NotSubscribed("subscribe to the topic first"))
 
-    async def _refusal(self, topic: str) -> ErrorFrame | None:
-        """Return the refusal of a topic, or None if the page may watch it."""
-        rule, refuse = DECK_TOPICS.get(topic), partial(ErrorFrame, topic=topic)
+    async def _refuse(self, topic: str, error: ApiError) -> None:
+        await self._say(ErrorFrame(topic=topic, code=error.code, detail=str(error)))
+
+    async def _check(self, topic: str) -> None:
+        """Check that the page may watch a topic.
+
+        Raises:
+            UnknownTopic: If no topic has this name.
+            Forbidden: If the caller lacks the right.
+            TooManyTopics: If the socket is at its limit.
+            RunNotFound: If the topic's run does not exist.
+        """
+        rule, run = DECK_TOPICS.get(topic), _run_in(topic)
         if rule is None and not topic.startswith(RUN_PREFIX):
             known = ", ".join(sorted(DECK_TOPICS))
-            detail = f"unknown topic; known: {known}, {RUN_PREFIX}<name>"
-            return refuse(code="unknown_topic", detail=detail)
+            raise UnknownTopic(f"unknown topic; known: {known}, {RUN_PREFIX}<name>")
         if not _may_watch(self.caller, topic):
-            needs = "the right to read the run" if rule is None else rule.needs
-            return refuse(code="forbidden", detail=f"this needs {needs}")
+            raise Forbidden(
+                rule.refusal(self.caller) if rule else READ.refusal(self.caller, run=run)
+            )
         if (
             len(self.page.sequences) >= MAX_TOPICS
             and key_of(topic, self.caller) not in self.page.sequences
         ):
-            return refuse(code="too_many_topics", detail=f"at most {MAX_TOPICS} topics per socket")
-        if rule is None and not await database_sync_to_async(_exists)(_run_in(topic)):
-            return refuse(code="not_found", detail=f"run {_run_in(topic)!r} not found")
-        return None
+            raise TooManyTopics(f"at most {MAX_TOPICS} topics per socket")
+        if rule is None:
+            await database_sync_to_async(readable_run)(run)
 
 
 class ControlConsumer(SocketConsumer):

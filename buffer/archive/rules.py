@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from buffer.items.rules.states import ItemState
+from web.rules.errors import InvalidField
 
 SETTLED: Final = (ItemState.SERVED, ItemState.DROPPED)
 MAX_STEP: Final = 2**31 - 1
 _STEPS: Final = re.compile(r"(\d{1,10})?:(\d{1,10})?")
 
 
-class InvalidWindow(ValueError):
+class InvalidWindow(InvalidField):
     """A window is invalid; `field` names the invalid part."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

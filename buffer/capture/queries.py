@@ -1,9 +1,10 @@
 """Captured sessions of a run."""
 
 from buffer.capture.models import CaptureSession
+from web.rules.errors import NotFound
 
 
-class CaptureNotFound(Exception):
+class CaptureNotFound(NotFound):
     """The run has no captured session with this name."""
 
     def __init__(self, name: str, *, field: str = "session") -> None:

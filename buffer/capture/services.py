@@ -23,31 +23,36 @@ from rolldeck.captures import Answer, CallPush, ScoreReceipt
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
+from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
 MOST_CALLS: Final = 4096
 MOST_BYTES: Final = 64 << 20
 """Maximum total size of the calls of one session."""
 
 
-class SessionOver(Exception):
+class SessionOver(Conflict):
     """The session is scored or expired, and accepts neither calls nor scores."""
 
+    code = "session_over"
+    title = "The session is over"
 
-class SessionFull(Exception):
+
+class SessionFull(TooLarge):
     """The session is at its limit of calls or bytes."""
 
+    code = "session_full"
+    title = "The session is full"
 
-class InvalidCapture(ValueError):
+
+class InvalidCapture(FieldError, InvalidData):
     """A captured call is inconsistent; `field` is the path."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
-
-class NothingCaptured(Exception):
+class NothingCaptured(Conflict):
     """The sessions contain no tokens of the policy to train on."""
+
+    code = "nothing_captured"
+    title = "Nothing was captured"
 
 
 @dataclass(frozen=True, slots=True)

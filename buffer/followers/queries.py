@@ -10,6 +10,7 @@ from buffer.followers.rules import Cursor
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import StoredContent, readable_contents
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import NotFound
 
 LAG_COUNTED_TO: Final = 100_000
 _TABLES: Final = {
@@ -34,7 +35,7 @@ _EXISTS: Final = """
     AND i.written_in = %(written_in)s::text::xid8)"""
 
 
-class FollowerNotFound(Exception):
+class FollowerNotFound(NotFound):
     """The run has no follower with this name."""
 
 

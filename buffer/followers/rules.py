@@ -8,10 +8,12 @@ open transaction and therefore never skip an item that appears later.
 import re
 from typing import Final, NamedTuple, Self
 
+from web.rules.errors import Invalid
+
 _TOKEN: Final = re.compile(r"(\d{1,20})-(\d{1,19})", re.ASCII)
 
 
-class InvalidCursor(ValueError):
+class InvalidCursor(Invalid):
     """The cursor is not a valid cursor of the run."""
 
     field = "cursor"

@@ -11,6 +11,7 @@ from buffer.followers.models import Follower
 from buffer.followers.queries import FollowerNotFound, item_exists
 from buffer.followers.rules import START, Cursor, InvalidCursor
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import Conflict
 
 Start = Literal["earliest", "latest"]
 _MAX_ID: Final = (1 << 63) - 1
@@ -23,15 +24,19 @@ _ADVANCE: Final = """
     AND (cursor_written_in, cursor_id) <= (%(written_in)s::text::xid8, %(item)s::bigint)"""
 
 
-class FollowerExists(Exception):
+class FollowerExists(Conflict):
     """A follower with this name has another filter."""
 
+    code = "follower_exists"
+    title = "Name taken"
     field = "name"
 
 
-class CursorBehind(Exception):
+class CursorBehind(Conflict):
     """The follower has already acknowledged a later cursor."""
 
+    code = "cursor_behind"
+    title = "A later position is confirmed"
     field = "cursor"
 
 

@@ -8,14 +8,15 @@ compressed here; :mod:`config.packed_requests` decompresses them after authentic
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from django.conf import settings
 
-from config.decompression import BodyTooLarge, UnknownEncoding
+from config.decompression import BodyTooLarge
 from config.packed_requests import check_packed, encoding_of
+from web.http.problems import headers_of, problem_of
+from web.rules.errors import ApiError, Invalid
 
 Message = Mapping[str, Any]
 Scope = dict[str, Any]
@@ -29,46 +30,33 @@ DRAIN_SECONDS: Final = 5.0
 WEIGHTS_PATH: Final = re.compile(r"/api/runs/[^/]+/weights/?")
 
 
-class BodyTooSlow(Exception):
+class BodyTooSlow(ApiError):
     """The client stopped in the middle of its body, or sent it too slowly."""
 
+    status = 408
+    code = "too_slow"
+    title = "Body did not arrive"
+    field = "body"
 
-class LengthMissing(Exception):
+
+class LengthMissing(ApiError):
     """An upload of weights has no `Content-Length`."""
 
+    status = 411
+    code = "length_required"
+    title = "Length missing"
+    field = "Content-Length"
 
-class LengthInvalid(Exception):
+
+class LengthInvalid(Invalid):
     """`Content-Length` is not a number."""
+
+    title = "Content-Length cannot be read"
+    field = "Content-Length"
 
 
 class _Disconnected(Exception):
     """The client has disconnected, so no response is sent."""
-
-
-# status, code, title, field
-ANSWERS: Final[dict[type[Exception], tuple[HTTPStatus, str, str, str]]] = {
-    LengthInvalid: (
-        HTTPStatus.BAD_REQUEST,
-        "invalid",
-        "Content-Length cannot be read",
-        "Content-Length",
-    ),
-    BodyTooSlow: (HTTPStatus.REQUEST_TIMEOUT, "too_slow", "Body did not arrive", "body"),
-    LengthMissing: (
-        HTTPStatus.LENGTH_REQUIRED,
-        "length_required",
-        "Length missing",
-        "Content-Length",
-    ),
-    BodyTooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "Body too large", "body"),
-    UnknownEncoding: (
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        "unknown_encoding",
-        "Unknown encoding",
-        "Content-Encoding",
-    ),
-}
-REFUSALS: Final = tuple(ANSWERS)
 
 
 class BodyLimits:
@@ -103,7 +91,7 @@ class BodyLimits:
             await self._pass_on(scope, body, started)
         except _Disconnected:
             return
-        except REFUSALS as refusal:
+        except ApiError as refusal:
             if started.yes:
                 raise
             await _refuse(refusal, body, send, expects_continue=_expects_continue(scope))
@@ -158,7 +146,7 @@ class _CountedBody:
         self.limit_bytes = 0
         self.limit_name = ""
         self.complete = False
-        self.refusal: Exception | None = None
+        self.refusal: ApiError | None = None
 
     def too_large(self) -> BodyTooLarge:
         """Return the error for a body over the limit."""
@@ -170,7 +158,7 @@ class _CountedBody:
         """Return the next message; a rejected body appears to Django as a disconnect."""
         try:
             return await self.receive()
-        except REFUSALS as refusal:
+        except ApiError as refusal:
             self.refusal = refusal
             return {"type": "http.disconnect"}
 
@@ -250,25 +238,15 @@ class _CountedBody:
 
 
 async def _refuse(
-    refusal: Exception, body: _CountedBody, send: Send, *, expects_continue: bool
+    refusal: ApiError, body: _CountedBody, send: Send, *, expects_continue: bool
 ) -> None:
-    status, code, title, field = ANSWERS[type(refusal)]
-    content = msgspec.json.encode(
-        {
-            "type": "about:blank",
-            "title": title,
-            "status": status.value,
-            "code": code,
-            "detail": str(refusal),
-            "errors": [{"field": field, "message": str(refusal)}],
-        }
-    )
+    content = msgspec.json.encode(problem_of(refusal))
     headers = [
-        (b"content-type", b"application/problem+json"),
+        *((name.lower().encode(), value.encode()) for name, value in headers_of(refusal).items()),
         (b"content-length", str(len(content)).encode()),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": status.value, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": True})
     # Reading on would send "100 Continue" to a client that waits for it.
     if not expects_continue and not isinstance(refusal, BodyTooSlow):

@@ -9,6 +9,8 @@ import zstandard
 from django.core.exceptions import BadRequest
 from isal import isal_zlib
 
+from web.rules.errors import ApiError, Invalid, TooLarge
+
 ENCODINGS: Final = frozenset({"gzip", "x-gzip", "zstd"})
 # A gzip body may be a sequence of members and a zstd body one of frames. Block-wise compressors
 # write one for every 64 KiB or more, so 256 MiB need at most 4,096.
@@ -26,21 +28,26 @@ ZSTD_INPUT_BYTES: Final = 2 * 1024
 ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 
-class UnknownEncoding(BadRequest):
+class UnknownEncoding(ApiError, BadRequest):
     """The `Content-Encoding` of a body is not supported."""
 
+    status = 415
+    code = "unknown_encoding"
+    title = "Unknown encoding"
     field = "Content-Encoding"
 
 
-class BodyBroken(BadRequest):
+class BodyBroken(Invalid, BadRequest):
     """The body does not match its `Content-Encoding`."""
 
+    title = "Body cannot be decompressed"
     field = "body"
 
 
-class BodyTooLarge(BadRequest):
+class BodyTooLarge(TooLarge, BadRequest):
     """The body, or its decompressed content, exceeds a limit."""
 
+    title = "Body too large"
     field = "body"
 
 

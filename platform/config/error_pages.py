@@ -5,7 +5,9 @@ Django calls these handlers for unknown paths, and for errors in middleware, ses
 
 import sys
 from http import HTTPStatus
+from typing import Final
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template import loader
@@ -13,17 +15,24 @@ from django.views import defaults
 
 from buffer.atropos.api import view
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
-from config.api_errors import NOT_FOUND, OUTAGE, ApiError, respond
 from frontend.pages import index
 from web import outages
+from web.http.problems import respond
+from web.rules.errors import Internal, Invalid, NotFound
+
+_API_FOLDERS: Final = ("/api/", "/healthz/")
+_API_PATHS: Final = ("/metrics", "/openapi.json")
+_REJECTED: Final = "the request is malformed, or its session has ended"
+_UNKNOWN_HOST: Final = "the Host header names no allowed host (ROLLDECK_ALLOWED_HOSTS)"
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Respond to a path that no route matches."""
-    if request.path.startswith("/api/"):
-        return respond(NOT_FOUND, detail=f"no route matches {request.path}")
+    detail = f"no route matches {request.path}"
+    if _is_api(request):
+        return respond(NotFound(detail))
     if request.path.startswith("/atropos/"):
-        return view.json_response({"detail": f"no route matches {request.path}"}, status=404)
+        return view.json_response({"detail": detail}, status=404)
     if _is_read(request) and not request.path.startswith(("/admin/", "/static/")):
         # The dashboard shows its own "not found" page, with links to others.
         page = index(request)
@@ -36,6 +45,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Respond to a request that Django rejects; an unsaved session counts as an outage."""
     if outages.is_outage(exception):
         return unavailable(request)
+    # Exceptions of Django may contain internals, so their text is not sent.
+    detail = _UNKNOWN_HOST if isinstance(exception, DisallowedHost) else _REJECTED
+    if _is_api(request):
+        return respond(Invalid(detail))
+    if _is_atropos(request):
+        return view.json_response({"detail": detail}, status=400)
     return defaults.bad_request(request, exception)
 
 
@@ -43,8 +58,8 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
     """Respond to an unhandled error: 503 for an outage, otherwise 500."""
     if outages.is_outage(sys.exc_info()[1]):
         return unavailable(request)
-    if request.path.startswith("/api/"):
-        return respond(ApiError(500, "internal", "Internal error"), detail="see the server's log")
+    if _is_api(request):
+        return respond(Internal("see the server's log"))
     if _is_atropos(request):
         return view.json_response({"detail": "Internal Server Error"}, status=500)
     return defaults.server_error(request)
@@ -52,8 +67,8 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 def unavailable(request: HttpRequest) -> HttpResponse:
     """Respond 503 with `Retry-After`: problem details, Atropos' JSON or a page."""
-    if request.path.startswith("/api/"):
-        return respond(OUTAGE, detail=outages.DETAIL)
+    if _is_api(request):
+        return respond(outages.Outage())
     if _is_atropos(request):
         return view.unavailable()
     page = loader.get_template("503.html").render()
@@ -64,6 +79,10 @@ def unavailable(request: HttpRequest) -> HttpResponse:
 
 def _is_read(request: HttpRequest) -> bool:
     return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path.startswith(_API_FOLDERS) or request.path in _API_PATHS
 
 
 def _is_atropos(request: HttpRequest) -> bool:

@@ -1,7 +1,7 @@
 """Liveness, readiness and Prometheus metrics of this process."""
 
 import threading
-from typing import Any, Final
+from typing import Final
 
 import redis
 from django.conf import settings
@@ -15,11 +15,21 @@ from rest_framework.views import APIView
 
 from config.metrics import metrics_text
 from runs.access.api.permissions import scoped
+from web.http.problems import respond
 from web.outages import RETRY_AFTER_SECONDS
+from web.rules.errors import Unavailable
 
 REDIS_TIMEOUT_SECONDS: Final = 0.5
 
 _migrated = threading.Event()
+
+
+class NotReady(Unavailable):
+    """A server that requests need is unavailable; the text names it."""
+
+    code = "not_ready"
+    title = "Not ready"
+    retry_after_seconds = RETRY_AFTER_SECONDS
 
 
 def live(_request: HttpRequest) -> HttpResponse:
@@ -28,15 +38,14 @@ def live(_request: HttpRequest) -> HttpResponse:
 
 
 def ready(_request: HttpRequest) -> HttpResponse:
-    """Return 200 if requests can be served, otherwise 503 with the missing part.
+    """Return 200 if requests can be served, otherwise 503 with the state of each server.
 
     Redis only carries change notices: without it everything works with a second's delay.
     """
     parts = {"database": _database(), "redis": _redis()}
-    is_ready = parts["database"] == "up"
-    answer: dict[str, Any] = {"status": "ready" if is_ready else "not ready", **parts}
-    headers = {} if is_ready else {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return JsonResponse(answer, status=200 if is_ready else 503, headers=headers)
+    if parts["database"] != "up":
+        return respond(NotReady(f"database {parts['database']}, redis {parts['redis']}"))
+    return JsonResponse({"status": "ready", **parts})
 
 
 class Metrics(APIView):

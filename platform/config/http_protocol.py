@@ -6,19 +6,47 @@ Here the request line and the headers have a time limit and a size limit.
 
 import asyncio
 import select
+from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buffer.items.api.delivery import HUNG_UP, WHEN_READ
 from config.answer_receipts import AnswerReceipts, Note
 from config.large_writes import LargeWrites
+from web.http.problems import PROBLEM_TYPE, problem_of
+from web.rules.errors import ApiError
 
-_TOO_LARGE: Final = "the request line and headers are larger than {} bytes (max_header_bytes)"
 # Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
-_TOO_SLOW: Final = "the headers did not arrive within {} seconds (max_header_seconds)"
+
+
+class HeadersTooLarge(ApiError):
+    """The request line and the headers exceed the size limit."""
+
+    status = 431
+    code = "headers_too_large"
+    title = "Headers too large"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"the request line and headers are larger than {limit_bytes} bytes (max_header_bytes)"
+        )
+
+
+class HeadersTooSlow(ApiError):
+    """The headers did not arrive in time."""
+
+    status = 408
+    code = "too_slow"
+    title = "Headers did not arrive"
+
+    def __init__(self, limit_seconds: float) -> None:
+        super().__init__(
+            f"the headers did not arrive within {limit_seconds} seconds (max_header_seconds)"
+        )
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -118,7 +146,7 @@ class BoundedHttp(HttpToolsProtocol):
     def _check_size(self) -> None:
         most = settings.ROLLDECK_MAX_HEADER_BYTES
         if self._head_bytes > most:
-            self._refuse(b"431 Request Header Fields Too Large", _TOO_LARGE.format(most))
+            self._refuse(HeadersTooLarge(most))
 
     def _wait_for_more(self) -> None:
         """Restart the header timeout after blank lines, which cancel uvicorn's own timeout."""
@@ -140,15 +168,15 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():
-            message = _TOO_SLOW.format(settings.ROLLDECK_MAX_HEADER_SECONDS)
-            self._refuse(b"408 Request Timeout", message)
+            self._refuse(HeadersTooSlow(settings.ROLLDECK_MAX_HEADER_SECONDS))
 
-    def _refuse(self, status: bytes, message: str) -> None:
+    def _refuse(self, error: ApiError) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            content = message.encode()
-            self.transport.write(
-                b"HTTP/1.1 %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
-                % (status, len(content), content)
+            content = msgspec.json.encode(problem_of(error))
+            head = (
+                f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
+                f"Content-Type: {PROBLEM_TYPE}\r\n"
+                f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
             )
+            self.transport.write(head.encode() + content)
         self.transport.close()

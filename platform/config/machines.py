@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.exception import convert_exception_to_response
 from django.db import connection
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
@@ -28,8 +28,10 @@ from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import NotedAnswer, StoredAnswer
 from config.body_limits import App, Receive, Scope, Send
 from config.packed_requests import PackedRequest
+from web.http.problems import respond
 from web.http.waiting import Waiting
 from web.live.wait_queue import Turns
+from web.rules.errors import Invalid
 
 T = TypeVar("T")
 # Database and disk bound the throughput; more threads would only compete for one core.
@@ -150,7 +152,7 @@ class _Handler(BaseHandler):
         try:
             request = PackedRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
-            return HttpResponseBadRequest("the path is not UTF-8", content_type="text/plain")
+            return respond(Invalid("the query string is not valid UTF-8"))
         request.may_wait = True  # type: ignore[attr-defined]
         response: HttpResponseBase = self.get_response(request)
         return response

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-from config import admin_login, health
+from config import admin_login, error_codes, health
 from config.cluster.kept import KeptView
 from config.cluster.view import ClusterView, DeckView
 from config.licences import LicencesView
@@ -23,6 +23,7 @@ urlpatterns = [
     path(
         "openapi.json", SpectacularJSONAPIView.as_view(permission_classes=[Anyone]), name="schema"
     ),
+    path("docs/errors", error_codes.page),
     path("docs", SpectacularSwaggerSplitView.as_view(permission_classes=[Anyone])),
     path("login/once", OneTimeLogin.as_view()),
     path("admin/login/", admin_login.sign_in),

@@ -11,6 +11,8 @@ import kombu.exceptions
 import psycopg
 import redis
 
+from web.rules.errors import Unavailable
+
 RETRY_AFTER_SECONDS: Final = 1
 # Pool timeouts, refused and lost connections, a server that starts or stops, lock and statement
 # timeouts. Programming errors are of other classes.
@@ -27,6 +29,15 @@ OF_THE_BROKER: Final = (
 )
 # Without the server's message, which names hosts, users and folders.
 DETAIL: Final = f"a server of the platform is unavailable; retry after {RETRY_AFTER_SECONDS} s"
+
+
+class Outage(Unavailable):
+    """A server of the platform is unavailable."""
+
+    retry_after_seconds = RETRY_AFTER_SECONDS
+
+    def __init__(self) -> None:
+        super().__init__(DETAIL)
 
 
 def is_outage(error: BaseException | None) -> bool:

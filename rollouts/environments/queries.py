@@ -31,6 +31,7 @@ from runs.config.rules import environment_specs
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import PRESETS, to_builtins
 from runs.lifecycle.rules.lifecycle import ACTIVE
+from web.rules.errors import NotFound
 from web.rules.page_cursor import place_of, value_at
 
 KINDS: Final = ("outside", "steps", "tokens")
@@ -126,7 +127,7 @@ _EPISODES: Final = """
     ) e GROUP BY r.id"""
 
 
-class EnvironmentUnknown(LookupError):
+class EnvironmentUnknown(NotFound):
     """No run uses this environment, and none may."""
 
 

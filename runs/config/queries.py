@@ -10,9 +10,10 @@ from runs.access.rules.rights import Caller
 from runs.config.models import SavedPreset
 from runs.config.rules.preset_rules import Access, may_change
 from runs.config.schemas import SavedPresetRow
+from web.rules.errors import NotFound
 
 
-class PresetNotFound(LookupError):
+class PresetNotFound(NotFound):
     """The preset does not exist, or is another user's private preset."""
 
 

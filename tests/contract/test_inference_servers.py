@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.fleet.engine.checkpoints import named_tensors
-from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong, TokenUnknown
 from rollouts.fleet.engine.following import BOOTSTRAP, WeightsSwap
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.sampling import SamplingParams
@@ -231,6 +231,11 @@ def test_time_that_is_over_is_said(server: InferenceServer) -> None:
 def test_a_prompt_without_room_is_refused(server: InferenceServer) -> None:
     with pytest.raises(PromptTooLong):
         ask(server, prompt(*[1] * CONTEXT))
+
+
+def test_a_token_outside_of_the_vocabulary_is_refused(server: InferenceServer) -> None:
+    with pytest.raises(TokenUnknown):
+        ask(server, prompt(TOKENIZER.vocab_size))
 
 
 def test_it_says_when_it_is_ready(server: InferenceServer) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.test import Client
 
 from runs.access.services.tokens import revoke_token
 from runs.deployment.services.hub import FRAME_SECONDS, hub
@@ -283,6 +284,25 @@ async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
         await page.socket.say(json.dumps(message))
 
         assert (await page.hear("error"))["code"] == code
+
+
+async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
+    run = await in_database(make_run)()
+    await in_database(make_run)(name="beta")
+    headers = await in_database(headers_of)("read", run=run)
+    async with opened("/ws/live", headers) as page:
+        for name in ("beta", "nope"):
+            await page.say(type="subscribe", topic=f"run:{name}")
+            frame = await page.hear("error")
+            answer = await in_database(asked_over_http)(f"/api/runs/{name}", headers)
+
+            assert {"code": frame["code"], "detail": frame["detail"]} == answer
+
+
+def asked_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    sent = {name.decode(): value.decode() for name, value in headers}
+    body = Client().get(path, headers=sent).json()
+    return {name: body[name] for name in ("code", "detail")}
 
 
 async def test_a_machine_sees_its_own_run_only() -> None:

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.openai_messages import Refused
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
@@ -77,7 +78,7 @@ class VllmStandIn(StandIn):
                 self.route("/reset_prefix_cache", pauses=True),
                 self.route("/resume", pauses=False),
             ],
-            exception_handlers=self.api.app.exception_handlers,
+            exception_handlers=self.api.app.exception_handlers | {Refused: _refused_by_vllm},
         )
 
     async def _complete(self, request: Request) -> Response:
@@ -97,6 +98,22 @@ class VllmStandIn(StandIn):
         return JSONResponse(wrong or {"results": [None]}, 500 if wrong else 200)
 
 
+async def _refused_by_vllm(_request: Request, refusal: Exception) -> Response:
+    """Answer as vLLM 0.32, which names a parameter but not the reason."""
+    assert isinstance(refusal, Refused)
+    error = refusal.body()["error"] | {"param": None, "code": refusal.status}
+    if refusal.code == "context_length_exceeded":
+        text = "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
+        error |= {"message": text, "param": "max_tokens"}
+    return JSONResponse({"error": error}, refusal.status)
+
+
+async def _refused_by_sglang(_request: Request, refusal: Exception) -> Response:
+    """Answer as SGLang's `/generate`: with a message only."""
+    assert isinstance(refusal, Refused)
+    return JSONResponse({"error": {"message": str(refusal)}}, refusal.status)
+
+
 class SglangStandIn(StandIn):
     """Stand-in for SGLang."""
 
@@ -110,7 +127,7 @@ class SglangStandIn(StandIn):
                 Route("/update_weights_from_disk", self._update, methods=["POST"]),
                 self.route("/continue_generation", pauses=False),
             ],
-            exception_handlers=self.api.app.exception_handlers,
+            exception_handlers=self.api.app.exception_handlers | {Refused: _refused_by_sglang},
         )
 
     async def _generate(self, request: Request) -> Response:

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.system
 PASSWORD: Final = "a-password-for-tests"
 ASKED_AT_ONCE: Final = 48
 # Routes without database queries.
-NO_DATABASE: Final = ("healthz/live", "static/", "login/once")
+NO_DATABASE: Final = ("docs/errors", "healthz/live", "static/", "login/once")
 WITH_SESSION: Final = ("api/session", "api/presets", "api/alerts")
 EXAMPLES: Final = ("1", "x", str(uuid4()))
 """A value for each kind of parameter."""
@@ -80,7 +80,7 @@ def get_routes() -> Iterator[tuple[str, str]]:
         if view is not None and issubclass(view, APIView):
             yield route, JSON if issubclass(view, AtroposView) else PROBLEM
         elif pattern.callback not in (index, root):
-            yield route, JSON if route.startswith("healthz/") else PAGE
+            yield route, PROBLEM if route.startswith("healthz/") else PAGE
 
 
 def _patterns(resolver: Any, prefix: str) -> Iterator[tuple[str, URLPattern]]:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from buffer.items.rules.states import ItemKind
+from web.rules.errors import ApiError, InvalidData
 
 FORMAT_VERSION: Final = "1"
 # Readers load whole row groups; our writers stay below a quarter of this.
@@ -61,11 +62,15 @@ COLUMNS: Final[dict[ItemKind, dict[str, str]]] = {
 }
 
 
-class ArchiveUnavailable(RuntimeError):
+class ArchiveUnavailable(ApiError):
     """Archives need pyarrow, which is not installed."""
 
+    status = 501
+    code = "archives_unavailable"
+    title = "Archives are not available"
 
-class ArchiveUnreadable(ValueError):
+
+class ArchiveUnreadable(InvalidData):
     """The file is not a valid archive; the message contains the reason."""
 
 

@@ -23,23 +23,28 @@ from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import restore_archive
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import Conflict, NotFound, TooManyRequests
 
 MAX_OPEN: Final = 100
 _OPEN: Final = (ArchiveState.QUEUED, ArchiveState.WORKING)
 _log = logging.getLogger(__name__)
 
 
-class ArchiveNotFound(LookupError):
+class ArchiveNotFound(NotFound):
     """The run has no such archive."""
 
 
-class ArchiveNotReady(Exception):
+class ArchiveNotReady(Conflict):
     """The archive has no file: it is pending, failed or expired."""
 
+    code = "archive_not_ready"
+    title = "No file yet"
 
-class TooManyArchives(Exception):
+
+class TooManyArchives(TooManyRequests):
     """Too many archive jobs are pending."""
 
+    title = "Too many archives wait"
     retry_after_seconds = 60
 
 

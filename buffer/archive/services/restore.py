@@ -44,6 +44,7 @@ from runs.lifecycle.services.lifecycle import create_and_start
 from runs.lifecycle.services.registry import register_environment
 from web.database import cursor
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 _KNOWN: Final = "SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])"
 _INSERT_GROUPS: Final = """
@@ -69,8 +70,11 @@ _INSERT_FRAGMENTS: Final = """
 Progress = Callable[["RestoreReport"], None]
 
 
-class WrongRunForArchive(Exception):
+class WrongRunForArchive(Conflict):
     """The run accepts another kind of items than the archive holds."""
+
+    code = "wrong_kind"
+    title = "Wrong kind of run"
 
 
 @dataclass(slots=True)

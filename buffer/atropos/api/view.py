@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
+from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -12,33 +13,16 @@ from rest_framework.views import APIView
 
 from buffer.atropos import schemas as messages
 from buffer.ingest.schemas.bodies import InvalidBody
-from buffer.ingest.services.backpressure import DiskFull, QueueFull
-from buffer.ingest.services.groups import RunNotAccepting
-from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
 from buffer.items.api.callers import AnyAccept, AtroposCallers
-from buffer.payloads.services.contents import PayloadMissing
-from buffer.payloads.services.objects import PayloadStorageDown
 from runs.access.api.authentication import TokenAuthentication
 from runs.access.rules.rights import ADMINISTER, Rule
 from runs.lifecycle.api.operations import ErrorForms
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunArchived, RunNotFound, run_named
-from runs.lifecycle.services.registry import RunIsOver, default_run
+from runs.lifecycle.queries.runs import RunNotFound, run_named
+from runs.lifecycle.services.registry import default_run
 from web import outages
+from web.rules.errors import ApiError
 
-STATUS_CODES: Final[dict[type[Exception], int]] = {
-    RunNotFound: 404,
-    RunArchived: 409,
-    RunNotAccepting: 409,
-    RunIsOver: 409,
-    KeyInFlight: 409,
-    KeyReused: 422,
-    InvalidKey: 400,
-    QueueFull: 503,
-    PayloadStorageDown: 503,
-    PayloadMissing: 410,
-    DiskFull: 507,
-}
 RUN_OVER: Final = {409: messages.Detail}
 PUSH_REFUSED: Final = {
     400: messages.Detail,
@@ -94,10 +78,11 @@ class AtroposView(APIView):
             return json_response({"detail": exc.problems}, status=422)
         if outages.is_outage(exc):
             return unavailable()
-        status = STATUS_CODES.get(type(exc))
-        if isinstance(exc, APIException):
+        if isinstance(exc, ApiError) and not isinstance(exc, BadRequest):
+            status = exc.status
+        elif isinstance(exc, APIException):
             status = exc.status_code
-        if status is None:
+        else:  # limits of bodies have one format on all routes
             return super().handle_exception(exc)
         response = json_response({"detail": str(exc)}, status=status)
         if status == 401:

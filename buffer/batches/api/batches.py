@@ -40,6 +40,7 @@ from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
+from web.rules.errors import Conflict
 
 BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): msgpack_of("BatchAnswer"),
@@ -47,12 +48,18 @@ BATCH_ANSWERS: Final = {
 }
 
 
-class WrongKind(Exception):
+class WrongKind(Conflict):
     """The run serves the other kind of item."""
 
+    code = "wrong_kind"
+    title = "Wrong kind of run"
 
-class NoBatchSize(Exception):
+
+class NoBatchSize(Conflict):
     """The run has no batch size, so its batches cannot be formed."""
+
+    code = "no_batch_size"
+    title = "The run has no batch size"
 
 
 def _check_batch_size(run: Run) -> None:

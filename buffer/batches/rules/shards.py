@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from web.rules.errors import Invalid
 
-class RankOutsideWorld(ValueError):
+
+class RankOutsideWorld(Invalid):
     """The rank is not below the world size."""
 
     field = "rank"

@@ -21,13 +21,17 @@ from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
 from runs.events.services import record_event
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 RECLAIMED_AT_ONCE: Final = 200
 _LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
 
 
-class NotQuarantined(Exception):
+class NotQuarantined(Conflict):
     """The batch is neither quarantined nor expired, so it cannot be released or discarded."""
+
+    code = "not_quarantined"
+    title = "Not in quarantine"
 
 
 @transaction.atomic

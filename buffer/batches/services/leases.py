@@ -34,6 +34,7 @@ from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row, rows
+from web.rules.errors import Conflict
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -60,12 +61,18 @@ _DELIVERED: Final = """
 """A trainer may acknowledge a batch before its delivery is recorded."""
 
 
-class TrainerNotRegistered(Exception):
+class TrainerNotRegistered(Conflict):
     """The requester is not registered as a trainer of the run."""
 
+    code = "trainer_not_registered"
+    title = "Register first"
 
-class LeaseLost(Exception):
+
+class LeaseLost(Conflict):
     """The batch has been leased again or settled since this trainer leased it."""
+
+    code = "lease_lost"
+    title = "The lease is lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,29 +11,13 @@ from rest_framework.views import APIView
 
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
-from buffer.ingest.schemas.groups_msgpack import InvalidGroups
-from buffer.ingest.services.backpressure import DiskFull, QueueFull
-from buffer.ingest.services.groups import RunNotAccepting
-from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
-from buffer.payloads.services.objects import PayloadStorageDown
 from runs.access.api.refusals import note_refused_push
 from runs.access.rules.call_digest import RefusedPush
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.registry import RunIsOver
+from web.rules.errors import ApiError
 
 # Per push; a list of groups may name one environment per group.
 ENVIRONMENTS_AT_MOST: Final = 100
-_REASONS: Final[dict[type[Exception], str]] = {
-    InvalidGroups: "body_invalid",
-    RunNotAccepting: "run_takes_nothing",
-    RunIsOver: "run_takes_nothing",
-    InvalidKey: "key_invalid",
-    KeyInFlight: "key_in_flight",
-    KeyReused: "key_reused",
-    QueueFull: "queue_full",
-    DiskFull: "disk_full",
-    PayloadStorageDown: "storage_down",
-}
 
 
 class _Named(Struct):
@@ -71,10 +55,10 @@ class CountsRefusals(APIView):
 
 
 def _reason_of(refusal: Exception) -> str:
-    """Return the reason code; for an invalid body, the error type of its first field."""
+    """Return the code of the error; for an invalid body, the error type of its first field."""
     if isinstance(refusal, InvalidBody):
-        return refusal.problems[0].type if refusal.problems else "body_invalid"
-    return _REASONS.get(type(refusal), "other")
+        return refusal.problems[0].type if refusal.problems else "invalid_data"
+    return refusal.code if isinstance(refusal, ApiError) else "other"
 
 
 def _named_by(body: bytes) -> list[_Named]:

@@ -21,6 +21,7 @@ from buffer.items.rules.limits import DEFAULTS, Limits
 from buffer.items.rules.spans import span_problem
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
 from rolldeck.wire import GROUPS_TYPE, SCHEMA_VERSION, GroupPush, pack_array
+from web.rules.errors import FieldError, InvalidData
 
 # The first byte of JSON is a number in MessagePack, so msgspec's own message would be misleading.
 WRONG_FORMAT: Final = (
@@ -31,13 +32,8 @@ _decode_push = msgspec.msgpack.Decoder(GroupPush).decode
 _decode_parts = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 
 
-class InvalidGroups(ValueError):
+class InvalidGroups(FieldError, InvalidData):
     """A push is invalid; `field` is the path of the error."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 def decode_json_push(

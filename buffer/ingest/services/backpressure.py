@@ -11,17 +11,23 @@ from django.conf import settings
 
 from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import ApiError, Unavailable
 
 
-class QueueFull(Exception):
+class QueueFull(Unavailable):
     """The run is at its limit of items or bytes."""
 
+    code = "over_quota"
+    title = "The queue is full"
     retry_after_seconds = 5
 
 
-class DiskFull(Exception):
+class DiskFull(ApiError):
     """Free disk space is below the required minimum."""
 
+    status = 507
+    code = "disk_full"
+    title = "The disk is nearly full"
     retry_after_seconds = 60
 
 

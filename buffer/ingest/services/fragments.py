@@ -30,6 +30,7 @@ from runs.lifecycle.rules.lifecycle import ACCEPTING
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row
+from web.rules.errors import FieldError, InvalidData
 
 # Rows are ordered, so that two pushes of the same fragments do not deadlock.
 _INSERT: Final = """
@@ -50,13 +51,8 @@ _decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
 _decode_fragment = msgspec.msgpack.Decoder(Fragment).decode
 
 
-class InvalidFragments(ValueError):
+class InvalidFragments(FieldError, InvalidData):
     """A push is invalid; `field` is the path of the error."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:

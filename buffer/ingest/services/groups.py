@@ -24,6 +24,7 @@ from runs.lifecycle.rules.lifecycle import ACCEPTING
 from runs.lifecycle.services.registry import note_environments_seen
 from web import database
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 NOTE_EVERY: Final = timedelta(minutes=1)
 _STORE: Final = """
@@ -45,8 +46,11 @@ _CLAIM_AND_INSERT: Final = f"""
     SELECT id FROM claimed"""  # noqa: S608 made of constants
 
 
-class RunNotAccepting(Exception):
+class RunNotAccepting(Conflict):
     """The run has ended, or accepts another kind of items."""
+
+    code = "run_not_accepting"
+    title = "The run accepts no data"
 
 
 def accept_groups(

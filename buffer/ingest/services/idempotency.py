@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from buffer.ingest.models import IdempotencyRecord
 from web import database
+from web.rules.errors import ApiError, Conflict, Invalid
 
 KEPT_FOR: Final = timedelta(hours=24)
 FORGOTTEN_AT_ONCE: Final = 1000
@@ -24,19 +25,25 @@ _KEEP: Final = """
     VALUES (%s, %s, %s, %s, %s)"""
 
 
-class KeyReused(Exception):
+class KeyReused(ApiError):
     """The key was already used with another body."""
 
+    status = 422
+    code = "idempotency_conflict"
+    title = "Key used for another body"
     field = "Idempotency-Key"
 
 
-class KeyInFlight(Exception):
+class KeyInFlight(Conflict):
     """A push with this key is in progress."""
 
+    code = "in_flight"
+    title = "The first push is not answered yet"
+    retry_after_seconds = 1
     field = "Idempotency-Key"
 
 
-class InvalidKey(ValueError):
+class InvalidKey(Invalid):
     """A key is empty, too long or not printable."""
 
     field = "Idempotency-Key"

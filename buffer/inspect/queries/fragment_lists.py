@@ -11,6 +11,7 @@ from buffer.inspect.rules.group_filter import GroupFilter, Place
 from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
+from web.rules.errors import NotFound
 
 LOOKED_AT: Final = 20_000
 """Maximum number of fragments that one page searches, newest first."""
@@ -37,7 +38,7 @@ _BESIDE: Final = """SELECT number, id FROM buffer_fragmentchunk
     WHERE run_id = %(run)s AND slot = %(slot)s AND number = ANY(%(numbers)s::bigint[])"""
 
 
-class FragmentNotFound(LookupError):
+class FragmentNotFound(NotFound):
     """The run has no such fragment."""
 
 

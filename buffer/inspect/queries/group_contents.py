@@ -7,11 +7,12 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, GroupArrays, InvalidGroup, read
+from web.rules.errors import InvalidData
 
 _ALL: Final = (1 << 31) - 1
 
 
-class GroupUnreadable(ValueError):
+class GroupUnreadable(InvalidData):
     """The bytes are not a valid group; lenient runs accept such groups."""
 
 

@@ -13,6 +13,7 @@ from psycopg.errors import QueryCanceled
 from buffer.inspect.models.digests import DigestCursor
 from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions, order, stretch
 from buffer.inspect.rules.group_filter import GroupFilter, Place, Sort
+from web.rules.errors import NotFound, Unavailable
 
 LOOKED_AT: Final = 50_000
 """Maximum number of groups that one page searches."""
@@ -37,12 +38,15 @@ _LAG: Final = f"""
     ) behind"""  # noqa: S608
 
 
-class GroupNotFound(LookupError):
+class GroupNotFound(NotFound):
     """The run has no such group."""
 
 
-class SearchTooSlow(Exception):
+class SearchTooSlow(Unavailable):
     """A query exceeded its time limit; the message suggests how to narrow it."""
+
+    code = "search_too_slow"
+    title = "The search takes too long"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from django.db import connection
 from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
 from buffer.inspect.rules.marks import LABELS
 from runs.access.queries.audit import token_names
+from web.rules.errors import NotFound
 
 COUNTED: Final = 10_000
 """Maximum number of marked groups of a run that are counted, newest first."""
@@ -22,7 +23,7 @@ _COUNTS: Final = """
     ) newest GROUP BY label"""
 
 
-class SetNotFound(LookupError):
+class SetNotFound(NotFound):
     """The run has no such set."""
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from buffer.ingest.rules.fragments import BrokenFragment, check
 from rolldeck.wire import Fragment, InvalidMessage, unpack_array
+from web.rules.errors import InvalidData, NotFound
 
 MOST_STEPS: Final = 2048
 """Steps of one window."""
@@ -21,7 +22,7 @@ LINE_POINTS: Final = 512
 MOST_EPISODES: Final = 256
 
 
-class FragmentUnreadable(ValueError):
+class FragmentUnreadable(InvalidData):
     """The bytes are not a valid fragment; the message contains the reason."""
 
 
@@ -99,7 +100,7 @@ class StepWindow(Struct, frozen=True, kw_only=True):
     """Index of the step's episode in the fragment, from 0."""
 
 
-class NoSuchStep(LookupError):
+class NoSuchStep(NotFound):
     """The step is beyond the end of the fragment."""
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from buffer.inspect.rules.marks import LABELS, Marked
 from buffer.items.rules.states import DropReason, ItemState
+from web.rules.errors import InvalidField
 
 MOST_VALUES: Final = 64
 """Maximum number of values of one facet."""
@@ -43,13 +44,8 @@ class Flag(StrEnum):
     QUARANTINED = "quarantined"
 
 
-class InvalidFilter(ValueError):
+class InvalidFilter(InvalidField):
     """A query parameter is invalid; `field` names it."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 class Span(NamedTuple):

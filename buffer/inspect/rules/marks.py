@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from web.rules.errors import InvalidField
+
 LABELS: Final = range(1, 10)
 """Labels are digits, so that each has its own keyboard shortcut."""
 LONGEST_NOTE: Final = 2000
@@ -18,13 +20,8 @@ MOST_AT_ONCE: Final = 200
 _SET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 
 
-class InvalidMark(ValueError):
+class InvalidMark(InvalidField):
     """A mark or the name of a set is invalid; `field` names it."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 class Marked(StrEnum):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from buffer.items.rules.spans import Span, told_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
+from web.rules.errors import NotFound
 
 Pieces = Callable[[Sequence[int]], list[str]]
 
@@ -24,7 +25,7 @@ _CONTEXT_TOKENS: Final = 4
 """Tokens decoded before a window, because a character may span several byte tokens."""
 
 
-class NoSuchSequence(LookupError):
+class NoSuchSequence(NotFound):
     """The group has no sequence with this index."""
 
 

@@ -10,10 +10,14 @@ from buffer.inspect.queries.marks import SetNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.services.marks import groups_of_run, lock_marks
 from runs.events.services import record_event
+from web.rules.errors import Conflict
 
 
-class SetFull(Exception):
+class SetFull(Conflict):
     """The set is at its limit of groups, or the run at its limit of sets."""
+
+    code = "set_full"
+    title = "The set is full"
 
 
 @transaction.atomic

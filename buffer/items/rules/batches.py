@@ -1,5 +1,7 @@
 """Errors about batches."""
 
+from web.rules.errors import NotFound
 
-class BatchNotFound(Exception):
+
+class BatchNotFound(NotFound):
     """The run has no such batch."""

@@ -19,6 +19,7 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
 from web.database import cursor
+from web.rules.errors import ApiError
 
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"
@@ -62,8 +63,12 @@ _INLINE: Final = """
 _WHOLE: Final = (1 << 31) - 1
 
 
-class PayloadMissing(Exception):
+class PayloadMissing(ApiError):
     """The bytes of an item are not at the location in its row."""
+
+    status = 410
+    code = "payload_missing"
+    title = "Payload lost"
 
     def __init__(self, kind: ItemKind, item_id: int, *, why: str) -> None:
         super().__init__(f"the bytes of item {item_id} ({kind}) are missing: {why}")
@@ -73,6 +78,9 @@ class PayloadMissing(Exception):
 
 class PayloadExpired(PayloadMissing):
     """Retention removed the bytes of an item; only its metadata is left."""
+
+    code = "payload_expired"
+    title = "Payload deleted by retention"
 
 
 class Place(NamedTuple):

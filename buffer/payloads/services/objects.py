@@ -9,14 +9,18 @@ from typing import Final, Protocol, cast
 from django.core.files.storage import storages
 from django.db import connection
 
+from web.rules.errors import Unavailable
+
 WRITERS: Final = 8
 Ranges = Sequence[tuple[int, int]]
 """Parts of one object as (offset, size) in bytes."""
 
 
-class PayloadStorageDown(Exception):
+class PayloadStorageDown(Unavailable):
     """The payload storage is unavailable; nothing was stored."""
 
+    code = "storage_down"
+    title = "Payload storage unavailable"
     retry_after_seconds = 5
 
 

@@ -5355,8 +5355,7 @@ export interface components {
             /** @enum {unknown} */
             type: "error";
             topic: string;
-            /** @enum {unknown} */
-            code: "forbidden" | "invalid" | "not_found" | "not_subscribed" | "too_many_topics" | "unknown_topic";
+            code: string;
             detail: string;
         };
         /**
@@ -7051,7 +7050,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description An error response: problem details (RFC 9457) with a code from one table.
+         * @description An error response: problem details (RFC 9457) with a stable code.
          */
         Problem: {
             type: string;
@@ -21593,7 +21592,9 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
@@ -22881,7 +22882,9 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {

@@ -8,11 +8,12 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from web.rules import json_shape, json_values
+from web.rules.errors import Invalid
 
 T = TypeVar("T")
 
 
-class InvalidBody(ValueError):
+class InvalidBody(Invalid):
     """A body or query is invalid; `field` is the path of the invalid part."""
 
     def __init__(self, field: str, message: str) -> None:

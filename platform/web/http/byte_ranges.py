@@ -5,15 +5,26 @@ from collections.abc import AsyncIterator, Iterator
 from typing import IO, Final
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponse, HttpResponseNotModified, StreamingHttpResponse
+from django.http import HttpResponseNotModified, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
+
+from web.http import problems
+from web.rules.errors import ApiError
 
 CHUNK_BYTES: Final = 1 << 20
 
 
-class UnreadableRange(ValueError):
+class UnreadableRange(ApiError):
     """The Range header requests bytes beyond the file."""
+
+    status = 416
+    code = "range_not_satisfiable"
+    title = "Range outside the file"
+    field = "Range"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the range contains none of the file's {size} bytes")
 
 
 def byte_range(header: str, *, size: int) -> tuple[int, int] | None:
@@ -37,7 +48,7 @@ def byte_range(header: str, *, size: int) -> tuple[int, int] | None:
         if last and int(last) < begin:
             return None
     if begin >= size or (not first and int(last) == 0):
-        raise UnreadableRange(f"bytes */{size}")
+        raise UnreadableRange(size)
     return begin, end
 
 
@@ -88,7 +99,7 @@ def respond(request: Request, file: IO[bytes], *, size: int, etag: str) -> HttpR
         span = byte_range(wanted, size=size)
     except UnreadableRange as error:
         file.close()
-        return HttpResponse(status=416, headers={"Content-Range": str(error)})
+        return problems.respond(error, headers={"Content-Range": f"bytes */{size}"})
     begin, end = span or (0, size - 1)
     is_async = isinstance(request._request, ASGIRequest)  # noqa: SLF001 the only way to it
     chunks = (LoopChunks if is_async else ThreadChunks)(file, begin=begin, length=end - begin + 1)

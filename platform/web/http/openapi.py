@@ -10,7 +10,7 @@ from drf_spectacular.extensions import (
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter
 
-from web.http.problems import Problem
+from web.http.problems import PROBLEM_TYPE, Problem
 
 REF = "#/components/schemas/{name}"
 REASON = OpenApiParameter(
@@ -91,4 +91,4 @@ def problems(*statuses: int) -> dict[tuple[int, str], type[Problem]]:
 
     Errors of credentials, parameters and bodies are derived by `OperationSchema`.
     """
-    return {(status, "application/problem+json"): Problem for status in statuses}
+    return {(status, PROBLEM_TYPE): Problem for status in statuses}

@@ -1,6 +1,17 @@
-"""Schema of error responses (RFC 9457)."""
+"""Error responses: problem details (RFC 9457)."""
 
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from django.http import HttpResponse
 from msgspec import Struct
+
+from web.rules.errors import ApiError
+
+PROBLEM_TYPE: Final = "application/problem+json"
+ERROR_PAGE: Final = "/docs/errors"
+"""Path of the page that lists all codes."""
 
 
 class FieldProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -13,7 +24,7 @@ class FieldProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """An error response: problem details (RFC 9457) with a code from one table."""
+    """An error response: problem details (RFC 9457) with a stable code."""
 
     type: str
     title: str
@@ -21,3 +32,39 @@ class Problem(Struct, frozen=True, kw_only=True):
     code: str
     detail: str
     errors: list[FieldProblem] = []
+
+
+def problem_of(error: ApiError) -> Problem:
+    """Return the problem details of an error."""
+    return Problem(
+        type=f"{ERROR_PAGE}#{error.code}",
+        title=error.title,
+        status=error.status,
+        code=error.code,
+        detail=str(error),
+        errors=[] if error.field is None else [_field_problem(error, error.field)],
+    )
+
+
+def headers_of(error: ApiError) -> dict[str, str]:
+    """Return the headers of an error response: its media type, and `Retry-After` if known."""
+    wait = error.retry_after_seconds
+    return {"Content-Type": PROBLEM_TYPE} | ({"Retry-After": str(wait)} if wait else {})
+
+
+def respond(error: ApiError, *, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """Return the response to an error."""
+    return HttpResponse(
+        msgspec.json.encode(problem_of(error)),
+        status=error.status,
+        headers=headers_of(error) | dict(headers or {}),
+    )
+
+
+def _field_problem(error: ApiError, field: str) -> FieldProblem:
+    return FieldProblem(
+        field=".".join(part for part in (error.inside, field) if part),
+        message=str(error) if error.message is None else error.message,
+        start=error.start,
+        end=error.end,
+    )

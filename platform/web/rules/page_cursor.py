@@ -6,10 +6,12 @@ from typing import TypeVar
 
 import msgspec
 
+from web.rules.errors import Invalid
+
 T = TypeVar("T")
 
 
-class InvalidPlace(ValueError):
+class InvalidPlace(Invalid):
     """The text is not a cursor of this list."""
 
     field = "after"

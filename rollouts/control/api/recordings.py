@@ -103,7 +103,7 @@ class RecordingContentView(APIView):
             (206, "video/webm"): OpenApiTypes.BINARY,
             (200, "text/plain"): OpenApiTypes.STR,
             (206, "text/plain"): OpenApiTypes.STR,
-            416: None,
+            **problems(416),
         },
         tags=["recordings"],
     )

@@ -8,12 +8,13 @@ from django.core.files.storage import default_storage
 
 from rollouts.control.models.fleets import Recording
 from rollouts.control.schemas.fleets import RecordingRow
+from web.rules.errors import NotFound
 
 RECORDINGS_AT_MOST: Final = 100
 PREVIEW_BYTES: Final = 8192
 
 
-class NoFilm(LookupError):
+class NoFilm(NotFound):
     """The recording does not exist, is not finished, or was removed by retention."""
 
 

@@ -15,16 +15,17 @@ from rolldeck.errands import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
 from rollouts.fleet.process import log_text
 from web.live.announcements import announce
+from web.rules.errors import NotFound
 
 SHARED_FOR: Final = timedelta(seconds=5)
 """Age up to which an unanswered request serves further readers."""
 
 
-class NoSuchLog(LookupError):
+class NoSuchLog(NotFound):
     """The fleet never had this worker or slot."""
 
 
-class LogNotAsked(LookupError):
+class LogNotAsked(NotFound):
     """No request waits for this answer: it was answered before, or replaced by a new one."""
 
 

@@ -11,9 +11,10 @@ from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.machines import nodes_seen
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live.announcements import NO_RUN, announce
+from web.rules.errors import InvalidField, NotFound
 
 
-class MachineUnknown(LookupError):
+class MachineUnknown(NotFound):
     """The cluster has no such node; `field` names the field of its id."""
 
     field = "node"
@@ -23,13 +24,8 @@ class MachineUnknown(LookupError):
         super().__init__(f"{self.field}: {self.message}")
 
 
-class InvalidMachineCordon(ValueError):
+class InvalidMachineCordon(InvalidField):
     """A cordon is invalid; `field` names the field."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 @transaction.atomic

@@ -18,6 +18,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from web.live.announcements import announce
+from web.rules.errors import InvalidField, NotFound, TooManyRequests
 
 PENDING_AT_MOST: Final = 8
 """Maximum number of concurrent recordings of one run."""
@@ -29,20 +30,18 @@ _OVER: Final = (RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED)
 _SUFFIX: Final = {"video/webm": "webm", "text/plain": "txt"}
 
 
-class InvalidRecording(ValueError):
+class InvalidRecording(InvalidField):
     """A recording request is invalid; `field` names the field."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
-
-class TooManyRecordings(Exception):
+class TooManyRecordings(TooManyRequests):
     """The limit on concurrent recordings is reached."""
 
+    title = "Too many recordings are under way"
+    retry_after_seconds = 30
 
-class RecordingNotFound(LookupError):
+
+class RecordingNotFound(NotFound):
     """The recording does not exist, or does not wait for this update."""
 
 

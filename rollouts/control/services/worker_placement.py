@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 
 from rollouts.control.models.fleets import FleetWorker
 from runs.lifecycle.rules.lifecycle import RunStatus
+from web.rules.errors import Conflict, NotFound
 
 WITH_FLEET: Final = (
     *(RunStatus.STARTING, RunStatus.RUNNING),
@@ -14,12 +15,15 @@ WITH_FLEET: Final = (
 )
 
 
-class WorkerNotFound(LookupError):
+class WorkerNotFound(NotFound):
     """The run's fleet has no worker of that index."""
 
 
-class WorkerNotThere(Exception):
+class WorkerNotThere(Conflict):
     """The worker was replaced or cordoned since, or its fleet is gone."""
+
+    code = "worker_not_there"
+    title = "The worker was replaced"
 
 
 @dataclass(frozen=True, kw_only=True)

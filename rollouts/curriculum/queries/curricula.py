@@ -25,10 +25,14 @@ from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import Conflict
 
 
-class NoCurriculum(Exception):
+class NoCurriculum(Conflict):
     """The run is not a language run, so it has no lessons."""
+
+    code = "no_curriculum"
+    title = "The run has no lessons"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from rollouts.lessons.rules.evaluation import EvaluationFigures, pass_intervals
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, drawn
 from runs.config.rules.language_config import RequirementConfig
+from web.rules.errors import NotFound
 
 LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20
@@ -41,7 +42,7 @@ _ASK_NOTHING: Final = ("stopped", "failed", "respawning")
 _LONG: Final = ("training", "evaluation", "last_evaluation__samples")
 
 
-class NoSuchEvaluation(LookupError):
+class NoSuchEvaluation(NotFound):
     """The run has no such evaluation."""
 
 

@@ -16,12 +16,16 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 _EVALUATES: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
 
 
-class NothingToEvaluate(Exception):
+class NothingToEvaluate(Conflict):
     """The run has no weights yet, or no workers any more."""
+
+    code = "nothing_to_evaluate"
+    title = "There is nothing to evaluate"
 
 
 @transaction.atomic

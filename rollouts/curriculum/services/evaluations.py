@@ -18,22 +18,26 @@ from rollouts.lessons.rules.lessons import LessonStatus
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce
+from web.rules.errors import Conflict, NotFound
 
 ACTOR: Final = "curriculum"
 MOST_ATTEMPTS: Final = 5
 LONGEST_LEASE: Final = timedelta(days=1)
 
 
-class LessonNotFound(LookupError):
+class LessonNotFound(NotFound):
     """The run has no lesson of this name."""
 
 
-class EvaluationNotFound(LookupError):
+class EvaluationNotFound(NotFound):
     """The run has no such evaluation of this lesson."""
 
 
-class EvaluationLeaseLost(Exception):
+class EvaluationLeaseLost(Conflict):
     """The evaluation was leased again, or finished, since this worker leased it."""
+
+    code = "lease_lost"
+    title = "The lease is lost"
 
 
 def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: datetime) -> None:

@@ -21,6 +21,7 @@ from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce
+from web.rules.errors import InvalidField
 
 TELL_AGAIN_AFTER: Final = timedelta(minutes=1)
 """Interval between two events about a lesson that fails repeatedly."""
@@ -30,13 +31,8 @@ _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - { 
 }
 
 
-class InvalidOutcome(ValueError):
+class InvalidOutcome(InvalidField):
     """An outcome is inconsistent; `field` names the field."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 @transaction.atomic

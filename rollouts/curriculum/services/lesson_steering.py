@@ -20,6 +20,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 _STEERED = (
     *("hold", "ruled_status", "weight_factor", "steered_by", "steered_reason", "steered_at"),
@@ -27,8 +28,11 @@ _STEERED = (
 )
 
 
-class LastLesson(Exception):
+class LastLesson(Conflict):
     """Locking the lesson would leave nothing to sample."""
+
+    code = "last_lesson"
+    title = "Last open lesson"
 
 
 @transaction.atomic

@@ -19,15 +19,11 @@ from rollouts.tasks.rules.task_specs import KIND as TASK
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins
 from runs.events.services import ACTOR_LENGTH, record_event
+from web.rules.errors import InvalidField
 
 
-class InvalidVerdict(ValueError):
+class InvalidVerdict(InvalidField):
     """A denial is invalid; `field` names the field."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 def try_environment(wanted: TryEnvironment) -> TriedEnvironment:

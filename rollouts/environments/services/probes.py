@@ -18,6 +18,7 @@ import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, Wanted
 from rollouts.fleet.process import child_environment
+from web.rules.errors import TooManyRequests
 
 TRIAL_SECONDS: Final = 20.0
 TRIALS_AT_ONCE: Final = 4
@@ -25,9 +26,10 @@ LONGEST_ANSWER_BYTES: Final = 1 << 20
 _room = BoundedSemaphore(TRIALS_AT_ONCE)
 
 
-class TooManyTrials(Exception):
+class TooManyTrials(TooManyRequests):
     """The limit on concurrent probes is reached."""
 
+    title = "Too many checks are under way"
     retry_after_seconds = 5
 
 

@@ -8,12 +8,13 @@ import msgspec
 from buffer.inspect.queries.episode_search import EpisodeSearch
 from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.episodes.schemas import EpisodeFragments, EpisodePlace
+from web.rules.errors import NotFound
 
 EARLIER: Final = timedelta(seconds=5)
 """Maximum time between a fragment's arrival and the report of an episode that ended in it."""
 
 
-class ReportNotFound(LookupError):
+class ReportNotFound(NotFound):
     """The run has no such episode report."""
 
 

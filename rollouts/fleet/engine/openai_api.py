@@ -220,6 +220,7 @@ class OpenAiApi:
         raise Refused(
             f"the prompt has {has} tokens; 1 to {most} fit the context",
             param="messages" if shape.is_chat else "prompt",
+            code="context_length_exceeded",
         )
 
     def tokens(self, prompt: str | list[int]) -> list[int]:
@@ -233,6 +234,7 @@ class OpenAiApi:
                 raise Refused(
                     f"a token is outside the vocabulary, 0 to {self._tokenizer.vocab_size - 1}",
                     param="prompt",
+                    code="token_unknown",
                 )
             return prompt
         try:

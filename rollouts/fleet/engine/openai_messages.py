@@ -59,14 +59,16 @@ class AskedChat(Asked, kw_only=True):
 class Refused(ValueError):
     """The request is refused; `param` names the field."""
 
-    def __init__(self, message: str, *, param: str | None = None, status: int = 400) -> None:
+    def __init__(
+        self, message: str, *, param: str | None = None, status: int = 400, code: str = ""
+    ) -> None:
         super().__init__(message)
         self.param = param
         self.status = status
+        self.code = code
 
     def body(self) -> dict[str, Any]:
         """Return the error in OpenAI's format."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
-        return {
-            "error": {"message": str(self), "type": kind, "param": self.param, "code": self.status}
-        }
+        code = self.code or self.status
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": code}}

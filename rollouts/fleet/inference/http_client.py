@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import httpx
 
-from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnknown, Version
+from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import DIALECTS
+from rollouts.fleet.inference.refusals import prompt_error
 from rollouts.fleet.inference.weights import (
     UPDATE_SECONDS,
     PutWeights,
@@ -198,10 +199,8 @@ class HttpInferenceServer:
             wait = min(2 * wait, MOST_WAIT_SECONDS)
 
     def _read(self, said: httpx.Response, prompt: Prompt, version: Version) -> list[Answer]:
-        if said.status_code == 400 and "context" in said.text:
-            raise PromptTooLong(said.text[:500])
-        if said.status_code == 400 and "vocab" in said.text:
-            raise TokenUnknown(said.text[:500])
+        if said.status_code == 400 and (error := prompt_error(said.text)):
+            raise error
         if said.status_code != 200:
             raise InferenceFailed(f"{self._dialect.path}: {said.status_code} {said.text[:500]}")
         try:

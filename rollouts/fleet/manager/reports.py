@@ -4,22 +4,21 @@ from collections.abc import Iterable
 from typing import Final
 
 from rolldeck.wire import FleetReport
+from web.rules.errors import Conflict, InvalidField
 
 NEVER_SPAWNED: Final = "none"
 """Incarnation that a manager reports for a worker that has not started yet."""
 
 
-class InvalidReport(ValueError):
+class InvalidReport(InvalidField):
     """A report contradicts itself; `field` is the path of the error."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
-
-class StaleIncarnation(Exception):
+class StaleIncarnation(Conflict):
     """The report comes from a replaced manager."""
+
+    code = "stale_incarnation"
+    title = "Another manager has taken over"
 
 
 def check(report: FleetReport) -> None:

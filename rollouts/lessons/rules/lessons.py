@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from web.rules.errors import Conflict, FieldError
+
 
 class LessonStatus(StrEnum):
     """Status of a lesson."""
@@ -15,13 +17,11 @@ class LessonStatus(StrEnum):
     """Learned: no longer sampled, still evaluated."""
 
 
-class InvalidCurriculum(ValueError):
+class InvalidCurriculum(FieldError, Conflict):
     """Lessons contradict each other or the strategy; `field` is the dotted path."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
+    code = "curriculum_unusable"
+    title = "The curriculum cannot be used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, Cha
 from runs.access.queries.audit import shown_name, token_names
 from runs.events.models import RunEvent
 from web import database
+from web.rules.errors import NotFound
 
 ANNOTATIONS_AT_MOST: Final = 200
 EVENTS_AT_MOST: Final = 100
@@ -39,7 +40,7 @@ _PLACES: Final = """
     ORDER BY t.place"""
 
 
-class AnnotationNotFound(LookupError):
+class AnnotationNotFound(NotFound):
     """The run has no such annotation."""
 
 

@@ -5,9 +5,10 @@ import msgspec
 from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
 from rollouts.metrics.schemas.comparisons import ComparisonLook, ComparisonRow, Comparisons
 from runs.access.queries.audit import shown_name, token_names
+from web.rules.errors import NotFound
 
 
-class ComparisonNotFound(LookupError):
+class ComparisonNotFound(NotFound):
     """The comparison does not exist."""
 
 

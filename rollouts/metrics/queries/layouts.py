@@ -7,9 +7,10 @@ from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, MetricLook
 from runs.access.queries.audit import shown_name, token_names
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import NotFound
 
 
-class LayoutNotFound(LookupError):
+class LayoutNotFound(NotFound):
     """The run has no such layout, or it is private to another user."""
 
 

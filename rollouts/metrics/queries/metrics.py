@@ -21,6 +21,7 @@ from rollouts.metrics.schemas.metrics import (
     MetricSamples,
 )
 from web import database
+from web.rules.errors import NotFound
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500
@@ -52,7 +53,7 @@ _LAST: Final = """
     WHERE s.id = ANY(%s) ORDER BY s.name"""
 
 
-class NoSuchMetric(LookupError):
+class NoSuchMetric(NotFound):
     """The run has no samples of that name."""
 
 

@@ -8,18 +8,14 @@ from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.queries.annotations import AnnotationNotFound, places_of
 from rollouts.metrics.schemas.annotations import NewAnnotation
 from runs.events.services import ACTOR_LENGTH, record_event
+from web.rules.errors import Forbidden, InvalidField
 
 
-class InvalidAnnotation(ValueError):
+class InvalidAnnotation(InvalidField):
     """An annotation is invalid; `field` names the field."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
-
-class NotTheAuthor(Exception):
+class NotTheAuthor(Forbidden):
     """Someone else wrote the annotation; only operators may delete annotations of others."""
 
 

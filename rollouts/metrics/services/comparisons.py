@@ -11,21 +11,20 @@ from rollouts.metrics.queries.comparisons import ComparisonNotFound
 from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries.runs import RunNotFound, readable_run_id
+from web.rules.errors import Conflict, InvalidField
 
 _FARTHEST: Final = 1e18
 
 
-class InvalidComparison(ValueError):
+class InvalidComparison(InvalidField):
     """A comparison is invalid; `field` names the field."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
-
-class TooManyComparisons(Exception):
+class TooManyComparisons(Conflict):
     """The limit on saved comparisons is reached."""
+
+    code = "too_many_comparisons"
+    title = "No room for another comparison"
 
 
 @transaction.atomic

@@ -12,26 +12,28 @@ from rollouts.metrics.schemas.layouts import SetMetricLayout
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.tags import InvalidTag, checked
+from web.rules.errors import Conflict, Forbidden, InvalidField
 
 
-class InvalidLayout(ValueError):
+class InvalidLayout(InvalidField):
     """A layout is invalid; `field` names the field."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
-
-class LayoutExists(Exception):
+class LayoutExists(Conflict):
     """A layout of this name exists already."""
 
+    code = "layout_exists"
+    title = "Name taken"
 
-class TooManyLayouts(Exception):
+
+class TooManyLayouts(Conflict):
     """The limit on layouts is reached."""
 
+    code = "too_many_layouts"
+    title = "No room for another layout"
 
-class LayoutNotYours(Exception):
+
+class LayoutNotYours(Forbidden):
     """Someone else created the layout, or the caller must be an operator to share it."""
 
 

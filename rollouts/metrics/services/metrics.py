@@ -15,6 +15,7 @@ from rollouts.metrics.schemas.metrics import MetricsPush
 from rollouts.metrics.services.amounts import advance_amount
 from web import database
 from web.live.announcements import announce
+from web.rules.errors import InvalidField
 
 OWN_PREFIX: Final = "rolldeck/"
 """Prefix of the platform's own metrics."""
@@ -45,13 +46,8 @@ _TAKE: Final = """
     FROM taken"""
 
 
-class InvalidMetrics(ValueError):
+class InvalidMetrics(InvalidField):
     """A sample is invalid; `field` names it."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 class Figure(NamedTuple):

@@ -26,10 +26,14 @@ from runs.access.services.known_browsers import remember_browser
 from runs.access.services.logins import LINK_LIFETIME, redeem_login_token
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.rules.errors import Forbidden
 
 
-class LoginFailed(Exception):
+class LoginFailed(Forbidden):
     """The user name or the password is wrong."""
+
+    code = "login_failed"
+    title = "Sign-in failed"
 
 
 def _begin_session(request: HttpRequest, user: Any) -> None:

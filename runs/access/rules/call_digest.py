@@ -17,7 +17,7 @@ class RefusedPush:
     run_id: int
     env_ids: tuple[int, ...]
     reason: str
-    """A short reason code."""
+    """Code of the error, or error type of the first invalid field."""
     said: str
     """The full refusal as sent to the environment."""
 

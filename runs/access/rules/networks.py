@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from web.rules.errors import Invalid
+
 NETWORKS_AT_MOST: Final = 20
 
 
-class InvalidNetwork(ValueError):
+class InvalidNetwork(Invalid):
     """An entry is neither an address nor a network."""
 
     field = "networks"

@@ -62,7 +62,7 @@ def _problem(content: bytes) -> dict[str, Any]:
     fields = [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
     return {
         "code": storable(str(said.get("code", ""))),
-        "detail": storable(str(said.get("detail", said.get("message", "")))[:LONGEST_TEXT]),
+        "detail": storable(str(said.get("detail", ""))[:LONGEST_TEXT]),
         "errors": [
             {
                 name: storable(str(each.get(name, ""))[:LONGEST_TEXT])

@@ -14,6 +14,7 @@ from django.db.models import F
 
 from runs.access.models.logins import LoginCount
 from runs.access.rules import login_limits
+from web.rules.errors import TooManyRequests
 
 _KEPT: Final = timedelta(hours=1)
 # The keys are sorted: two attempts lock rows that they share in the same order.
@@ -28,8 +29,10 @@ _COUNT: Final = """
 """
 
 
-class TooManyLogins(Exception):
+class TooManyLogins(TooManyRequests):
     """The limit of password attempts is reached."""
+
+    title = "Too many attempts to sign in"
 
     def __init__(self, *, retry_after_seconds: int) -> None:
         super().__init__(f"too many sign-in attempts; try again in {retry_after_seconds} s")

@@ -10,13 +10,14 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 
 from runs.events.services import record_event
+from web.rules.errors import NotFound
 
 LONGEST_BROWSER: Final = 300
 _ID_LETTERS: Final = 20
 _NOTE: Final = "came_in"
 
 
-class SessionNotFound(LookupError):
+class SessionNotFound(NotFound):
     """The person has no such session."""
 
 

@@ -15,6 +15,7 @@ from runs.access.rules import networks
 from runs.access.rules.rights import SCOPES, Role
 from runs.events.services import record_event
 from web.rows import first_row, related_row
+from web.rules.errors import Invalid, NotFound
 
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
 # `last_used_at` is informative; writing it on each request would make every read a write.
@@ -35,17 +36,17 @@ OWNER_ROLE: Final = f"""(
 )"""  # noqa: S608 constants of this module
 
 
-class UnknownScope(ValueError):
+class UnknownScope(Invalid):
     """The scopes of a token to create are missing, unknown or without effect."""
 
     field = "scopes"
 
 
-class TokenNotFound(LookupError):
+class TokenNotFound(NotFound):
     """The token does not exist."""
 
 
-class TokenTooShort(ValueError):
+class TokenTooShort(Invalid):
     """The chosen secret is too easy to guess."""
 
     field = "ROLLDECK_BOOTSTRAP_TOKEN"

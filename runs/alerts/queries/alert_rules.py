@@ -15,12 +15,13 @@ from runs.alerts.schemas.alert_rules import AlertRuleList, AlertRuleRow
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.search.queries.run_filters import filtered
+from web.rules.errors import NotFound
 
 WATCHED: Final = (RunStatus.RUNNING, RunStatus.DRAINING)
 """Statuses in which rules are evaluated; a paused run is idle on purpose."""
 
 
-class RuleNotFound(LookupError):
+class RuleNotFound(NotFound):
     """The rule does not exist."""
 
 

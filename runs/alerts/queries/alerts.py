@@ -25,6 +25,7 @@ from runs.alerts.schemas.alerts import (
     WebhookList,
     WebhookRow,
 )
+from web.rules.errors import NotFound
 
 ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
@@ -33,7 +34,7 @@ UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
 _WORKED_OUT: Final = frozenset({"title", "advice", "metric", "silenced_until"})
 
 
-class AlertNotFound(LookupError):
+class AlertNotFound(NotFound):
     """The alert does not exist."""
 
 

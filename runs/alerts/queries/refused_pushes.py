@@ -16,7 +16,7 @@ RECENT: Final = timedelta(minutes=10)
 """Window since the newest refusal: environments of slow tasks push once in minutes."""
 # Reasons without data loss, since clients retry, and those with a separate alert kind.
 _TRANSIENT: Final = frozenset(
-    {"disk_full", "key_in_flight", "queue_full", "run_takes_nothing", "storage_down"}
+    {"disk_full", "in_flight", "over_quota", "run_not_accepting", "run_over", "storage_down"}
 )
 
 

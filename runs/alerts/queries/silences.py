@@ -11,11 +11,12 @@ from runs.alerts.models.alerts import Alert
 from runs.alerts.rules.alerts import AlertKind, AlertState
 from runs.alerts.rules.silences import Silence, silenced_until
 from runs.alerts.schemas.alert_rules import SilenceList, SilenceRow
+from web.rules.errors import NotFound
 
 SHOWN_AT_MOST: Final = 100
 
 
-class SilenceNotFound(LookupError):
+class SilenceNotFound(NotFound):
     """The silence does not exist, or has ended."""
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from web.rules.errors import InvalidField
+
 RULES_AT_MOST: Final = 100
 """Maximum per deployment: each rule is evaluated every few seconds."""
 LONGEST_SECONDS: Final = 86_400
@@ -40,13 +42,8 @@ _WORDS: Final = {
 }
 
 
-class InvalidRule(ValueError):
+class InvalidRule(InvalidField):
     """The rule is invalid; `field` names the part."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

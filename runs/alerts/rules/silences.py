@@ -6,18 +6,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from runs.alerts.rules.alerts import AlertKind
+from web.rules.errors import InvalidField
 
 LONGEST: Final = timedelta(days=30)
 """Longest silence. Disable the rule for a longer time."""
 
 
-class InvalidSilence(ValueError):
+class InvalidSilence(InvalidField):
     """The silence is invalid; `field` names the part."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries.runs import RunNotFound, run_id_named
 from runs.lifecycle.services.changed_fields import set_fields
 from runs.search.rules.filter_parsing import InvalidFilter, parse
+from web.rules.errors import Conflict
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.alert rules'))"
 _PARTS: Final = (
@@ -21,8 +22,11 @@ _PARTS: Final = (
 )
 
 
-class TooManyRules(Exception):
+class TooManyRules(Conflict):
     """The deployment has reached its limit of alert rules."""
+
+    code = "too_many_rules"
+    title = "No room for another rule"
 
 
 @transaction.atomic

@@ -18,6 +18,7 @@ from runs.alerts.services import webhooks
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live import announcements
 from web.live.announcements import NO_RUN
+from web.rules.errors import Conflict
 
 PLATFORM: Final = "platform"
 GONE: Final = "the condition no longer holds"
@@ -34,8 +35,11 @@ _RAISE: Final = """
     RETURNING id, times_seen"""
 
 
-class AlertResolved(Exception):
+class AlertResolved(Conflict):
     """The alert is already resolved."""
+
+    code = "alert_resolved"
+    title = "The alert is over"
 
 
 @transaction.atomic

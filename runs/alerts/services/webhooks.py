@@ -25,6 +25,7 @@ from runs.alerts.schemas.alerts import AlertMessage, AlertRow
 from runs.alerts.services import mailing, posting
 from runs.alerts.services.alert_mail import letter
 from runs.events.services import record_event
+from web.rules.errors import NotFound, TooManyRequests
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +36,15 @@ CLAIMED_FOR: Final = timedelta(seconds=90)
 _SAMPLE_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
 
 
-class WebhookNotFound(LookupError):
+class WebhookNotFound(NotFound):
     """No such channel is configured."""
 
 
-class SampleSentJustNow(Exception):
+class SampleSentJustNow(TooManyRequests):
     """A test delivery was sent to the channel too recently."""
+
+    title = "A sample was sent just now"
+    retry_after_seconds = int(rules.SAMPLE_AGAIN_AFTER.total_seconds())
 
 
 def tell(alert: Alert, change: str, *, now: datetime) -> int:

@@ -26,15 +26,14 @@ from runs.config.rules.language_config import (
 )
 from runs.config.rules.policy_config import PolicyConfig
 from runs.config.rules.replay_config import contradiction
+from web.rules.errors import InvalidField
 
 
-class InvalidRunConfig(ValueError):
+class InvalidRunConfig(InvalidField):
     """A field of the configuration is invalid; the message names it."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
+    title = "Invalid configuration"
+    inside = "config"
 
 
 class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

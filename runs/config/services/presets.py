@@ -15,26 +15,32 @@ from runs.config.rules.preset_rules import Access, differences, secret_in
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig
 from runs.config.services.run_configs import configured
 from runs.events.services import ACTOR_LENGTH, record_event
+from web.rules.errors import Conflict, Forbidden, Invalid
 
 UNLISTED: Final = frozenset({"config"})
 """Fields of private presets that the audit log omits."""
 
 
-class PresetExists(Exception):
+class PresetExists(Conflict):
     """A preset has this name."""
 
+    code = "preset_exists"
+    title = "Name taken"
     field = "name"
 
 
-class PresetChanged(Exception):
+class PresetChanged(Conflict):
     """The preset was changed since it was read."""
 
+    code = "preset_changed"
+    title = "Changed by another request"
 
-class PresetNotYours(Exception):
+
+class PresetNotYours(Forbidden):
     """The preset may be used but not changed."""
 
 
-class InvalidAccess(ValueError):
+class InvalidAccess(Invalid):
     """A machine cannot own a private preset."""
 
     field = "access"

@@ -10,9 +10,10 @@ from runs.config.rules import environment_specs, run_config, simulated_fleet
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.services import config_checks
 from web.rules import json_values
+from web.rules.errors import Invalid
 
 
-class UnknownPreset(ValueError):
+class UnknownPreset(Invalid):
     """The preset does not exist."""
 
     field = "preset"

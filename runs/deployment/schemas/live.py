@@ -6,7 +6,7 @@ generated from them. Apps register the parts and series of each topic with
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
@@ -96,9 +96,8 @@ class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
 
     topic: str
     """Topic of the message; empty if it had none."""
-    code: Literal[
-        "invalid", "unknown_topic", "forbidden", "too_many_topics", "not_found", "not_subscribed"
-    ]
+    code: str
+    """Code as in an HTTP response."""
     detail: str
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from runs.access.rules.rights import Caller, may_administer, may_read
+from runs.access.rules.rights import ADMINISTER, READ, Caller, may_administer, may_read
 
 DECK: Final = "runs"
 ALERTS: Final = "alerts"
@@ -22,13 +22,17 @@ def _is_person(caller: Caller) -> bool:
     return caller.identity.startswith("user:")
 
 
+def _needs_person(_caller: Caller) -> str:
+    return "This needs a signed-in user."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeckTopicRule:
     """Access and rate of a deployment topic."""
 
     may_watch: Callable[[Caller], bool] = may_read
-    needs: str = "the right to read every run"
-    """Requirement named in refusals."""
+    refusal: Callable[[Caller], str] = READ.refusal
+    """Text of a refusal: the missing right."""
     hears: frozenset[str] | None = frozenset()
     """Parts whose notices concern the topic; None for all notices."""
     frame_seconds: float = 1.0
@@ -47,14 +51,14 @@ DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
     CLUSTER: DeckTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
     CLUSTER_ADMIN: DeckTopicRule(
         may_watch=may_administer,
-        needs="the right to administer",
+        refusal=ADMINISTER.refusal,
         hears=frozenset({"cluster"}),
         look_seconds=5.0,
         is_seen_only=True,
     ),
     ME: DeckTopicRule(
         may_watch=_is_person,
-        needs="a signed-in user",
+        refusal=_needs_person,
         hears=frozenset({"me"}),
         look_seconds=5.0,
     ),

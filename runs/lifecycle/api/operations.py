@@ -9,9 +9,8 @@ from msgspec import Struct
 from rest_framework.authentication import SessionAuthentication
 
 from runs.access.api.permissions import Anyone, Known
-from web.http.problems import Problem
+from web.http.problems import PROBLEM_TYPE, Problem
 
-PROBLEM_TYPE: Final = "application/problem+json"
 READS: Final = ("GET", "HEAD")
 BODY_STATUSES: Final = (408, 413, 415)
 """Answers to a body that stops arriving, is too large or has an unknown encoding."""

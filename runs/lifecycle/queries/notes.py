@@ -6,11 +6,12 @@ from django.db.models.functions import Length
 
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.schemas.notes import Note, NoteRevision, Notes
+from web.rules.errors import NotFound
 
 EARLIER_AT_MOST: Final = 50
 
 
-class NoteNotFound(LookupError):
+class NoteNotFound(NotFound):
     """The run's notes have no such revision."""
 
 

@@ -22,20 +22,28 @@ from runs.lifecycle.schemas.runs import (
     TrainerRow,
 )
 from web.rows import first_row
+from web.rules.errors import NotFound
 
 EVENTS_PER_PAGE: Final = 200
 
 
-class RunNotFound(LookupError):
+class RunNotFound(NotFound):
     """There is no current run with this name."""
 
 
 class RunArchived(RunNotFound):
     """The run is archived, so it is read-only."""
 
+    status = 409
+    code = "run_archived"
+    title = "The run is archived"
 
-class NoWeights(LookupError):
+
+class NoWeights(NotFound):
     """The requested weights do not exist."""
+
+    code = "no_weights"
+    title = "No such weights"
 
 
 def run_named(name: str) -> Run:

@@ -9,6 +9,8 @@ changed rows raise :class:`MoveNotAllowed`.
 from enum import StrEnum
 from typing import Final
 
+from web.rules.errors import Conflict
+
 
 class RunStatus(StrEnum):
     """Status of a run."""
@@ -105,8 +107,11 @@ VERB_TARGETS: Final[dict[RunVerb, RunStatus]] = {
 }
 
 
-class MoveNotAllowed(Exception):
+class MoveNotAllowed(Conflict):
     """The verb is not allowed in the run's current status."""
+
+    code = "move_not_allowed"
+    title = "Not possible in this state"
 
 
 def sources_of(target: RunStatus) -> frozenset[RunStatus]:

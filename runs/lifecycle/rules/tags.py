@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from web.rules.errors import Invalid
+
 MOST_TAGS: Final = 20
 _TAG: Final = re.compile(r"[a-z0-9][a-z0-9_.:/+-]{0,39}")
 
 
-class InvalidTag(ValueError):
+class InvalidTag(Invalid):
     """A tag is invalid, or there are too many."""
 
     field = "tags"

@@ -9,11 +9,12 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment
 from runs.lifecycle.services.changed_fields import in_words, set_fields
 from web.live.announcements import announce
+from web.rules.errors import NotFound
 
 CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation", "connected", "muted"})
 
 
-class EnvironmentNotFound(LookupError):
+class EnvironmentNotFound(NotFound):
     """The run has no such environment."""
 
 

@@ -30,6 +30,7 @@ from runs.lifecycle.rules.lifecycle import (
 from runs.lifecycle.rules.tags import checked
 from runs.lifecycle.services import changes
 from web.live.announcements import announce
+from web.rules.errors import Conflict, Invalid
 
 DEFAULT_RUN_NAME: Final = "default"
 # Address of the dashboard's launch form.
@@ -37,19 +38,21 @@ FORM_NAME: Final = "new"
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,80}")
 
 
-class RunExists(Exception):
+class RunExists(Conflict):
     """A current run has this name."""
 
+    code = "run_exists"
+    title = "Name taken"
     field = "name"
 
 
-class InvalidRunName(ValueError):
+class InvalidRunName(Invalid):
     """The name cannot be part of a URL, or is reserved."""
 
     field = "name"
 
 
-class UnexpectedConfig(ValueError):
+class UnexpectedConfig(Invalid):
     """Outside runs have no configuration: their trainer sends it."""
 
     field = "config"

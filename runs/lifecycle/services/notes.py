@@ -9,11 +9,14 @@ from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.notes import newest_note
 from runs.lifecycle.queries.runs import RunNotFound
+from web.rules.errors import Conflict
 
 
-class NotesChanged(Exception):
+class NotesChanged(Conflict):
     """The notes were edited since they were read."""
 
+    code = "notes_changed"
+    title = "Edited by another request"
     field = "revision"
 
 

@@ -18,13 +18,17 @@ from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, move
 from web.live.announcements import announce
 from web.rows import first_row
+from web.rules.errors import Conflict
 
 # JSON clients read integers of up to 53 bits exactly.
 UUID_BITS: Final = 53
 
 
-class RunIsOver(Exception):
+class RunIsOver(Conflict):
     """The run has ended and accepts no registrations."""
+
+    code = "run_over"
+    title = "The run is over"
 
 
 @transaction.atomic

@@ -12,6 +12,7 @@ from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.services.changed_fields import in_words, set_fields
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 CHANGEABLE: Final = frozenset(
     {
@@ -30,13 +31,18 @@ CHANGEABLE: Final = frozenset(
 )
 
 
-class NoFleet(Exception):
+class NoFleet(Conflict):
     """The run has no fleet, so its number of workers cannot change."""
 
+    code = "no_fleet"
+    title = "The run has no fleet"
 
-class BatchSizeConfigured(Exception):
+
+class BatchSizeConfigured(Conflict):
     """The configuration of a run with a fleet sets its batch size."""
 
+    code = "batch_size_configured"
+    title = "The batch size is part of the configuration"
     field = "batch_size"
 
 

@@ -17,6 +17,7 @@ from runs.search.queries.run_filters import filtered
 from runs.search.rules.filter_qualifiers import QUALIFIERS
 from runs.search.schemas import QualifierRow, RunList, RunRow, ValueRow
 from web.live import parts
+from web.rules.errors import Invalid
 from web.rules.page_cursor import place_of, value_at
 from web.rules.spreadsheets import plain_cell
 
@@ -57,7 +58,7 @@ def add_sort(name: str, measure: Callable[[datetime], Combinable]) -> None:
     SORTS[name] = Sort(f"by_{name}", float, measure)
 
 
-class UnknownSort(ValueError):
+class UnknownSort(Invalid):
     """The list does not have this sort key."""
 
     field = "sort"

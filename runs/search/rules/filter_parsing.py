@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from runs.search.rules.filter_qualifiers import QUALIFIERS, Form, Qualifier
+from web.rules.errors import Invalid
 
 LONGEST_FILTER: Final = 1000
 MOST_TERMS: Final = 40
@@ -24,7 +25,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
-class InvalidFilter(ValueError):
+class InvalidFilter(Invalid):
     """A word of a filter is invalid.
 
     Attributes:

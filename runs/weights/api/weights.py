@@ -170,7 +170,7 @@ class WeightsFileView(APIView):
         responses={
             (200, "application/octet-stream"): OpenApiTypes.BINARY,
             (206, "application/octet-stream"): OpenApiTypes.BINARY,
-            416: None,
+            **problems(416),
         },
         tags=["weights"],
     )

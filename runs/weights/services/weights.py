@@ -25,32 +25,35 @@ from runs.lifecycle.queries.runs import RunNotFound
 from runs.weights.queries import newest_order
 from runs.weights.rules import safetensors_header
 from web.live.announcements import announce
+from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
 KEPT_FILES: Final = 4
 
 
-class ManifestMismatch(ValueError):
+class ManifestMismatch(FieldError, InvalidData):
     """The file differs from its manifest; `field` is the differing part."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
+    code = "manifest_mismatch"
+    title = "The file does not match the manifest"
 
 
-class StaleEpoch(Exception):
+class StaleEpoch(Conflict):
     """The trainer's session has been replaced by a newer one."""
 
+    code = "stale_epoch"
+    title = "Another trainer session is open"
     field = "manifest.epoch"
 
 
-class VersionNotNewer(Exception):
+class VersionNotNewer(Conflict):
     """The run already has this step or a later one."""
 
+    code = "version_not_newer"
+    title = "Not a newer version"
     field = "manifest.step"
 
 
-class WeightsTooLarge(ValueError):
+class WeightsTooLarge(TooLarge):
     """The file exceeds the size limit."""
 
     field = "weights"

@@ -15,22 +15,30 @@ from runs.weights.models import WeightsOrder
 from runs.weights.queries import newest_order, pinned_step
 from runs.weights.services.weights import KEPT_FILES
 from web.live.announcements import announce
+from web.rules.errors import Conflict
 
 
-class VersionNotKept(Exception):
+class VersionNotKept(Conflict):
     """The file of the version has been evicted."""
 
+    code = "version_not_kept"
+    title = "Its file is gone"
     field = "step"
 
 
-class CannotGoBack(Exception):
+class CannotGoBack(Conflict):
     """Workers of a language run accept only later versions."""
 
+    code = "cannot_go_back"
+    title = "Only later versions"
     field = "step"
 
 
-class NotPinned(Exception):
+class NotPinned(Conflict):
     """No version is pinned."""
+
+    code = "not_pinned"
+    title = "No version is pinned"
 
 
 @transaction.atomic

@@ -103,8 +103,8 @@ def test_binary_pushes_are_counted_as_well(deck: Deck, noted: list[Call]) -> Non
     assert post(noted, "/api/runs/words/groups", b"{", GROUPS_TYPE) == 401
 
     found = refused(deck, noted)
-    assert {env: one["body_invalid"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
-    assert "scores" in found[1]["body_invalid"]["said"]
+    assert {env: one["invalid_data"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
+    assert "scores" in found[1]["invalid_data"]["said"]
 
 
 def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
@@ -118,8 +118,8 @@ def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
 
     found = refused(deck, noted)[1]
     assert {reason: one["pushes"] for reason, one in found.items()} == {
-        "queue_full": 1,
-        "run_takes_nothing": 1,
+        "over_quota": 1,
+        "run_not_accepting": 1,
     }
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
@@ -30,6 +31,19 @@ def test_without_redis_the_platform_is_slower_but_ready(client: Client, settings
     answer = client.get("/healthz/ready")
 
     assert (answer.status_code, answer.json()["redis"]) == (200, "down")
+
+
+def test_without_its_database_the_platform_is_not_ready(client: Client) -> None:
+    connection.set_rollback(True)  # the transaction of this test accepts no query
+    try:
+        answer = client.get("/healthz/ready")
+    finally:
+        connection.set_rollback(False)
+
+    assert (answer.status_code, answer["Retry-After"]) == (503, "1")
+    assert answer["Content-Type"] == "application/problem+json"
+    assert (answer.json()["code"], answer.json()["status"]) == ("not_ready", 503)
+    assert answer.json()["detail"] == "database down, redis up"
 
 
 def test_metrics_need_their_scope(client: Client) -> None:

@@ -18,6 +18,9 @@ from web.outages import OneLineOutages, is_outage
 
 FORMS = {
     "/api/runs": "application/problem+json",
+    "/healthz/ready": "application/problem+json",
+    "/metrics": "application/problem+json",
+    "/openapi.json": "application/problem+json",
     "/status": "application/json",
     "/atropos/demo/batch": "application/json",
     "/admin/runs/run/": "text/html",

@@ -79,6 +79,8 @@ def test_a_part_of_the_file_may_be_asked_for(trainer: APIClient) -> None:
     assert (part.status_code, part.getvalue()) == (206, FILE[8:12])
     assert part["Content-Range"] == f"bytes 8-11/{len(FILE)}"
     assert (beyond.status_code, beyond["Content-Range"]) == (416, f"bytes */{len(FILE)}")
+    assert beyond["Content-Type"] == "application/problem+json"
+    assert beyond.json()["code"] == "range_not_satisfiable"
     assert (other.status_code, other.getvalue()) == (200, FILE)
     assert (known.status_code, known.content) == (304, b"")
 

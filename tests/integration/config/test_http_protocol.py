@@ -1,9 +1,13 @@
-"""The HTTP limits do not apply to websockets."""
+"""Limits on request lines and headers, which do not apply to websockets."""
 
 import asyncio
+import json
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 
@@ -21,8 +25,9 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
             return
 
 
-async def test_a_silent_websocket_outlives_the_patience_for_headers(settings: Any) -> None:
-    settings.ROLLDECK_MAX_HEADER_SECONDS = 0.2
+@asynccontextmanager
+async def served() -> AsyncIterator[int]:
+    """Serve `echo` and yield its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         echo, http="config.http_protocol:BoundedHttp", lifespan="off", log_level="warning"
@@ -30,10 +35,41 @@ async def test_a_silent_websocket_outlives_the_patience_for_headers(settings: An
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        async with connect(f"ws://127.0.0.1:{listener.getsockname()[1]}/") as page:
-            await asyncio.sleep(0.6)
-            await page.send("still here")
-            assert await asyncio.wait_for(page.recv(), 5) == "still here"
+        yield listener.getsockname()[1]
     finally:
         server.should_exit = True
         await serving
+
+
+async def test_a_silent_websocket_outlives_the_patience_for_headers(settings: Any) -> None:
+    settings.ROLLDECK_MAX_HEADER_SECONDS = 0.2
+    async with served() as port, connect(f"ws://127.0.0.1:{port}/") as page:
+        await asyncio.sleep(0.6)
+        await page.send("still here")
+        assert await asyncio.wait_for(page.recv(), 5) == "still here"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code", "detail"),
+    [
+        (b"GET / HT", 408, "too_slow", "0.2 seconds (max_header_seconds)"),
+        (b"GET / HTTP/1.1\r\nA: " + b"a" * 2000, 431, "headers_too_large", "(max_header_bytes)"),
+    ],
+    ids=["slow", "large"],
+)
+async def test_refused_headers_are_answered_with_a_problem(
+    settings: Any, sent: bytes, status: int, code: str, detail: str
+) -> None:
+    settings.ROLLDECK_MAX_HEADER_SECONDS = 0.2
+    settings.ROLLDECK_MAX_HEADER_BYTES = 1024
+    async with served() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        writer.close()
+
+    problem = json.loads(body)
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"Content-Type: application/problem+json" in head
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert detail in problem["detail"]

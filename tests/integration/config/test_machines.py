@@ -13,7 +13,7 @@ import httpx
 import pytest
 from django.db import connection
 
-from config.machines import THREADS
+from config.machines import THREADS, Machines
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run
 from tests.live_server import serving
@@ -159,8 +159,40 @@ def test_the_atropos_routes_ignore_cookies(url: str) -> None:
     assert "Set-Cookie" not in answer.headers
 
 
-def test_a_foreign_host_is_refused(url: str) -> None:
-    assert httpx.get(f"{url}/info", headers={"Host": "evil.example"}).status_code == 400
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/info", "application/json"),
+        ("/api/runs", "application/problem+json"),
+        ("/api/runs/alpha/groups", "application/problem+json"),
+        ("/healthz/live", "application/problem+json"),
+    ],
+)
+def test_a_foreign_host_is_refused(url: str, path: str, media_type: str) -> None:
+    answer = httpx.get(f"{url}{path}", headers={"Host": "evil.example"})
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, media_type)
+    assert "ROLLDECK_ALLOWED_HOSTS" in answer.json()["detail"]
+
+
+async def test_a_query_that_is_not_utf8_is_refused() -> None:
+    async def others(*_: Any) -> None:
+        raise AssertionError("a machine's request was passed on")
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/api/runs/alpha/groups", "headers": []}
+    await Machines(others)(scope | {"query_string": b"q=\xff"}, receive, send)
+
+    problem = json.loads(b"".join(message.get("body", b"") for message in sent))
+    assert (sent[0]["status"], problem["status"]) == (400, 400)
+    assert problem["detail"] == "the query string is not valid UTF-8"
 
 
 def test_a_path_that_is_not_utf8_is_refused(url: str) -> None:

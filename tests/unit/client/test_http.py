@@ -34,7 +34,7 @@ def connected(url: str, *, retry_for_seconds: float = 5.0) -> Connection:
 
 
 def problem(status: int, code: str, **more: object) -> Planned:
-    body = {"type": "about:blank", "title": "T", "status": status, "code": code, **more}
+    body = {"type": f"/docs/errors#{code}", "title": "T", "status": status, "code": code, **more}
     return Planned(status, json.dumps(body).encode())
 
 

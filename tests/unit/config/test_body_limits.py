@@ -94,6 +94,16 @@ async def test_a_length_beyond_the_limit_is_refused_before_anything_is_read() ->
     done = await post(b"a", length=1001, headers=[(b"expect", b"100-continue")])
 
     assert (done.status, done.answer["code"], done.asked) == (413, "too_large", 0)
+    assert dict(done.sent[0]["headers"])[b"content-type"] == b"application/problem+json"
+    text = "the body is larger than 1000 bytes (max_body_bytes)"
+    assert done.answer == {
+        "type": "/docs/errors#too_large",
+        "title": "Body too large",
+        "status": 413,
+        "code": "too_large",
+        "detail": text,
+        "errors": [{"field": "body", "message": text}],
+    }
     assert done.seen is None
 
 

@@ -25,5 +25,5 @@ def test_a_range_of_ten_bytes(header: str, span: tuple[int, int] | None) -> None
 
 @pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-12", "bytes=-0"])
 def test_a_range_without_any_byte_is_named(header: str) -> None:
-    with pytest.raises(UnreadableRange, match=r"bytes \*/10"):
+    with pytest.raises(UnreadableRange, match="none of the file's 10 bytes"):
         byte_range(header, size=10)

@@ -43,7 +43,7 @@ def test_a_storm_of_refusals_ends_in_one_row_that_counts_the_rest() -> None:
 def test_a_storm_of_refused_pushes_still_tells_environments_and_reasons_apart() -> None:
     refused = replace(CALL, status=422)
     math = RefusedPush(run_id=1, env_ids=(0,), reason="missing", said="tokens")
-    pushes = [math, replace(math, env_ids=(1,)), replace(math, reason="queue_full")]
+    pushes = [math, replace(math, env_ids=(1,)), replace(math, reason="over_quota")]
     calls = [replace(refused, refused_push=push) for push in pushes for _ in range(100)]
 
     counts = Counter[RefusedPush | None]()

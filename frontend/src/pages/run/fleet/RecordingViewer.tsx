@@ -1,6 +1,7 @@
 import { Button, Slider } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { problemOf } from "@/api/problems";
 import type { RecordingRow } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
@@ -16,7 +17,7 @@ function TextRecording({ url, fps }: { url: string; fps: number }) {
     queryKey: ["recording", url],
     queryFn: async () => {
       const answer = await fetch(url, { credentials: "same-origin" });
-      if (!answer.ok) throw new Error(`The server responded with ${answer.status}.`);
+      if (!answer.ok) throw problemOf(answer.status, await answer.json().catch(() => undefined));
       return frames(await answer.text());
     },
     staleTime: Number.POSITIVE_INFINITY,
