@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 
 class CallRow(Struct, frozen=True, kw_only=True):
     """One API call, or the representative of several."""
@@ -23,10 +25,8 @@ class CallRow(Struct, frozen=True, kw_only=True):
     problem: dict[str, Any]
 
 
-class CallList(Struct, frozen=True, kw_only=True):
+class CallList(Page[CallRow], frozen=True, kw_only=True):
     """Calls, newest first."""
-
-    results: list[CallRow]
 
 
 class ClientRow(Struct, frozen=True, kw_only=True):
@@ -41,10 +41,8 @@ class ClientRow(Struct, frozen=True, kw_only=True):
     replayed: int
 
 
-class ClientList(Struct, frozen=True, kw_only=True):
+class ClientList(Page[ClientRow], frozen=True, kw_only=True):
     """Clients, the latest first."""
-
-    results: list[ClientRow]
 
 
 class AuditRow(Struct, frozen=True, kw_only=True):
@@ -65,11 +63,8 @@ class AuditRow(Struct, frozen=True, kw_only=True):
     request_id: str
 
 
-class AuditList(Struct, frozen=True, kw_only=True):
+class AuditList(Page[AuditRow], frozen=True, kw_only=True):
     """A page of the audit, newest first."""
-
-    results: list[AuditRow]
-    next_before: int | None
 
 
 class AuditNews(Struct, frozen=True, kw_only=True):
@@ -94,9 +89,7 @@ class BrowserRow(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class SessionRow(Struct, frozen=True, kw_only=True):
-    """Number of browsers that a person is signed in on, including this one."""
+class SessionRow(Page[BrowserRow], frozen=True, kw_only=True):
+    """Browsers that a person is signed in on, including this one; newest first."""
 
     sessions: int
-    results: list[BrowserRow] = []
-    """Newest first."""

@@ -82,8 +82,8 @@ export interface paths {
         };
         /**
          * Backtest an alert rule
-         * @description Returns the periods in which the rule would have fired, with the curves. Stores
-         *     nothing.
+         * @description Returns the periods in which the rule would have fired, with the curves; newest run
+         *     first. Stores nothing.
          */
         get: operations["alert_rules_preview"];
         put?: never;
@@ -432,7 +432,8 @@ export interface paths {
         };
         /**
          * List retention periods
-         * @description For each kind of data: the limits with their settings, the size and the count.
+         * @description For each kind of data, in a fixed order: the limits with their settings, the size and the
+         *     count.
          */
         get: operations["kept_list"];
         put?: never;
@@ -452,7 +453,7 @@ export interface paths {
         };
         /**
          * List third-party licenses
-         * @description Each installed package with the license that it declares.
+         * @description Each installed package with the license that it declares, by part and name.
          */
         get: operations["licences_list"];
         put?: never;
@@ -616,7 +617,8 @@ export interface paths {
         };
         /**
          * List saved presets
-         * @description Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
+         * @description Shared presets and your own, by name; `GET /api/run-config-schema` returns the built-in
+         *     ones.
          */
         get: operations["presets_list"];
         put?: never;
@@ -665,7 +667,7 @@ export interface paths {
         };
         /**
          * List recent prompts of runs
-         * @description With the scores of each prompt.
+         * @description Most widely shared first, with the scores of each prompt.
          */
         get: operations["prompts_of_runs"];
         put?: never;
@@ -747,7 +749,7 @@ export interface paths {
         };
         /**
          * Get the costs of runs
-         * @description Used and dropped data of runs, and the lifetime of their workers.
+         * @description Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
          */
         get: operations["run_costs"];
         put?: never;
@@ -767,7 +769,7 @@ export interface paths {
         };
         /**
          * Get the run filter syntax
-         * @description Fields, operators and an example of each.
+         * @description Fields, operators and an example of each, in a fixed order.
          */
         get: operations["run_filter_show"];
         put?: never;
@@ -915,7 +917,7 @@ export interface paths {
         };
         /**
          * List annotations
-         * @description Annotations by users, and the changes of the run that charts show.
+         * @description Annotations by users, and the changes of the run that charts show, oldest first.
          */
         get: operations["annotations_list"];
         put?: never;
@@ -1024,7 +1026,7 @@ export interface paths {
         };
         /**
          * Get push rates of environments
-         * @description Pushes within the last minute; environments without pushes are omitted.
+         * @description Pushes within the last minute, by environment; environments without pushes are omitted.
          */
         get: operations["arrivals_list"];
         put?: never;
@@ -1387,7 +1389,7 @@ export interface paths {
         };
         /**
          * List episode windows
-         * @description Oldest first; without `after` the newest ones.
+         * @description Newest first.
          */
         get: operations["episodes"];
         put?: never;
@@ -1407,7 +1409,8 @@ export interface paths {
         };
         /**
          * List an episode's fragments
-         * @description The stored fragments of the reported episode with a return or length.
+         * @description The stored fragments of the reported episode with a return or length, in the order of its
+         *     steps.
          */
         get: operations["episodes_fragments"];
         put?: never;
@@ -1427,7 +1430,7 @@ export interface paths {
         };
         /**
          * Find reports by return or length
-         * @description The newest reports with an episode in the range.
+         * @description The newest reports with an episode in the range, newest first.
          */
         get: operations["episodes_matches"];
         put?: never;
@@ -1798,7 +1801,7 @@ export interface paths {
         };
         /**
          * List followers
-         * @description With the lag of each.
+         * @description By name, with the lag of each.
          */
         get: operations["followers_list"];
         put?: never;
@@ -2073,7 +2076,7 @@ export interface paths {
         };
         /**
          * List a group's sequences
-         * @description Score, length, turns and anomalies, without tokens.
+         * @description By index: score, length, turns and anomalies, without tokens.
          */
         get: operations["sequences_list"];
         put?: never;
@@ -2113,7 +2116,7 @@ export interface paths {
         };
         /**
          * List a sequence's messages
-         * @description Each text is cut to `characters`.
+         * @description In order; each text is cut to `characters`.
          */
         get: operations["sequences_messages"];
         put?: never;
@@ -2256,7 +2259,7 @@ export interface paths {
         };
         /**
          * List lessons
-         * @description Empty before the run has registered them.
+         * @description In topological order of their requirements; empty before the run has registered them.
          */
         get: operations["lessons"];
         put?: never;
@@ -2356,7 +2359,7 @@ export interface paths {
         };
         /**
          * Get lesson progress
-         * @description Samples and successes of each lesson by policy version of this epoch.
+         * @description Samples and successes of each lesson by policy version of this epoch, in lesson order.
          */
         get: operations["lesson_progress"];
         put?: never;
@@ -2469,7 +2472,7 @@ export interface paths {
         };
         /**
          * List metric samples
-         * @description The newest, oldest first; with `after` only later rows.
+         * @description Newest first.
          */
         get: operations["metrics"];
         put?: never;
@@ -2491,7 +2494,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List metrics with their last samples */
+        /**
+         * List metrics with their last samples
+         * @description By name.
+         */
         get: operations["metric_keys"];
         put?: never;
         post?: never;
@@ -2548,7 +2554,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List metric names */
+        /**
+         * List metric names
+         * @description By name.
+         */
         get: operations["metric_names"];
         put?: never;
         post?: never;
@@ -3014,7 +3023,8 @@ export interface paths {
         };
         /**
          * List weight syncs
-         * @description When each worker was notified of, had loaded and used the newest versions.
+         * @description When each worker was notified of, had loaded and used the newest versions; newest
+         *     version first, then by worker.
          */
         get: operations["weights_deliveries"];
         put?: never;
@@ -3241,7 +3251,7 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description With the answer to the newest test delivery.
+         * @description In the order of the settings, with the answer to the newest test delivery.
          */
         get: operations["webhooks_list"];
         put?: never;
@@ -3911,7 +3921,7 @@ export interface components {
          */
         AlertList: {
             results: components["schemas"]["AlertRow"][];
-            next_before: number | null;
+            next: string | null;
             summary: components["schemas"]["AlertSummary"];
         };
         /**
@@ -3950,6 +3960,7 @@ export interface components {
          */
         AlertRuleList: {
             results: components["schemas"]["AlertRuleRow"][];
+            next: string | null;
             at_most: number;
         };
         /**
@@ -4024,10 +4035,11 @@ export interface components {
         };
         /**
          * Annotations
-         * @description Annotations and changes of a run's charts, ordered by time.
+         * @description The newest annotations and changes of a run's charts, oldest first.
          */
         Annotations: {
             results: components["schemas"]["AnnotationRow"][];
+            next: string | null;
             events: components["schemas"]["ChartEvent"][];
         };
         /**
@@ -4052,6 +4064,7 @@ export interface components {
          */
         ArchiveList: {
             results: components["schemas"]["ArchiveRow"][];
+            next: string | null;
         };
         /**
          * ArchiveRow
@@ -4088,6 +4101,7 @@ export interface components {
          */
         ArrivalList: {
             results: components["schemas"]["EnvironmentArrivals"][];
+            next: string | null;
         };
         /**
          * AskArchive
@@ -4154,6 +4168,7 @@ export interface components {
          */
         Attempts: {
             results: components["schemas"]["AttemptRow"][];
+            next: string | null;
         };
         /**
          * AuditList
@@ -4161,7 +4176,7 @@ export interface components {
          */
         AuditList: {
             results: components["schemas"]["AuditRow"][];
-            next_before: number | null;
+            next: string | null;
         };
         /**
          * AuditNews
@@ -4255,11 +4270,12 @@ export interface components {
         };
         /**
          * BatchItems
-         * @description A batch and its items by position; at most 1,000 items.
+         * @description A batch and its items by position.
          */
         BatchItems: {
+            results: components["schemas"]["BatchItem"][];
+            next: string | null;
             batch: components["schemas"]["BatchRow"];
-            items: components["schemas"]["BatchItem"][];
         };
         /**
          * BatchList
@@ -4267,6 +4283,7 @@ export interface components {
          */
         BatchList: {
             results: components["schemas"]["BatchRow"][];
+            next: string | null;
         };
         /**
          * BatchOfGroup
@@ -4425,6 +4442,7 @@ export interface components {
          */
         CallList: {
             results: components["schemas"]["CallRow"][];
+            next: string | null;
         };
         /**
          * CallPush
@@ -4516,6 +4534,7 @@ export interface components {
          */
         Captures: {
             results: components["schemas"]["CaptureRow"][];
+            next: string | null;
         };
         /**
          * ChangeSet
@@ -4561,6 +4580,7 @@ export interface components {
          */
         ClientList: {
             results: components["schemas"]["ClientRow"][];
+            next: string | null;
         };
         /**
          * ClientRow
@@ -4694,6 +4714,7 @@ export interface components {
          */
         Comparisons: {
             results: components["schemas"]["ComparisonRow"][];
+            next: string | null;
         };
         /**
          * ControlFrame
@@ -4712,10 +4733,11 @@ export interface components {
         };
         /**
          * Conversation
-         * @description The messages of a sequence.
+         * @description The messages of a sequence, in order.
          */
         Conversation: {
             results: components["schemas"]["MessageView"][];
+            next: string | null;
             total: number;
             pictures: components["schemas"]["Picture"][];
         };
@@ -4881,6 +4903,7 @@ export interface components {
          */
         Deliveries: {
             results: components["schemas"]["DeliveryRow"][];
+            next: string | null;
         };
         /**
          * DeliveryRow
@@ -5018,6 +5041,7 @@ export interface components {
          */
         EnvironmentList: {
             results: components["schemas"]["EnvironmentRow"][];
+            next: string | null;
         };
         /**
          * EnvironmentMixing
@@ -5141,7 +5165,8 @@ export interface components {
          *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
          */
         EpisodeFragments: {
-            parts: components["schemas"]["EpisodePlace"][];
+            results: components["schemas"]["EpisodePlace"][];
+            next: string | null;
             candidates: number;
         };
         /**
@@ -5150,6 +5175,7 @@ export interface components {
          */
         EpisodeMatches: {
             results: components["schemas"]["EpisodeFind"][];
+            next: string | null;
         };
         /**
          * EpisodeMeans
@@ -5291,10 +5317,11 @@ export interface components {
         };
         /**
          * Episodes
-         * @description Windows of ended episodes, oldest first.
+         * @description Windows of ended episodes, newest first.
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
+            next: string | null;
         };
         /**
          * EpisodesOfWorker
@@ -5380,6 +5407,7 @@ export interface components {
          */
         Evaluations: {
             results: components["schemas"]["EvaluationRow"][];
+            next: string | null;
         };
         /**
          * Event
@@ -5403,6 +5431,7 @@ export interface components {
          */
         EventList: {
             results: components["schemas"]["Event"][];
+            next: string | null;
         };
         /**
          * FacetValue
@@ -5590,6 +5619,7 @@ export interface components {
          */
         FollowerList: {
             results: components["schemas"]["FollowerRow"][];
+            next: string | null;
         };
         /**
          * FollowerRow
@@ -5636,7 +5666,7 @@ export interface components {
          */
         FragmentList: {
             results: components["schemas"]["FragmentSummary"][];
-            next: string;
+            next: string | null;
             is_partial: boolean;
         };
         /**
@@ -5721,7 +5751,7 @@ export interface components {
          */
         GroupList: {
             results: components["schemas"]["GroupSummary"][];
-            next: string;
+            next: string | null;
             is_partial: boolean;
         };
         /**
@@ -5760,7 +5790,6 @@ export interface components {
             has_bytes: boolean;
             prompt: string;
             mark: components["schemas"]["MarkOfGroup"] | null;
-            place: string;
         };
         /**
          * GroupsReceipt
@@ -5860,6 +5889,7 @@ export interface components {
          */
         KeptList: {
             results: components["schemas"]["Kept"][];
+            next: string | null;
             backed_up_at: string | null;
         };
         /**
@@ -6028,6 +6058,7 @@ export interface components {
          */
         LessonHistory: {
             results: components["schemas"]["LessonChangeRow"][];
+            next: string | null;
         };
         /**
          * LessonLine
@@ -6079,11 +6110,12 @@ export interface components {
          * @description Training progress of lessons in the present epoch, in buckets of versions.
          */
         LessonProgress: {
+            results: components["schemas"]["LessonLine"][];
+            next: string | null;
             epoch: number;
             bucket: number;
             outcomes: number;
             is_whole: boolean;
-            results: components["schemas"]["LessonLine"][];
         };
         /**
          * LessonRequirement
@@ -6148,16 +6180,20 @@ export interface components {
          * @description The lessons of a run, in topological order of their requirements.
          */
         Lessons: {
-            summary: components["schemas"]["CurriculumSummary"];
             results: components["schemas"]["LessonRow"][];
+            next: string | null;
+            summary: components["schemas"]["CurriculumSummary"];
         };
         /**
          * Licences
-         * @description The license of Rolldeck, and those of the packages installed with it.
+         * @description The license of Rolldeck, and those of the packages installed with it, by part and name.
+         *
+         *         The dashboard's packages are listed in its built files.
          */
         Licences: {
-            own: string;
             results: components["schemas"]["Licensed"][];
+            next: string | null;
+            own: string;
         };
         /**
          * Licensed
@@ -6380,8 +6416,8 @@ export interface components {
          */
         MetricKeys: {
             results: components["schemas"]["MetricKey"][];
-            total: number;
             next: string | null;
+            total: number;
         };
         /**
          * MetricLayoutRow
@@ -6404,6 +6440,7 @@ export interface components {
          */
         MetricLayouts: {
             results: components["schemas"]["MetricLayoutRow"][];
+            next: string | null;
         };
         /**
          * MetricLine
@@ -6465,7 +6502,8 @@ export interface components {
          * @description All metric names of a run, in order: at most 20,000.
          */
         MetricNames: {
-            names: string[];
+            results: string[];
+            next: string | null;
         };
         /**
          * MetricNews
@@ -6500,10 +6538,11 @@ export interface components {
         };
         /**
          * Metrics
-         * @description The newest stored values, oldest first.
+         * @description Stored values, newest first.
          */
         Metrics: {
             results: components["schemas"]["MetricRow"][];
+            next: string | null;
         };
         /**
          * MetricsPush
@@ -6538,6 +6577,7 @@ export interface components {
          */
         MicroEvaluations: {
             results: components["schemas"]["MicroEvaluationRow"][];
+            next: string | null;
         };
         /**
          * MintToken
@@ -6926,6 +6966,7 @@ export interface components {
          */
         PolicyVersionList: {
             results: components["schemas"]["PolicyVersionRow"][];
+            next: string | null;
         };
         /**
          * PolicyVersionRow
@@ -7055,6 +7096,7 @@ export interface components {
          */
         PromptList: {
             results: components["schemas"]["PromptRow"][];
+            next: string | null;
         };
         /**
          * PromptRow
@@ -7110,6 +7152,7 @@ export interface components {
          */
         QualifierList: {
             results: components["schemas"]["QualifierRow"][];
+            next: string | null;
         };
         /**
          * QualifierRow
@@ -7274,6 +7317,7 @@ export interface components {
          */
         Recordings: {
             results: components["schemas"]["RecordingRow"][];
+            next: string | null;
         };
         /**
          * RefusedPushes
@@ -7417,10 +7461,11 @@ export interface components {
          * @description Result of a rule backtest.
          */
         RulePreview: {
+            results: components["schemas"]["PreviewedRun"][];
+            next: string | null;
             words: string;
             runs: number;
             measured: number;
-            results: components["schemas"]["PreviewedRun"][];
         };
         /**
          * RunCheck
@@ -7464,6 +7509,7 @@ export interface components {
          */
         RunCosts: {
             results: components["schemas"]["RunCost"][];
+            next: string | null;
         };
         /**
          * RunDetail
@@ -7518,7 +7564,6 @@ export interface components {
          */
         RunList: {
             results: components["schemas"]["RunRow"][];
-            /** @default null */
             next: string | null;
             /** @default null */
             total: number | null;
@@ -7672,6 +7717,7 @@ export interface components {
          */
         SavedPresetList: {
             results: components["schemas"]["SavedPresetRow"][];
+            next: string | null;
         };
         /**
          * SavedPresetRow
@@ -7794,6 +7840,7 @@ export interface components {
          */
         SegmentList: {
             results: components["schemas"]["SegmentRow"][];
+            next: string | null;
         };
         /**
          * SegmentRow
@@ -7814,6 +7861,7 @@ export interface components {
          */
         SequenceList: {
             results: components["schemas"]["SequenceSummary"][];
+            next: string | null;
             common_prefix: number;
             has_text: boolean;
             has_messages: boolean;
@@ -7869,12 +7917,12 @@ export interface components {
         };
         /**
          * SessionRow
-         * @description Number of browsers that a person is signed in on, including this one.
+         * @description Browsers that a person is signed in on, including this one; newest first.
          */
         SessionRow: {
-            sessions: number;
-            /** @default [] */
             results: components["schemas"]["BrowserRow"][];
+            next: string | null;
+            sessions: number;
         };
         /**
          * SetAlertRule
@@ -7955,6 +8003,7 @@ export interface components {
          */
         SilenceList: {
             results: components["schemas"]["SilenceRow"][];
+            next: string | null;
         };
         /**
          * SilenceRow
@@ -8200,6 +8249,7 @@ export interface components {
          */
         TokenList: {
             results: components["schemas"]["TokenRow"][];
+            next: string | null;
         };
         /**
          * TokenMinted
@@ -8248,6 +8298,7 @@ export interface components {
          */
         TrainerList: {
             results: components["schemas"]["TrainerRow"][];
+            next: string | null;
         };
         /**
          * TrainerRegistered
@@ -8335,6 +8386,7 @@ export interface components {
          */
         ValueList: {
             results: components["schemas"]["ValueRow"][];
+            next: string | null;
         };
         /**
          * ValueRow
@@ -8387,6 +8439,7 @@ export interface components {
          */
         WebhookList: {
             results: components["schemas"]["WebhookRow"][];
+            next: string | null;
         };
         /**
          * WebhookRow
@@ -8443,14 +8496,15 @@ export interface components {
         };
         /**
          * WeightsOrders
-         * @description Current weights settings of a run, and the history of commands.
+         * @description Current weights settings of a run, and the commands about them, newest first.
          */
         WeightsOrders: {
+            results: components["schemas"]["WeightsOrderRow"][];
+            next: string | null;
             number: number;
             pinned_step: number | null;
             acting_step: number;
             newest_step: number;
-            results: components["schemas"]["WeightsOrderRow"][];
         };
         /**
          * WeightsPin
@@ -9432,10 +9486,10 @@ export interface operations {
     alerts_list: {
         parameters: {
             query?: {
-                /** @description Only alerts with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
-                /** @description 1 to 200. */
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */
                 run?: string;
@@ -9774,6 +9828,10 @@ export interface operations {
             query: {
                 /** @description token:<id> or address:<ip> */
                 client: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 1000. */
+                limit?: number;
                 only?: "refused" | "replayed";
             };
             header?: never;
@@ -9831,7 +9889,12 @@ export interface operations {
     };
     api_clients: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 200. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -9845,6 +9908,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClientList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -9880,10 +9952,10 @@ export interface operations {
         parameters: {
             query?: {
                 actor?: string;
-                /** @description Only rows with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: string;
-                /** @description 1 to 500. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
                 people?: string;
                 request?: string;
@@ -10862,10 +10934,10 @@ export interface operations {
     environments_known: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page. */
-                after?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: "outside" | "steps" | "tokens";
-                /** @description 1 to 100, default 50. */
+                /** @description Maximum number of results: 1 to 100, default 50. */
                 limit?: number;
                 /** @description Part of the name. */
                 q?: string;
@@ -12268,8 +12340,9 @@ export interface operations {
     runs_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page. */
-                after?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 500. */
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
@@ -12878,6 +12951,9 @@ export interface operations {
     archives_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -13307,8 +13383,9 @@ export interface operations {
     batches_list: {
         parameters: {
             query?: {
-                /** @description Only smaller ordinals. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
                 state?: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             };
@@ -13686,7 +13763,12 @@ export interface operations {
     };
     batches_items: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 1000. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 batch: string;
@@ -13703,6 +13785,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BatchItems"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14321,7 +14412,12 @@ export interface operations {
     };
     captures_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 200. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -14337,6 +14433,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Captures"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14820,9 +14925,11 @@ export interface operations {
     episodes: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id, oldest first. */
-                after?: number;
-                /** @description Maximum number of rows: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id. */
+                after_id?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 500. */
                 limit?: number;
             };
             header?: never;
@@ -15251,9 +15358,11 @@ export interface operations {
     evaluations: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
                 /** @description Number of newest results with sample answers: 0 to 20, default 1. */
                 samples?: number;
@@ -15599,10 +15708,11 @@ export interface operations {
     runs_events: {
         parameters: {
             query?: {
-                /** @description Only events with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Comma-separated; omit for all. */
                 kinds?: string;
+                /** @description Maximum number of results: 1 to 200, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -15730,7 +15840,9 @@ export interface operations {
     worker_attempts: {
         parameters: {
             query?: {
-                /** @description Maximum number of rows: 1 to 1000, default 100. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 100. */
                 limit?: number;
                 /** @description Index of one worker; all if absent. */
                 worker?: number;
@@ -17143,7 +17255,9 @@ export interface operations {
         parameters: {
             query?: {
                 batch?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Prefix of the slot's name. */
                 q?: string;
@@ -17824,15 +17938,20 @@ export interface operations {
     groups_list: {
         parameters: {
             query?: {
+                /** @description Read in reverse order. Default: false. */
                 backward?: boolean;
                 batch?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 env?: string[];
                 flag?: string[];
+                /** @description Begin the first page next to this group, without it. */
+                from_group?: number;
                 label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 mark?: string[];
                 prompt?: string;
@@ -18361,6 +18480,11 @@ export interface operations {
         parameters: {
             query?: {
                 characters?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 500. */
+                limit?: number;
+                /** @description Only the message with this index. */
                 message?: number;
             };
             header?: never;
@@ -19069,7 +19193,9 @@ export interface operations {
     lesson_micro_evaluations: {
         parameters: {
             query?: {
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19356,9 +19482,11 @@ export interface operations {
     lesson_history: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -20112,9 +20240,11 @@ export interface operations {
     metrics: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id, oldest first. */
-                after?: number;
-                /** @description Maximum number of rows: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id. */
+                after_id?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 500. */
                 limit?: number;
                 /** @description Comma-separated; all if absent. */
                 names?: string;
@@ -20305,9 +20435,9 @@ export interface operations {
     metric_keys: {
         parameters: {
             query?: {
-                /** @description Only names after this one. */
-                after?: string;
-                /** @description 1 to 500, default 200. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 200. */
                 limit?: number;
                 /** @description Prefix of the name. */
                 prefix?: string;
@@ -21179,7 +21309,12 @@ export interface operations {
     };
     recordings: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -21195,6 +21330,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Recordings"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -22528,9 +22672,11 @@ export interface operations {
     weights_list: {
         parameters: {
             query?: {
-                /** @description Only versions with a smaller id. */
-                before?: number;
-                /** @description 1 to 200, 50 if absent. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Only the version with this id. */
+                id?: number;
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -22881,6 +23027,10 @@ export interface operations {
     weights_deliveries: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 5000, default 5000. */
+                limit?: number;
                 /** @description Number of newest versions: 1 to 200, default 20. */
                 versions?: number;
             };
@@ -22950,7 +23100,12 @@ export interface operations {
     };
     weights_orders: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 200. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -22966,6 +23121,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WeightsOrders"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -23330,6 +23494,9 @@ export interface operations {
     segments_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 200. */
                 limit?: number;
             };
             header?: never;

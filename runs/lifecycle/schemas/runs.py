@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from web.rules.pages import Page
+
 Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]+$")]
 Reason = Annotated[str, Meta(max_length=2000)]
 
@@ -157,10 +159,8 @@ class PolicyVersionRow(Struct, frozen=True, kw_only=True):
     """Whether the server still stores the file: only the newest are kept."""
 
 
-class PolicyVersionList(Struct, frozen=True, kw_only=True):
+class PolicyVersionList(Page[PolicyVersionRow], frozen=True, kw_only=True):
     """Published weights, newest first."""
-
-    results: list[PolicyVersionRow]
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -193,10 +193,8 @@ class Event(Struct, frozen=True, kw_only=True):
     """Id of the causing request; empty for actions of the platform."""
 
 
-class EventList(Struct, frozen=True, kw_only=True):
+class EventList(Page[Event], frozen=True, kw_only=True):
     """Events, newest first."""
-
-    results: list[Event]
 
 
 class RefusedPushes(Struct, frozen=True, kw_only=True):
@@ -228,10 +226,8 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     last_seen_at: datetime
 
 
-class EnvironmentList(Struct, frozen=True, kw_only=True):
+class EnvironmentList(Page[EnvironmentRow], frozen=True, kw_only=True):
     """Environments in order of registration."""
-
-    results: list[EnvironmentRow]
 
 
 class TrainerRow(Struct, frozen=True, kw_only=True):
@@ -245,10 +241,8 @@ class TrainerRow(Struct, frozen=True, kw_only=True):
     last_seen_at: datetime
 
 
-class TrainerList(Struct, frozen=True, kw_only=True):
+class TrainerList(Page[TrainerRow], frozen=True, kw_only=True):
     """Trainers in order of their first registration."""
-
-    results: list[TrainerRow]
 
 
 class RegisterTrainer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -314,10 +308,8 @@ class TokenMinted(TokenRow, frozen=True, kw_only=True):
     token: str
 
 
-class TokenList(Struct, frozen=True, kw_only=True):
+class TokenList(Page[TokenRow], frozen=True, kw_only=True):
     """Tokens, newest first."""
-
-    results: list[TokenRow]
 
 
 class Session(Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ function When({ moment }: { moment: Found }) {
 }
 
 /** The first items of a batch, with scores and links. */
-function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
+function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] }) {
   const isGroups = run.kind !== "fleet";
   if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   return (
@@ -106,9 +106,9 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
   return (
     <>
       <h3>In batch {number(batch.ordinal)}</h3>
-      <Items run={run} items={data.items} />
+      <Items run={run} items={data.results} />
       <p className="small">
-        {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more items · </span>}
+        {data.results.length > ITEMS_SHOWN && <span className="faint">{number(data.results.length - ITEMS_SHOWN)} more items · </span>}
         <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>
           View all in Trajectories
         </Link>
