@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from web.rules.pages import Page
+
 
 class AskArchive(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Served and dropped items to archive; an omitted field selects all."""
@@ -39,7 +41,5 @@ class ArchiveRow(Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
 
 
-class ArchiveList(Struct, frozen=True, kw_only=True):
+class ArchiveList(Page[ArchiveRow], frozen=True, kw_only=True):
     """Archives, newest first."""
-
-    results: list[ArchiveRow]

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Final
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -20,8 +19,8 @@ from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.openapi import problems
-
-SHOWN: Final = 200
+from web.http.paging import page_of, page_parameters
+from web.rules.pages import Page
 
 
 class CaptureRow(Struct, frozen=True, kw_only=True):
@@ -37,10 +36,8 @@ class CaptureRow(Struct, frozen=True, kw_only=True):
     changed_at: datetime
 
 
-class Captures(Struct, frozen=True, kw_only=True):
+class Captures(Page[CaptureRow], frozen=True, kw_only=True):
     """Captured sessions, most recently changed first."""
-
-    results: list[CaptureRow]
 
 
 class CapturedRow(Struct, frozen=True, kw_only=True):
@@ -72,6 +69,7 @@ class CapturesView(APIView):
 
     @extend_schema(
         operation_id="captures_list",
+        parameters=page_parameters(default=200, most=500),
         responses={200: Captures},
         tags=["captures"],
     )
@@ -80,8 +78,11 @@ class CapturesView(APIView):
 
         Most recently changed first.
         """
-        found = captures.captures(readable_run(run).pk, limit=SHOWN)
-        return answer(Captures(results=[CaptureRow(**_fields(one)) for one in found]))  # type: ignore[arg-type]
+        page = page_of(request, tuple[datetime, int], default=200, most=500)
+        found = captures.captures(readable_run(run).pk, after=page.after, limit=page.limit + 1)
+        sessions, cursor = page.cut(found, lambda one: (one.changed_at, one.pk))
+        rows = [CaptureRow(**_fields(one)) for one in sessions]  # type: ignore[arg-type]
+        return answer(Captures(results=rows, next=cursor))
 
 
 class CaptureView(APIView):

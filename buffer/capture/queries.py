@@ -1,5 +1,9 @@
 """Captured sessions of a run."""
 
+from datetime import datetime
+
+from django.db.models import Q
+
 from buffer.capture.models import CaptureSession
 from web.rules.errors import NotFound
 
@@ -12,9 +16,21 @@ class CaptureNotFound(NotFound):
         self.field = field
 
 
-def captures(run_id: int, *, limit: int) -> list[CaptureSession]:
-    """Return a run's sessions, most recently changed first."""
-    return list(CaptureSession.objects.filter(run_id=run_id).order_by("-changed_at")[:limit])
+def captures(
+    run_id: int, *, after: tuple[datetime, int] | None, limit: int
+) -> list[CaptureSession]:
+    """Return a run's sessions, most recently changed first.
+
+    Args:
+        run_id: Id of the run.
+        after: Time of the last change, and id, of the last session of the previous page.
+        limit: Maximum number of sessions.
+    """
+    found = CaptureSession.objects.filter(run_id=run_id)
+    if after is not None:
+        changed_at, pk = after
+        found = found.filter(Q(changed_at__lt=changed_at) | Q(changed_at=changed_at, pk__lt=pk))
+    return list(found.order_by("-changed_at", "-pk")[:limit])
 
 
 def capture_named(run_id: int, name: str) -> CaptureSession:

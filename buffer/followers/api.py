@@ -60,11 +60,11 @@ class FollowersView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """List followers.
 
-        With the lag of each.
+        By name, with the lag of each.
         """
         found = readable_run(run)
         rows = [_row(found, follower) for follower in followers.of_run(found)]
-        return answer(schemas.FollowerList(results=rows))
+        return answer(schemas.FollowerList(results=rows, next=None))
 
 
 class FollowerView(APIView):

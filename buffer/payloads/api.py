@@ -1,7 +1,7 @@
 """API view of payload segments."""
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -9,8 +9,8 @@ from buffer.payloads import queries as payloads
 from buffer.payloads.models import Segment
 from buffer.payloads.schemas import SegmentList, SegmentRow
 from runs.access.api.permissions import Admins
-from web.http.bodies import answer, whole_number
-from web.http.openapi import between
+from web.http.bodies import answer
+from web.http.paging import page_of, page_parameters
 
 
 class SegmentsView(APIView):
@@ -20,7 +20,7 @@ class SegmentsView(APIView):
 
     @extend_schema(
         operation_id="segments_list",
-        parameters=[OpenApiParameter("limit", between(1, 2000))],
+        parameters=page_parameters(default=200, most=2000),
         responses={200: SegmentList},
         tags=["payloads"],
     )
@@ -29,9 +29,10 @@ class SegmentsView(APIView):
 
         Newest first; sizes may be a few seconds old.
         """
-        limit = whole_number(request, "limit", default=200, at_least=1, at_most=2000)
-        rows = payloads.segments(limit=limit or 200)
-        return answer(SegmentList(results=[_row(segment) for segment in rows]))
+        page = page_of(request, int, default=200, most=2000)
+        found = payloads.segments(before=page.after, limit=page.limit + 1)
+        segments, cursor = page.cut(found, lambda segment: segment.number)
+        return answer(SegmentList(results=[_row(one) for one in segments], next=cursor))
 
 
 def _row(segment: Segment) -> SegmentRow:

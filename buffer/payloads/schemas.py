@@ -4,6 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 
 class SegmentRow(Struct, frozen=True, kw_only=True):
     """A period whose payloads are dropped together."""
@@ -17,7 +19,5 @@ class SegmentRow(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class SegmentList(Struct, frozen=True, kw_only=True):
+class SegmentList(Page[SegmentRow], frozen=True, kw_only=True):
     """Segments, newest first."""
-
-    results: list[SegmentRow]

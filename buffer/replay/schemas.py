@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from buffer.ingest.schemas.scored_data import ScoredData
 from rolldeck.wire import FollowHead
+from web.rules.pages import Page
 
 
 class PriorityUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,10 +66,8 @@ class FollowerRow(Struct, frozen=True, kw_only=True):
     acked_at: datetime | None
 
 
-class FollowerList(Struct, frozen=True, kw_only=True):
+class FollowerList(Page[FollowerRow], frozen=True, kw_only=True):
     """Followers, ordered by name."""
-
-    results: list[FollowerRow]
 
 
 class JsonFollowed(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,6 +17,8 @@ from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 
+EVENTS_PER_PAGE: Final = 200
+"""Maximum `limit` of the server."""
 NO_VERSION: Final = -2
 """`policy_step` of a run without a published version."""
 VERBS: Final = {
@@ -144,8 +147,7 @@ def _json_object(text: str) -> Row:
 
 
 def _list_runs(connection: Connection, args: argparse.Namespace) -> object:
-    params = {"status": args.status} if args.status else None
-    return connection.json(Call(method="GET", path="/api/runs", params=params))["results"]
+    return list(connection.rows("/api/runs", {"status": args.status} if args.status else None))
 
 
 def _launch(connection: Connection, args: argparse.Namespace) -> object:
@@ -182,8 +184,8 @@ def _steer(connection: Connection, args: argparse.Namespace) -> object:
 
 def _list_events(connection: Connection, args: argparse.Namespace) -> object:
     path = f"/api/runs/{quote(args.run, safe='')}/events"
-    call = Call(method="GET", path=path, params={"limit": args.limit})
-    return list(reversed(connection.json(call)["results"]))
+    newest = connection.rows(path, {"limit": min(args.limit, EVENTS_PER_PAGE)})
+    return list(islice(newest, args.limit))[::-1]
 
 
 def _bundle(connection: Connection, args: argparse.Namespace) -> object:

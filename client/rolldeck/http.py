@@ -23,6 +23,8 @@ import msgspec
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
 
+Params = Mapping[str, str | int | float]
+
 logger = logging.getLogger("rolldeck")
 
 # Includes 500: a server that fails in the middle of a call may respond so, and only repeatable
@@ -62,7 +64,7 @@ class Call:
     content_type: str = "application/octet-stream"
     fields: Mapping[str, str] | None = None
     files: Mapping[str, tuple[str, bytes, str]] | None = None
-    params: Mapping[str, str | int | float] | None = None
+    params: Params | None = None
     accept: str = "application/json"
     wait_seconds: float = 0.0
     """Time for which the server may delay the response (a long poll), beyond the timeout."""
@@ -162,6 +164,25 @@ class Connection(Closing):
                 code="bad_answer",
                 detail=f"{call.method} {call.path} returned no JSON; is {self.url} a server?",
             ) from error
+
+    def rows(self, path: str, params: Params | None = None) -> Iterator[Any]:
+        """Yield the rows of a list, page by page.
+
+        Args:
+            path: Path of a list, such as ``/api/runs``.
+            params: Filters, and `limit` for the size of a page.
+
+        Raises:
+            InvalidAnswer: If a page is not JSON.
+            RolldeckError: As :meth:`send` does.
+        """
+        asked = dict(params or {})
+        while True:
+            page = self.json(Call(method="GET", path=path, params=asked))
+            yield from page["results"]
+            if page["next"] is None:
+                return
+            asked["cursor"] = page["next"]
 
     @contextmanager
     def opened(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:

@@ -30,7 +30,7 @@ from buffer.items.schemas.ledgers import KindLedger
 from buffer.payloads.services.contents import PayloadMissing
 from frontend.bundles import page
 from rolldeck.groups import GroupArrays
-from rollouts.metrics.queries.metrics import metric_keys
+from rollouts.metrics.queries.metrics import metric_names
 from rollouts.metrics.queries.series import Asked, lines
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries import notes, runs
@@ -186,7 +186,7 @@ def about_run(run: Run, *, now: datetime) -> RunPart:
         run=run_detail(run),
         ledgers=[_ledger(*side) for side in [*whole, *parts] if side[2].accepted],
         events=runs.events(run_id=run.pk, limit=EVENTS),
-        metrics=metric_keys(run.pk, limit=1).total,
+        metrics=len(metric_names(run.pk).results),
         notes=_notes(run.pk),
         marks=_marks(run.pk),
     )
@@ -222,18 +222,11 @@ def _ledger(kind: ItemKind, environment: str, found: Ledger) -> LedgerPart:
 
 def metric_blocks(run: Run) -> Iterator[bytes]:
     """Yield a line over all steps for each of a run's first metrics."""
-    after, left = "", METRICS_AT_MOST
-    while left > 0:
-        keys = metric_keys(run.pk, after=after, limit=min(LINES_AT_ONCE, left))
-        names = [key.name for key in keys.results]
-        if names:
-            asked = Asked(axis="step", at_most=POINTS)
-            for line in lines([(run.name, run.pk)], names, asked):
-                yield page.block("metric", line)
-        left -= LINES_AT_ONCE
-        if keys.next is None:
-            return
-        after = keys.next
+    first = metric_names(run.pk).results[:METRICS_AT_MOST]
+    for begin in range(0, len(first), LINES_AT_ONCE):
+        names, asked = first[begin : begin + LINES_AT_ONCE], Asked(axis="step", at_most=POINTS)
+        for line in lines([(run.name, run.pk)], names, asked):
+            yield page.block("metric", line)
 
 
 def group_blocks(run: Run, wanted: GroupFilter, *, groups: int, bounds: Bounds) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 from config.versions import OURS
 from runs.access.api.permissions import Known
 from web.http.bodies import answer
+from web.rules.pages import Page
 
 UNKNOWN: Final = "not declared"
 _ASKED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
@@ -36,12 +37,13 @@ class Licensed(Struct, frozen=True, kw_only=True):
     """Where the package is used."""
 
 
-class Licences(Struct, frozen=True, kw_only=True):
-    """The license of Rolldeck, and those of the packages installed with it."""
+class Licences(Page[Licensed], frozen=True, kw_only=True):
+    """The license of Rolldeck, and those of the packages installed with it, by part and name.
+
+    The dashboard's packages are listed in its built files.
+    """
 
     own: str
-    results: list[Licensed]
-    """Sorted by part and name. The dashboard's packages are listed in its built files."""
 
 
 class LicencesView(APIView):
@@ -53,7 +55,7 @@ class LicencesView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List third-party licenses.
 
-        Each installed package with the license that it declares.
+        Each installed package with the license that it declares, by part and name.
         """
         del request
         return answer(_licences())
@@ -65,6 +67,7 @@ def _licences() -> Licences:
     return Licences(
         own=UNKNOWN if own is None else _licence(own),
         results=[*_of_server(), *_of_dashboard(settings.FRONTEND_DIST / "licences.json")],
+        next=None,
     )
 
 

@@ -26,6 +26,7 @@ from rollouts.curriculum.queries.lesson_progress import (
 from rollouts.curriculum.queries.lessons import (
     LESSON_ROWS_AT_MOST,
     MOST_WITH_SAMPLES,
+    EvaluationPosition,
     evaluations,
     lesson_changes,
     lessons,
@@ -50,16 +51,14 @@ from runs.access.api.permissions import Operators, Readers, scoped
 from runs.lifecycle.queries.runs import readable_run_id, run_id_named
 from web.http import bodies
 from web.http.openapi import between, problems
+from web.http.paging import page_of, page_parameters
+from web.rules.pages import PageRequest
 
 ROWS: Final = 100
 BUCKETS: Final = 60
 
 _LESSON = OpenApiParameter("lesson", str, description="Only this lesson.")
-_LIMIT = OpenApiParameter(
-    "limit",
-    between(1, LESSON_ROWS_AT_MOST),
-    description=f"Maximum number of rows: 1 to {LESSON_ROWS_AT_MOST}, default {ROWS}.",
-)
+_PAGE = page_parameters(default=ROWS, most=LESSON_ROWS_AT_MOST)
 
 
 class LessonsView(APIView):
@@ -75,7 +74,7 @@ class LessonsView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """List lessons.
 
-        Empty before the run has registered them.
+        In topological order of their requirements; empty before the run has registered them.
         """
         return bodies.answer(lessons(readable_run_id(run)))
 
@@ -158,7 +157,7 @@ class MicroEvaluationsView(APIView):
 
     @extend_schema(
         operation_id="lesson_micro_evaluations",
-        parameters=[_LIMIT],
+        parameters=_PAGE,
         responses={200: MicroEvaluations},
         tags=["lessons"],
     )
@@ -167,8 +166,8 @@ class MicroEvaluationsView(APIView):
 
         Newest first; they do not affect the curriculum.
         """
-        rows = micro_evaluations(readable_run_id(run), lesson=lesson, limit=_limit_of(request))
-        return bodies.answer(MicroEvaluations(results=rows))
+        page = page_of(request, int, default=ROWS, most=LESSON_ROWS_AT_MOST)
+        return bodies.answer(micro_evaluations(readable_run_id(run), lesson=lesson, page=page))
 
 
 class LessonHistoryView(APIView):
@@ -178,7 +177,7 @@ class LessonHistoryView(APIView):
 
     @extend_schema(
         operation_id="lesson_history",
-        parameters=[_LESSON, _LIMIT],
+        parameters=[_LESSON, *_PAGE],
         responses={200: LessonHistory},
         tags=["lessons"],
     )
@@ -187,10 +186,9 @@ class LessonHistoryView(APIView):
 
         Newest first, with reasons.
         """
-        rows = lesson_changes(
-            readable_run_id(run), lesson=_lesson_of(request), limit=_limit_of(request)
-        )
-        return bodies.answer(LessonHistory(results=rows))
+        page = page_of(request, int, default=ROWS, most=LESSON_ROWS_AT_MOST)
+        found = lesson_changes(readable_run_id(run), lesson=_lesson_of(request), page=page)
+        return bodies.answer(found)
 
 
 class LessonProgressView(APIView):
@@ -213,7 +211,7 @@ class LessonProgressView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get lesson progress.
 
-        Samples and successes of each lesson by policy version of this epoch.
+        Samples and successes of each lesson by policy version of this epoch, in lesson order.
         """
         buckets = bodies.whole_number(
             request,
@@ -237,7 +235,7 @@ class EvaluationsView(APIView):
         operation_id="evaluations",
         parameters=[
             _LESSON,
-            _LIMIT,
+            *_PAGE,
             OpenApiParameter(
                 "samples",
                 between(0, MOST_WITH_SAMPLES),
@@ -256,13 +254,13 @@ class EvaluationsView(APIView):
         with_samples = bodies.whole_number(
             request, "samples", default=1, at_least=0, at_most=MOST_WITH_SAMPLES
         )
-        rows = evaluations(
+        found = evaluations(
             readable_run_id(run),
             lesson=_lesson_of(request),
-            limit=_limit_of(request),
+            page=_evaluation_page(request),
             with_samples=with_samples or 0,
         )
-        return bodies.answer(Evaluations(results=rows))
+        return bodies.answer(found)
 
     @extend_schema(
         operation_id="evaluations_request",
@@ -283,8 +281,8 @@ class EvaluationsView(APIView):
             reason=wanted.reason,
             now=timezone.now(),
         )
-        rows = evaluations(run_id, lesson="", limit=ROWS, with_samples=0)
-        return bodies.answer(Evaluations(results=rows), status=201)
+        found = evaluations(run_id, lesson="", page=_evaluation_page(request), with_samples=0)
+        return bodies.answer(found, status=201)
 
 
 class EvaluationView(APIView):
@@ -335,8 +333,5 @@ def _lesson_of(request: Request) -> str:
     return lesson
 
 
-def _limit_of(request: Request) -> int:
-    limit = bodies.whole_number(
-        request, "limit", default=ROWS, at_least=1, at_most=LESSON_ROWS_AT_MOST
-    )
-    return limit or 1
+def _evaluation_page(request: Request) -> PageRequest[EvaluationPosition]:
+    return page_of(request, tuple[int, int, UUID], default=ROWS, most=LESSON_ROWS_AT_MOST)

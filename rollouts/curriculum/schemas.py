@@ -9,6 +9,7 @@ from rolldeck.lessons import Sample
 from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR
 from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 Status = Literal["locked", "active", "graduated"]
 Hold = Literal["", "locked", "active"]
@@ -47,10 +48,8 @@ class EvaluationRow(Struct, frozen=True, kw_only=True):
     """Sample answers; only of the newest evaluations."""
 
 
-class Evaluations(Struct, frozen=True, kw_only=True):
+class Evaluations(Page[EvaluationRow], frozen=True, kw_only=True):
     """Evaluations, newest first."""
-
-    results: list[EvaluationRow]
 
 
 class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
@@ -67,10 +66,8 @@ class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
     """Wilson bounds, with the number of episodes as sample size."""
 
 
-class MicroEvaluations(Struct, frozen=True, kw_only=True):
+class MicroEvaluations(Page[MicroEvaluationRow], frozen=True, kw_only=True):
     """Micro-evaluations of a lesson, newest first, within the retention of outcomes."""
-
-    results: list[MicroEvaluationRow]
 
 
 class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,11 +160,10 @@ class CurriculumSummary(Struct, frozen=True, kw_only=True):
     """Workers that have not requested a task since the last steering."""
 
 
-class Lessons(Struct, frozen=True, kw_only=True):
+class Lessons(Page[LessonRow], frozen=True, kw_only=True):
     """The lessons of a run, in topological order of their requirements."""
 
     summary: CurriculumSummary
-    results: list[LessonRow]
 
 
 class LessonChangeRow(Struct, frozen=True, kw_only=True):
@@ -197,7 +193,7 @@ class LessonLine(Struct, frozen=True, kw_only=True):
     successes: list[int]
 
 
-class LessonProgress(Struct, frozen=True, kw_only=True):
+class LessonProgress(Page[LessonLine], frozen=True, kw_only=True):
     """Training progress of lessons in the present epoch, in buckets of versions."""
 
     epoch: int
@@ -207,11 +203,7 @@ class LessonProgress(Struct, frozen=True, kw_only=True):
     """Number of tasks in these statistics."""
     is_whole: bool
     """Whether all stored tasks of the epoch are included; otherwise only the newest are."""
-    results: list[LessonLine]
-    """In lesson order, without lessons that were never sampled."""
 
 
-class LessonHistory(Struct, frozen=True, kw_only=True):
+class LessonHistory(Page[LessonChangeRow], frozen=True, kw_only=True):
     """Status changes of lessons, newest first."""
-
-    results: list[LessonChangeRow]

@@ -32,7 +32,7 @@ from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import PRESETS, to_builtins
 from runs.lifecycle.rules.lifecycle import ACTIVE
 from web.rules.errors import NotFound
-from web.rules.page_cursor import place_of, value_at
+from web.rules.pages import PageRequest
 
 KINDS: Final = ("outside", "steps", "tokens")
 RUNS_AT_MOST: Final = 10_000
@@ -158,26 +158,23 @@ class _Row(NamedTuple):
     members: list[tuple[int, list[int | None], list[str | None]]]
 
 
-def known_environments(asked: Asked, *, after: str, limit: int, now: datetime) -> KnownEnvironments:
+def known_environments(
+    asked: Asked, page: PageRequest[tuple[str, str]], *, now: datetime
+) -> KnownEnvironments:
     """Return one page of environments, by name.
 
     Args:
         asked: Filter.
-        after: Cursor of the end of the previous page; empty for the first page.
-        limit: Maximum number of rows.
+        page: The requested page; a position is a name and a kind.
         now: End of the interval for rates.
-
-    Raises:
-        InvalidPlace: If `after` is not a valid cursor.
     """
-    rows, looked_at = _page(asked, after=after, limit=limit + 1)
-    rest, rows = rows[limit:], rows[:limit]
+    found, looked_at = _page(asked, after=page.after, limit=page.limit + 1)
+    rows, cursor = page.cut(found, lambda row: (row.name, row.kind))
     figures = _figures(rows, now=now)
     denials = _denials([row.name for row in rows])
-    place = place_of(rows[-1].name, KINDS.index(rows[-1].kind)) if rest else None
     return KnownEnvironments(
-        results=[_known(row, found, denials) for row, found in zip(rows, figures, strict=True)],
-        next=place,
+        results=[_known(row, each, denials) for row, each in zip(rows, figures, strict=True)],
+        next=cursor,
         looked_at_runs=min(looked_at, RUNS_AT_MOST),
         has_older_runs=looked_at > RUNS_AT_MOST,
         runs_each=RUNS_EACH,
@@ -192,7 +189,7 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
     Raises:
         EnvironmentUnknown: If no run uses it, and none may.
     """
-    rows, _ = _page(Asked(kind=kind, only=name), after="", limit=1)
+    rows, _ = _page(Asked(kind=kind, only=name), after=None, limit=1)
     if not rows:
         raise EnvironmentUnknown(f"environment {name!r} of kind {kind} does not exist")
     with connection.cursor() as cursor:
@@ -233,9 +230,9 @@ def _config(raw: Any) -> dict[str, Any]:
     return found
 
 
-def _page(asked: Asked, *, after: str, limit: int) -> tuple[list[_Row], int]:
-    """Return the rows after a cursor, and the number of runs, counted up to the limit plus one."""
-    name, place = value_at(after, str) if after else ("", -1)
+def _page(asked: Asked, *, after: tuple[str, str] | None, limit: int) -> tuple[list[_Row], int]:
+    """Return the rows after a position, and the number of runs, counted up to 10,001."""
+    name, kind = after or ("", "")
     known = _offered()
     asks: dict[str, Any] = {
         "most": RUNS_AT_MOST,
@@ -247,7 +244,7 @@ def _page(asked: Asked, *, after: str, limit: int) -> tuple[list[_Row], int]:
         "kind": asked.kind,
         "only": asked.only,
         "name": name,
-        "behind": KINDS[place] if 0 <= place < len(KINDS) else "",
+        "behind": kind,
         "limit": limit,
     }
     with connection.cursor() as cursor:

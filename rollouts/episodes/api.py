@@ -10,12 +10,12 @@ from drf_spectacular.utils import OpenApiParameter as Parameter
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rollouts.control.api.queries import AFTER, LIMIT, page_of
+from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.control.schemas.fleets import Episodes, EpisodeSummary
 from rollouts.episodes.queries import episode_spread as selectors
 from rollouts.episodes.queries.episode_fragments import fragments_of_episode
 from rollouts.episodes.queries.episode_spread import Measure
-from rollouts.episodes.queries.episode_windows import episode_summary, episodes
+from rollouts.episodes.queries.episode_windows import episode_page, episode_summary
 from rollouts.episodes.schemas import (
     EpisodeFragments,
     EpisodeMatches,
@@ -133,7 +133,7 @@ class EpisodeMatchesView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Find reports by return or length.
 
-        The newest reports with an episode in the range.
+        The newest reports with an episode in the range, newest first.
         """
         least, most = _end(request, "least"), _end(request, "most")
         if least > most:
@@ -141,7 +141,7 @@ class EpisodeMatchesView(APIView):
         found = selectors.episodes_between(
             readable_run(run).pk, of=_measure(request), least=least, most=most
         )
-        return bodies.answer(EpisodeMatches(results=found))
+        return bodies.answer(EpisodeMatches(results=found, next=None))
 
 
 class EpisodeFragmentsView(APIView):
@@ -163,7 +163,8 @@ class EpisodeFragmentsView(APIView):
     def get(self, request: Request, run: str, report: int) -> HttpResponse:
         """List an episode's fragments.
 
-        The stored fragments of the reported episode with a return or length.
+        The stored fragments of the reported episode with a return or length, in the order of its
+        steps.
         """
         of, value = _measure(request), _end(request, "value")
         return bodies.answer(fragments_of_episode(readable_run(run).pk, report, of=of, value=value))
@@ -176,18 +177,17 @@ class EpisodesView(APIView):
 
     @extend_schema(
         operation_id="episodes",
-        parameters=[AFTER, LIMIT],
+        parameters=SERIES_PARAMETERS,
         responses={200: Episodes},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """List episode windows.
 
-        Oldest first; without `after` the newest ones.
+        Newest first.
         """
-        after, limit = page_of(request)
-        rows = episodes(readable_run(run).pk, after=after, limit=limit)
-        return bodies.answer(Episodes(results=rows))
+        after_id, page = series_page(request)
+        return bodies.answer(episode_page(readable_run(run).pk, page, after_id=after_id))
 
 
 class EpisodeSummaryView(APIView):

@@ -5,6 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 Mode = Literal["train", "eval"]
 
 
@@ -91,10 +93,8 @@ class EpisodeOutliers(Struct, frozen=True, kw_only=True):
     extremes: list[EpisodeFind]
 
 
-class EpisodeMatches(Struct, frozen=True, kw_only=True):
+class EpisodeMatches(Page[EpisodeFind], frozen=True, kw_only=True):
     """The newest reports with an episode in a range, at most 20."""
-
-    results: list[EpisodeFind]
 
 
 class EpisodePlace(Struct, frozen=True, kw_only=True):
@@ -107,13 +107,12 @@ class EpisodePlace(Struct, frozen=True, kw_only=True):
     steps: int
 
 
-class EpisodeFragments(Struct, frozen=True, kw_only=True):
+class EpisodeFragments(Page[EpisodePlace], frozen=True, kw_only=True):
     """The stored fragments of one reported episode, in the order of their steps.
 
     Empty if there are none: evaluations are not stored, and retention removes old fragments.
     """
 
-    parts: list[EpisodePlace]
     candidates: int
     """Number of the worker's stored episodes that match; the first one is shown.
     """

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from web.http.field_types import Name
+from web.rules.pages import Page
 
 
 class CallRow(Struct, frozen=True, kw_only=True):
@@ -25,10 +26,8 @@ class CallRow(Struct, frozen=True, kw_only=True):
     problem: dict[str, Any]
 
 
-class CallList(Struct, frozen=True, kw_only=True):
+class CallList(Page[CallRow], frozen=True, kw_only=True):
     """Calls, newest first."""
-
-    results: list[CallRow]
 
 
 class ClientRow(Struct, frozen=True, kw_only=True):
@@ -43,10 +42,8 @@ class ClientRow(Struct, frozen=True, kw_only=True):
     replayed: int
 
 
-class ClientList(Struct, frozen=True, kw_only=True):
+class ClientList(Page[ClientRow], frozen=True, kw_only=True):
     """Clients, the latest first."""
-
-    results: list[ClientRow]
 
 
 class AuditRow(Struct, frozen=True, kw_only=True):
@@ -67,11 +64,8 @@ class AuditRow(Struct, frozen=True, kw_only=True):
     request_id: str
 
 
-class AuditList(Struct, frozen=True, kw_only=True):
+class AuditList(Page[AuditRow], frozen=True, kw_only=True):
     """A page of the audit, newest first."""
-
-    results: list[AuditRow]
-    next_before: int | None
 
 
 class AuditNews(Struct, frozen=True, kw_only=True):
@@ -96,12 +90,10 @@ class BrowserRow(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class SessionRow(Struct, frozen=True, kw_only=True):
-    """Number of browsers that a person is signed in on, including this one."""
+class SessionRow(Page[BrowserRow], frozen=True, kw_only=True):
+    """Browsers that a person is signed in on, including this one; newest first."""
 
     sessions: int
-    results: list[BrowserRow] = []
-    """Newest first."""
 
 
 class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,10 +138,8 @@ class TokenMinted(TokenRow, frozen=True, kw_only=True):
     token: str
 
 
-class TokenList(Struct, frozen=True, kw_only=True):
+class TokenList(Page[TokenRow], frozen=True, kw_only=True):
     """Tokens, newest first."""
-
-    results: list[TokenRow]
 
 
 class Session(Struct, frozen=True, kw_only=True):

@@ -35,10 +35,11 @@ class PresetsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List saved presets.
 
-        Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
+        Shared presets and your own, by name; `GET /api/run-config-schema` returns the built-in
+        ones.
         """
         found = presets.seen_by(person_of(request))
-        return answer(SavedPresetList(results=[_shown(one, request) for one in found]))
+        return answer(SavedPresetList(results=[_shown(one, request) for one in found], next=None))
 
     @extend_schema(
         operation_id="presets_save",

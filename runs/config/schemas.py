@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from web.http.field_types import Name, Reason
+from web.rules.pages import Page
 
 AccessName = Literal["private", "shared", "open"]
 """Visibility of a preset: private to its owner; usable by all; or usable by all and changed by
@@ -32,10 +33,8 @@ class SavedPresetRow(Struct, frozen=True, kw_only=True):
     """Whether the requester may change and delete it."""
 
 
-class SavedPresetList(Struct, frozen=True, kw_only=True):
+class SavedPresetList(Page[SavedPresetRow], frozen=True, kw_only=True):
     """Saved presets by name."""
-
-    results: list[SavedPresetRow]
 
 
 class SavePreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -35,8 +35,9 @@ from runs.search.schemas import (
     ValueList,
 )
 from runs.search.services import AT_ONCE, BulkAction, act_on
-from web.http.bodies import InvalidBody, answer, read, whole_number
-from web.http.openapi import between, listed, problems
+from web.http.bodies import InvalidBody, answer, read
+from web.http.openapi import listed, problems
+from web.http.paging import page_of, page_parameters
 
 OUTLOOKS_AT_MOST = 200
 
@@ -54,9 +55,9 @@ class FilterView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """Get the run filter syntax.
 
-        Fields, operators and an example of each.
+        Fields, operators and an example of each, in a fixed order.
         """
-        return answer(QualifierList(results=run_table.qualifiers()))
+        return answer(QualifierList(results=run_table.qualifiers(), next=None))
 
 
 class FilterValuesView(APIView):
@@ -83,7 +84,8 @@ class FilterValuesView(APIView):
             raise InvalidBody("of", f"must be one of {', '.join(run_table.VALUES_OF)}")
         if "\x00" in part:
             raise InvalidBody("part", "must not contain the NUL character")
-        return answer(ValueList(results=run_table.filter_values(of=of, part=part)))
+        found = run_table.filter_values(of=of, part=part)
+        return answer(ValueList(results=found, next=None))
 
 
 class RunsCsvView(APIView):
@@ -227,8 +229,7 @@ class RunsView(APIView):
                 enum=[sign + name for name in run_table.SORTS for sign in ("", "-")],
                 description="Sort key; prefix a minus for descending order.",
             ),
-            OpenApiParameter("after", description="`next` of the previous page."),
-            OpenApiParameter("limit", between(1, run_table.ROWS_AT_MOST)),
+            *page_parameters(default=run_table.ROWS_AT_MOST, most=run_table.ROWS_AT_MOST),
         ],
         responses={200: RunList},
         tags=["runs"],
@@ -242,15 +243,14 @@ class RunsView(APIView):
         status = asked.get("status", "")
         if status and status not in set(RunStatus):
             raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
-        limit = whole_number(request, "limit", default=most, at_least=1, at_most=most)
-        page = run_table.run_page(
+        sort = asked.get("sort", run_table.NEWEST_FIRST)
+        found = run_table.run_page(
+            page_of(request, run_table.position_kind(sort), default=most, most=most),
             text=f"{asked.get('q', '')} state:{status}" if status else asked.get("q", ""),
-            sort=asked.get("sort", run_table.NEWEST_FIRST),
-            after=asked.get("after", ""),
-            limit=limit or most,
+            sort=sort,
             now=timezone.now(),
         )
-        return answer(page)
+        return answer(found)
 
     @extend_schema(
         operation_id="runs_create",

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from runs.lifecycle.schemas.runs import RunSummary
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 
 class RunRow(RunSummary, frozen=True, kw_only=True):
@@ -16,12 +17,9 @@ class RunRow(RunSummary, frozen=True, kw_only=True):
     """Its environment, its lessons, or the registered environments; null if there are none yet."""
 
 
-class RunList(Struct, frozen=True, kw_only=True):
+class RunList(Page[RunRow], frozen=True, kw_only=True):
     """A page of runs."""
 
-    results: list[RunRow]
-    next: str | None = None
-    """Cursor of the next page, for `after`; null on the last one."""
     total: int | None = None
     """Number of matching runs, counted up to 10,001; null on all but the first page."""
 
@@ -37,10 +35,8 @@ class QualifierRow(Struct, frozen=True, kw_only=True):
     example: str
 
 
-class QualifierList(Struct, frozen=True, kw_only=True):
+class QualifierList(Page[QualifierRow], frozen=True, kw_only=True):
     """All qualifiers of the filter language."""
-
-    results: list[QualifierRow]
 
 
 class ValueRow(Struct, frozen=True, kw_only=True):
@@ -50,10 +46,8 @@ class ValueRow(Struct, frozen=True, kw_only=True):
     runs: int
 
 
-class ValueList(Struct, frozen=True, kw_only=True):
+class ValueList(Page[ValueRow], frozen=True, kw_only=True):
     """Values, the most used first."""
-
-    results: list[ValueRow]
 
 
 class Outlook(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Final
 from runs.lifecycle.models.runs import Run
 from runs.weights.models import WeightsOrder
 from runs.weights.schemas import WeightsOrderRow, WeightsOrders
+from web.rules.pages import PageRequest
 
 ORDERS_AT_MOST: Final = 200
 
@@ -32,16 +33,20 @@ def acting_step(run: Run, order: WeightsOrder | None) -> int:
     return run.policy_step if kept is None else kept
 
 
-def weights_orders(run: Run) -> WeightsOrders:
-    """Return the current weights settings of a run, and all commands."""
-    rows = list(WeightsOrder.objects.filter(run=run).order_by("-number")[:ORDERS_AT_MOST])
-    newest = rows[0] if rows else None
+def weights_orders(run: Run, page: PageRequest[int]) -> WeightsOrders:
+    """Return the current weights settings of a run, and a page of commands, newest first."""
+    found = WeightsOrder.objects.filter(run=run).order_by("-number")
+    if page.after is not None:
+        found = found.filter(number__lt=page.after)
+    rows, cursor = page.cut(found[: page.limit + 1], lambda order: order.number)
+    newest = newest_order(run.pk) if page.after is not None else next(iter(rows), None)
     return WeightsOrders(
         number=newest.number if newest else 0,
         pinned_step=pinned_step(run, newest),
         acting_step=acting_step(run, newest),
         newest_step=run.policy_step,
         results=[_row(one) for one in rows],
+        next=cursor,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 
 class WeightsPin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,8 +38,8 @@ class WeightsOrderRow(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class WeightsOrders(Struct, frozen=True, kw_only=True):
-    """Current weights settings of a run, and the history of commands."""
+class WeightsOrders(Page[WeightsOrderRow], frozen=True, kw_only=True):
+    """Current weights settings of a run, and the commands about them, newest first."""
 
     number: int
     """Number of the newest command, which workers report back; 0 without commands."""
@@ -46,5 +47,3 @@ class WeightsOrders(Struct, frozen=True, kw_only=True):
     acting_step: int
     """Version that workers should use: the pinned or the newest one."""
     newest_step: int
-    results: list[WeightsOrderRow]
-    """Newest first."""

@@ -24,8 +24,9 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 
 
 def windows(deck: Deck, run: str) -> list[dict[str, Any]]:
+    """Return the newest episode windows, oldest first."""
     rows: list[dict[str, Any]] = deck.get(f"/api/runs/{run}/episodes?limit=2000")["results"]
-    return rows
+    return rows[::-1]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tests.measured_runs import (
     million_samples,
 )
 from web import database
+from web.rules.pages import PageRequest
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 RUNS = 20
@@ -114,7 +115,8 @@ def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> 
     assert quickest(draw) < budget
 
     # The list of the metrics tab: its first page, and the first page of a search.
-    first = metric_keys(run.pk, limit=60)
+    page: PageRequest[str] = PageRequest(limit=60)
+    first = metric_keys(run.pk, page)
     assert (first.total, len(first.results)) == (NAMES, 60)
-    assert quickest(lambda: metric_keys(run.pk, limit=60)) < budget / 3
-    assert quickest(lambda: metric_keys(run.pk, search="layer 77", limit=60)) < budget / 3
+    assert quickest(lambda: metric_keys(run.pk, page)) < budget / 3
+    assert quickest(lambda: metric_keys(run.pk, page, search="layer 77")) < budget / 3

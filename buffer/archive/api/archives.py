@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -28,8 +28,9 @@ from runs.access.api.permissions import Operators, Readers
 from runs.access.rules import rights
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import byte_ranges
-from web.http.bodies import answer, read, whole_number
-from web.http.openapi import between, problems
+from web.http.bodies import answer, read
+from web.http.openapi import problems
+from web.http.paging import page_of, page_parameters
 
 PARQUET = "application/vnd.apache.parquet"
 
@@ -57,7 +58,7 @@ class ArchivesView(APIView):
 
     @extend_schema(
         operation_id="archives_list",
-        parameters=[OpenApiParameter("limit", between(1, 500))],
+        parameters=page_parameters(default=50, most=500),
         responses={200: schemas.ArchiveList},
         tags=["archives"],
     )
@@ -66,10 +67,11 @@ class ArchivesView(APIView):
 
         Archives and restorations, newest first.
         """
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
-        found = readable_run(run)
-        rows = archive_jobs(run_id=found.pk, limit=limit or 50)
-        return answer(schemas.ArchiveList(results=[_shown(job) for job in rows]))
+        page = page_of(request, int, default=50, most=500)
+        found = archive_jobs(run_id=readable_run(run).pk, before=page.after, limit=page.limit + 1)
+        jobs_of_page, cursor = page.cut(found, lambda job: job.pk)
+        results = [_shown(job) for job in jobs_of_page]
+        return answer(schemas.ArchiveList(results=results, next=cursor))
 
     @extend_schema(
         operation_id="archives_create",

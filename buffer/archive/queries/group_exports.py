@@ -11,7 +11,7 @@ from buffer.archive.queries.parquet_stream import ParquetStream
 from buffer.inspect.queries.group_contents import GroupUnreadable, as_json
 from buffer.inspect.queries.group_lists import GroupRow, group_page
 from buffer.inspect.queries.marks import UNMARKED, MarkRow, marks_of
-from buffer.inspect.rules.group_filter import GroupFilter, Place
+from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.payloads.services.contents import PayloadMissing
 
 PAGE: Final = 50
@@ -62,9 +62,9 @@ def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[Marked]:
         said = marks_of([row.id for row in page.rows])
         yield from ((row, said.get(row.id, UNMARKED)) for row in page.rows)
         left -= len(page.rows)
-        if not page.next:
+        if page.next is None:
             return
-        after = Place.parse(page.next, sort=wanted.sort)
+        after = page.next
 
 
 def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:

@@ -38,6 +38,7 @@ from runs.lifecycle.queries.runs import readable_run, run_named, served_steps
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
+from web.http.paging import page_of, page_parameters
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
 from web.rules.errors import Conflict
@@ -344,11 +345,8 @@ class BatchesView(APIView):
     @extend_schema(
         operation_id="batches_list",
         parameters=[
-            OpenApiParameter("limit", between(1, 500)),
-            OpenApiParameter(
-                "before", between(1, (1 << 31) - 1), description="Only smaller ordinals."
-            ),
             OpenApiParameter("state", enum=[str(state) for state in BatchState]),
+            *page_parameters(default=50, most=500),
         ],
         responses={200: messages.BatchList},
         tags=["batches"],
@@ -358,14 +356,14 @@ class BatchesView(APIView):
 
         Metadata only, newest first.
         """
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
-        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 31) - 1)
+        page = page_of(request, int, default=50, most=500)
         state = request.query_params.get("state", "")
         if state and state not in set(BatchState):
             raise InvalidBody("state", f"must be one of {', '.join(BatchState)}")
-        found = readable_run(run)
-        rows = batches(run_id=found.pk, limit=limit or 50, before=before, state=state)
-        return answer(messages.BatchList(results=[batch_row(batch) for batch in rows]))
+        run_id = readable_run(run).pk
+        found = batches(run_id=run_id, limit=page.limit + 1, before=page.after, state=state)
+        rows, cursor = page.cut(found, lambda batch: batch.ordinal)
+        return answer(messages.BatchList(results=[batch_row(batch) for batch in rows], next=cursor))
 
 
 def batch_row(batch: Batch) -> messages.BatchRow:

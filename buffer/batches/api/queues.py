@@ -12,13 +12,14 @@ from rest_framework.views import APIView
 
 from buffer.batches.api.batches import batch_row
 from buffer.batches.queries.arrivals import arrivals_of
-from buffer.batches.queries.batch_items import batch_and_items
+from buffer.batches.queries.batch_items import ITEMS_AT_MOST, batch_and_items
 from buffer.batches.queries.queues import queue_state
 from buffer.batches.schemas import queue_answers
 from buffer.items.rules.batches import BatchNotFound
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer
+from web.http.paging import page_of, page_parameters
 
 
 class QueueView(APIView):
@@ -63,10 +64,10 @@ class ArrivalsView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get push rates of environments.
 
-        Pushes within the last minute; environments without pushes are omitted.
+        Pushes within the last minute, by environment; environments without pushes are omitted.
         """
         found = arrivals_of(readable_run(run), now=timezone.now())
-        return answer(queue_answers.ArrivalList(results=found))
+        return answer(queue_answers.ArrivalList(results=found, next=None))
 
 
 class BatchItemsView(APIView):
@@ -76,6 +77,7 @@ class BatchItemsView(APIView):
 
     @extend_schema(
         operation_id="batches_items",
+        parameters=page_parameters(default=ITEMS_AT_MOST, most=ITEMS_AT_MOST),
         responses={200: queue_answers.BatchItems},
         tags=["batches"],
     )
@@ -84,8 +86,10 @@ class BatchItemsView(APIView):
 
         Metadata only, by position.
         """
-        found = batch_and_items(readable_run(run), batch)
+        page = page_of(request, int, default=ITEMS_AT_MOST, most=ITEMS_AT_MOST)
+        found = batch_and_items(readable_run(run), batch, after=page.after, limit=page.limit + 1)
         if found is None:
             raise BatchNotFound(f"batch {batch} does not exist")
         row, items = found
-        return answer(queue_answers.BatchItems(batch=batch_row(row), items=items))
+        results, cursor = page.cut(items, lambda item: item.position)
+        return answer(queue_answers.BatchItems(batch=batch_row(row), results=results, next=cursor))

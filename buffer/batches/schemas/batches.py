@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from buffer.batches.schemas.queues import EnvironmentMixing
 from buffer.ingest.schemas.scored_data import ScoredData
 from rolldeck.wire import BatchHead
+from web.rules.pages import Page
 
 Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
 WorldSize = Annotated[int, Meta(ge=1, le=1 << 16)]
@@ -127,7 +128,5 @@ class PreviewAnswer(Struct, frozen=True, kw_only=True):
     newest_at: datetime | None
 
 
-class BatchList(Struct, frozen=True, kw_only=True):
+class BatchList(Page[BatchRow], frozen=True, kw_only=True):
     """Batches, newest first."""
-
-    results: list[BatchRow]

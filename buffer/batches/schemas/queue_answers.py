@@ -12,6 +12,7 @@ from buffer.batches.schemas.queues import (
     EnvironmentQueueRow,
     LimitSetter,
 )
+from web.rules.pages import Page
 
 
 class PauseGate(Struct, frozen=True, kw_only=True):
@@ -27,10 +28,8 @@ class PauseGate(Struct, frozen=True, kw_only=True):
     """The inequality with its numbers."""
 
 
-class ArrivalList(Struct, frozen=True, kw_only=True):
+class ArrivalList(Page[EnvironmentArrivals], frozen=True, kw_only=True):
     """Environments with pushes within the last minute."""
-
-    results: list[EnvironmentArrivals]
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
@@ -58,8 +57,7 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     environments: list[EnvironmentQueueRow]
 
 
-class BatchItems(Struct, frozen=True, kw_only=True):
-    """A batch and its items by position; at most 1,000 items."""
+class BatchItems(Page[BatchItem], frozen=True, kw_only=True):
+    """A batch and its items by position."""
 
     batch: BatchRow
-    items: list[BatchItem]

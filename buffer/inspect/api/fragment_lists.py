@@ -21,7 +21,6 @@ from buffer.inspect.rules.fragment_views import (
     content_of,
     window,
 )
-from buffer.inspect.rules.group_filter import Place, Sort
 from buffer.inspect.schemas.fragments import (
     FragmentDetail,
     FragmentList,
@@ -34,14 +33,14 @@ from runs.lifecycle.models.runs import PolicyVersion
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
+from web.http.paging import page_of, page_parameters
 
 FILTERS: Final = [
     *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
     *(OpenApiParameter(f"version_{end}", OpenApiTypes.NUMBER) for end in ("min", "max")),
     OpenApiParameter("batch", OpenApiTypes.STR),
     OpenApiParameter("q", OpenApiTypes.STR, description="Prefix of the slot's name."),
-    OpenApiParameter("cursor", OpenApiTypes.STR),
-    OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
+    *page_parameters(default=50, most=PAGE_AT_MOST),
 ]
 
 
@@ -65,19 +64,12 @@ class FragmentsView(FragmentPushView):
         """
         found = readable_run(run)
         wanted = filter_of(request)
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
-        token = request.query_params.get("cursor", "")
-        page = fragment_lists.fragment_page(
-            found.pk,
-            wanted,
-            limit=limit or 50,
-            # Lists of fragments have one order; `sort` applies to groups only.
-            after=Place.parse(token, sort=Sort.NEWEST) if token else None,
-        )
+        asked = page_of(request, int, default=50, most=PAGE_AT_MOST)
+        page = fragment_lists.fragment_page(found.pk, wanted, limit=asked.limit, after=asked.after)
         return answer(
             FragmentList(
                 results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
-                next=page.next,
+                next=None if page.next is None else asked.cursor(page.next),
                 is_partial=page.is_partial,
             )
         )

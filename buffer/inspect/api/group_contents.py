@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.inspect.queries import group_contents, group_lists, token_text
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.inspect.rules.conversations import Conversation, conversation
+from buffer.inspect.rules.conversations import MOST_MESSAGES, Conversation, conversation
 from buffer.inspect.rules.sequence_views import (
     NoSuchSequence,
     SequenceList,
@@ -26,6 +26,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
+from web.http.paging import page_of, page_parameters
 
 MOST_TOKENS: Final = 1 << 17
 MOST_CHARACTERS: Final = 1 << 20
@@ -71,7 +72,7 @@ class SequencesView(APIView):
     def get(self, request: Request, run: str, group: int) -> HttpResponseBase:
         """List a group's sequences.
 
-        Score, length, turns and anomalies, without tokens.
+        By index: score, length, turns and anomalies, without tokens.
         """
         found, row = _row(run, group)
         if kept := _cached(request, row):
@@ -125,7 +126,10 @@ class MessagesView(APIView):
         operation_id="sequences_messages",
         parameters=[
             OpenApiParameter("characters", between(1, MOST_CHARACTERS)),
-            OpenApiParameter("message", between(0, 1 << 20)),
+            OpenApiParameter(
+                "message", between(0, 1 << 20), description="Only the message with this index."
+            ),
+            *page_parameters(default=MOST_MESSAGES, most=MOST_MESSAGES),
         ],
         responses={200: Conversation, **problems(410, 422)},
         tags=["groups"],
@@ -133,12 +137,13 @@ class MessagesView(APIView):
     def get(self, request: Request, run: str, group: int, sequence: int) -> HttpResponseBase:
         """List a sequence's messages.
 
-        Each text is cut to `characters`.
+        In order; each text is cut to `characters`.
         """
         most = whole_number(
             request, "characters", default=20_000, at_least=1, at_most=MOST_CHARACTERS
         )
         only = whole_number(request, "message", default=None, at_least=0, at_most=1 << 20)
+        page = page_of(request, int, default=MOST_MESSAGES, most=MOST_MESSAGES)
         _, row = _row(run, group)
         if kept := _cached(request, row):
             return kept
@@ -147,7 +152,8 @@ class MessagesView(APIView):
             raise NoSuchSequence(
                 f"sequence {sequence} does not exist: the group has {opened.sequences}, from 0"
             )
-        return _answer(row, conversation(opened, sequence, characters=most or 1, only=only))
+        messages = conversation(opened, sequence, characters=most or 1, only=only, page=page)
+        return _answer(row, messages)
 
 
 class GroupContentView(APIView):

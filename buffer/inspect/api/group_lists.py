@@ -25,6 +25,7 @@ from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
+from web.http.paging import page_of, page_parameters
 
 PAGE_AT_MOST: Final = 200
 _MANY: Final = (
@@ -142,9 +143,15 @@ class GroupsView(GroupPushView):
         operation_id="groups_list",
         parameters=[
             *FILTERS,
-            OpenApiParameter("cursor", OpenApiTypes.STR),
-            OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
-            OpenApiParameter("backward", OpenApiTypes.BOOL),
+            OpenApiParameter(
+                "from_group",
+                between(1, (1 << 63) - 1),
+                description="Begin the first page next to this group, without it.",
+            ),
+            OpenApiParameter(
+                "backward", OpenApiTypes.BOOL, description="Read in reverse order. Default: false."
+            ),
+            *page_parameters(default=50, most=PAGE_AT_MOST),
         ],
         responses={200: messages.GroupList, **problems(503)},
         tags=["groups"],
@@ -156,24 +163,31 @@ class GroupsView(GroupPushView):
         """
         found = readable_run(run)
         wanted = filter_of(request)
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
-        token = request.query_params.get("cursor", "")
+        asked = page_of(request, Place, default=50, most=PAGE_AT_MOST)
         page = group_lists.group_page(
             found.pk,
             wanted,
-            limit=limit or 50,
-            after=Place.parse(token, sort=wanted.sort) if token else None,
+            limit=asked.limit,
+            after=asked.after or _start(request, found.pk, wanted),
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
         names = group_provenance.environment_names(found.pk)
         said = marks.marks_of([row.id for row in page.rows])
         return answer(
             messages.GroupList(
-                results=[summary(row, wanted, names, said.get(row.id)) for row in page.rows],
-                next=page.next,
+                results=[summary(row, names, said.get(row.id)) for row in page.rows],
+                next=None if page.next is None else asked.cursor(page.next),
                 is_partial=page.is_partial,
             )
         )
+
+
+def _start(request: Request, run_id: int, wanted: GroupFilter) -> Place | None:
+    """Return the position of the group that the first page begins next to, if one is named."""
+    group = whole_number(request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1)
+    if group is None:
+        return None
+    return group_lists.place_of(group_lists.group_row(run_id, group), wanted)
 
 
 class GroupView(APIView):
@@ -197,7 +211,7 @@ class GroupView(APIView):
         origin = group_provenance.provenance(found, row)
         return answer(
             messages.GroupDetail(
-                group=summary(row, GroupFilter(), names, marks.marks_of([row.id]).get(row.id)),
+                group=summary(row, names, marks.marks_of([row.id]).get(row.id)),
                 batch=None if origin.batch is None else _batch(row, origin.batch),
                 version=None
                 if origin.version is None
@@ -236,9 +250,7 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
     )
 
 
-def summary(
-    row: GroupRow, wanted: GroupFilter, names: dict[int, str], mark: MarkRow | None
-) -> messages.GroupSummary:
+def summary(row: GroupRow, names: dict[int, str], mark: MarkRow | None) -> messages.GroupSummary:
     """Return a row in its API form."""
     same = {
         name: getattr(row, name)
@@ -258,7 +270,6 @@ def summary(
             "batch": None if row.batch_id is None else str(row.batch_id),
             "flags": [str(flag) for flag in _flags(row)],
             "mark": None if mark is None else msgspec.convert(asdict(mark), messages.MarkOfGroup),
-            "place": group_lists.place_of(row, wanted).token(),
         }
     )
 

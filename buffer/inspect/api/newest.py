@@ -37,5 +37,5 @@ def newest_part(run_id: int) -> NewestTrajectories | None:
     rows = group_lists.group_page(run_id, wanted, limit=SHOWN).rows
     names = group_provenance.environment_names(run_id) if rows else {}
     marked = marks.marks_of([row.id for row in rows])
-    groups = [of_group(row, wanted, names, marked.get(row.id)) for row in rows]
+    groups = [of_group(row, names, marked.get(row.id)) for row in rows]
     return NewestTrajectories(groups=groups, fragments=[])

@@ -38,7 +38,7 @@ class PromptsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List recent prompts of runs.
 
-        With the scores of each prompt.
+        Most widely shared first, with the scores of each prompt.
         """
         text = request.query_params.get("runs", "")
         names = list(dict.fromkeys(name for name in text.split(",") if name))
@@ -56,7 +56,8 @@ class PromptsView(APIView):
                         runs=[_in_run(each, runs[each.run_id]) for each in one.runs],
                     )
                     for one in prompts.shared_prompts(list(runs))
-                ]
+                ],
+                next=None,
             )
         )
 

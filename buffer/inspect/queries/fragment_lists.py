@@ -7,7 +7,7 @@ from django.db import connection
 
 from buffer.inspect.queries.group_lists import patience
 from buffer.inspect.rules.fragment_views import Opened, reward_sum
-from buffer.inspect.rules.group_filter import GroupFilter, Place
+from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
@@ -49,14 +49,14 @@ class FragmentPage:
     rows: list[FragmentRow]
     rewards: dict[int, float]
     """Sum of the rewards by fragment id, for fragments small enough to open."""
-    next: str
-    """Cursor of the next page; empty at the end of the list."""
+    next: int | None
+    """Id of the last fragment searched; None at the end of the list."""
     is_partial: bool
     """True if the page ends early because the search reached its row limit."""
 
 
 def fragment_page(
-    run_id: int, wanted: GroupFilter, *, limit: int, after: Place | None = None
+    run_id: int, wanted: GroupFilter, *, limit: int, after: int | None = None
 ) -> FragmentPage:
     """Return the next page of a run's fragments with stored bytes, newest first.
 
@@ -65,7 +65,7 @@ def fragment_page(
         wanted: The filter; only its states, workers, versions, batch and text (a prefix of the
             slot's name) apply to fragments.
         limit: Maximum number of rows.
-        after: End of the previous page.
+        after: Only fragments with a smaller id.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -73,7 +73,7 @@ def fragment_page(
     tests, params = _conditions(wanted)
     params |= {
         "run": run_id,
-        "before": after.group_id if after else 1 << 62,
+        "before": 1 << 62 if after is None else after,
         "rows": LOOKED_AT,
         "limit": limit + 1,
         "batch": wanted.batch,
@@ -92,7 +92,7 @@ def fragment_page(
     return FragmentPage(
         rows=rows,
         rewards=_reward_sums(rows),
-        next="" if last is None else Place(None, last).token(),
+        next=last,
         is_partial=not is_full and last is not None,
     )
 

@@ -77,7 +77,7 @@ def stretch(
         run_id: The run.
         wanted: The filter; its sort, text, batch and states select the index.
         rows: Maximum number of rows.
-        after: Cursor after which the rows begin; None for the beginning.
+        after: Position after which the rows begin; None for the beginning.
         backward: Whether to read in reverse order, beginning before `after`.
     """
     params: dict[str, Any] = {"run": run_id, "rows": rows, "run_word": f"'{run_word(run_id)}'"}

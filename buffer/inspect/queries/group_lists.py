@@ -95,8 +95,8 @@ class GroupPage:
     """A page of a list."""
 
     rows: list[GroupRow]
-    next: str
-    """Cursor of the next page; empty at the end of the list."""
+    next: Place | None
+    """Position of the end of the page; None at the end of the list."""
     is_partial: bool
     """True if the page ends early because the search reached its row limit."""
 
@@ -109,7 +109,7 @@ def group_page(
     after: Place | None = None,
     backward: bool = False,
 ) -> GroupPage:
-    """Return a page of groups after a cursor or, if `backward`, before it, nearest first.
+    """Return a page of groups after a position or, if `backward`, before it, nearest first.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -125,15 +125,15 @@ def group_page(
         rows = [GroupRow(*row) for row in cursor.fetchall()]
         if len(rows) > limit:
             rows = rows[:limit]
-            return GroupPage(rows=rows, next=place_of(rows[-1], wanted).token(), is_partial=False)
+            return GroupPage(rows=rows, next=place_of(rows[-1], wanted), is_partial=False)
         last = _last_looked_at(cursor, run_id, wanted, after=after, backward=backward)
-    return GroupPage(rows=rows, next="" if last is None else last.token(), is_partial=bool(last))
+    return GroupPage(rows=rows, next=last, is_partial=last is not None)
 
 
 def _last_looked_at(
     cursor: Any, run_id: int, wanted: GroupFilter, *, after: Place | None, backward: bool
 ) -> Place | None:
-    """Return the cursor of the last group searched if the search was cut off, else None."""
+    """Return the position of the last group searched if the search was cut off, else None."""
     source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
     value = VALUE_OF.get(wanted.sort, "NULL")
     cursor.execute(
@@ -145,7 +145,7 @@ def _last_looked_at(
 
 
 def place_of(row: GroupRow, wanted: GroupFilter) -> Place:
-    """Return the cursor of a row in a list."""
+    """Return the position of a row in a list."""
     if wanted.sort is Sort.NEWEST:
         return Place(None, row.id)
     return Place(float(getattr(row, VALUE_OF[wanted.sort])), row.id)

@@ -11,8 +11,10 @@ from msgspec import Struct
 
 from buffer.inspect.rules.group_digest import content_text
 from rolldeck.groups import GroupArrays
+from web.rules.pages import Page, PageRequest
 
 MOST_MESSAGES: Final = 500
+_FIRST_PAGE: Final[PageRequest[int]] = PageRequest(limit=MOST_MESSAGES)
 MOST_PICTURES: Final = 16
 MOST_PICTURE_BYTES: Final = 1 << 20
 MOST_EXTRA: Final = 4000
@@ -49,18 +51,22 @@ class MessageView(Struct, frozen=True, kw_only=True):
     """All other fields as JSON, truncated."""
 
 
-class Conversation(Struct, frozen=True, kw_only=True):
-    """The messages of a sequence."""
+class Conversation(Page[MessageView], frozen=True, kw_only=True):
+    """The messages of a sequence, in order."""
 
-    results: list[MessageView]
     total: int
-    """Number of messages of the sequence; at most 500 are returned."""
+    """Number of messages of the sequence."""
     pictures: list[Picture]
     """Images of the sequence that are stored outside its messages."""
 
 
 def conversation(
-    group: GroupArrays, index: int, *, characters: int, only: int | None = None
+    group: GroupArrays,
+    index: int,
+    *,
+    characters: int,
+    only: int | None = None,
+    page: PageRequest[int] = _FIRST_PAGE,
 ) -> Conversation:
     """Return the messages of a sequence; the list may be empty.
 
@@ -69,11 +75,14 @@ def conversation(
         index: Index of the sequence.
         characters: Maximum length of each text.
         only: Position of a single message to return; None for all.
+        page: The requested page; a position is the index of a message.
     """
     rows = _opened(group, "messages")
     row = rows[index] if isinstance(rows, list) and index < len(rows) else []
     messages = [one for one in row if isinstance(one, dict)] if isinstance(row, list) else []
-    places = range(len(messages))[:MOST_MESSAGES] if only is None else [only]
+    first = 0 if page.after is None else page.after + 1
+    behind = range(len(messages))[first : first + page.limit + 1]
+    places, cursor = page.cut(behind if only is None else [only], lambda place: place)
     images = _opened(group, "images")
     own = images[index] if isinstance(images, list) and len(images) == group.sequences else images
     return Conversation(
@@ -82,6 +91,7 @@ def conversation(
             for place in places
             if place < len(messages)
         ],
+        next=cursor,
         total=len(messages),
         pictures=_pictures(own),
     )

@@ -1,11 +1,10 @@
 """Filter and sort order of group lists."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from buffer.inspect.rules.marks import LABELS, Marked
@@ -15,8 +14,6 @@ from web.rules.errors import InvalidField
 MOST_VALUES: Final = 64
 """Maximum number of values of one facet."""
 LONGEST_TEXT: Final = 200
-_MOST: Final = 1 << 62
-_CURSOR: Final = re.compile(r"(-?[0-9.einf+-]{1,32}|nan)~(\d{1,19})|(\d{1,19})", re.ASCII)
 
 
 class Sort(StrEnum):
@@ -61,31 +58,10 @@ class Span(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Cursor: sort value (None if sorted by id only) and id of the last group of a page."""
+    """Position in a list: sort value (None if sorted by id only) and id of a group."""
 
     value: float | None
     group_id: int
-
-    @classmethod
-    def parse(cls, token: str, *, sort: Sort) -> Self:
-        """Parse a cursor written by :meth:`token`.
-
-        Raises:
-            InvalidFilter: If the text is not a cursor, or belongs to another sort order.
-        """
-        found = _CURSOR.fullmatch(token)
-        if found is None or (found[3] is None) is (sort is Sort.NEWEST):
-            raise InvalidFilter("cursor", f"{token[:60]!r} is not a cursor of this list")
-        if found[3] is not None:
-            return cls(None, min(int(found[3]), _MOST))
-        try:
-            return cls(float(found[1]), min(int(found[2]), _MOST))
-        except ValueError:
-            raise InvalidFilter("cursor", f"{token[:60]!r} is not a cursor of this list") from None
-
-    def token(self) -> str:
-        """Return the cursor as text."""
-        return str(self.group_id) if self.value is None else f"{self.value!r}~{self.group_id}"
 
 
 ANY_NUMBER: Final = Span()

@@ -13,6 +13,7 @@ from buffer.items.rules.spans import Span, told_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
 from web.rules.errors import NotFound
+from web.rules.pages import Page
 
 Pieces = Callable[[Sequence[int]], list[str]]
 
@@ -65,10 +66,9 @@ class GroupField(Struct, frozen=True, kw_only=True):
     """Length of the whole text."""
 
 
-class SequenceList(Struct, frozen=True, kw_only=True):
+class SequenceList(Page[SequenceSummary], frozen=True, kw_only=True):
     """The sequences of a group."""
 
-    results: list[SequenceSummary]
     common_prefix: int
     """Number of leading tokens that all sequences share."""
     has_text: bool
@@ -124,6 +124,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
         )
     return SequenceList(
         results=results,
+        next=None,
         common_prefix=min((one.diverges_at for one in results), default=0),
         has_text=has_text,
         has_messages="messages" in group.json,

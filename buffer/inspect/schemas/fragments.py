@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from buffer.inspect.rules.fragment_views import FragmentContent
+from web.rules.pages import Page
 
 
 class FragmentRow(Struct, frozen=True):
@@ -44,12 +45,9 @@ class FragmentSummary(FragmentRow, frozen=True, kw_only=True):
     """Null if the fragment is too large for a list or cannot be read."""
 
 
-class FragmentList(Struct, frozen=True, kw_only=True):
+class FragmentList(Page[FragmentSummary], frozen=True, kw_only=True):
     """Fragments with stored bytes, newest first."""
 
-    results: list[FragmentSummary]
-    next: str
-    """Cursor of the next page; empty at the end."""
     is_partial: bool
     """True if the page ends early because the search reached its row limit."""
 

@@ -4,6 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 
 class MarkOfGroup(Struct, frozen=True, kw_only=True):
     """Marks of a group: label, pin, note and sets."""
@@ -63,16 +65,11 @@ class GroupSummary(Struct, frozen=True, kw_only=True):
     """Digest of its prompt, equal for equal prompts; empty if unknown."""
     mark: MarkOfGroup | None
     """Null if the group is unmarked."""
-    place: str
-    """Cursor of the group in this list."""
 
 
-class GroupList(Struct, frozen=True, kw_only=True):
+class GroupList(Page[GroupSummary], frozen=True, kw_only=True):
     """A page of groups."""
 
-    results: list[GroupSummary]
-    next: str
-    """Cursor of the next page; empty at the end."""
     is_partial: bool
     """True if the page ends early because the search reached its limit; `next` continues."""
 

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 
 class PromptInRun(Struct, frozen=True, kw_only=True):
     """Scores of a run on a prompt, over its newest 16 groups."""
@@ -28,7 +30,5 @@ class PromptRow(Struct, frozen=True, kw_only=True):
     runs: list[PromptInRun]
 
 
-class PromptList(Struct, frozen=True, kw_only=True):
+class PromptList(Page[PromptRow], frozen=True, kw_only=True):
     """Prompts among the newest 1,000 groups of each run; most widely shared first."""
-
-    results: list[PromptRow]

@@ -24,9 +24,9 @@ export function alertsQuery(asked: AskedAlerts) {
   return infiniteQueryOptions({
     queryKey: ["alerts", "list", asked],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/alerts", { params: { query: { ...asked, limit: PAGE_ROWS, before: pageParam ?? undefined } } })),
-    initialPageParam: null as number | null,
-    getNextPageParam: (page) => page.next_before ?? undefined,
+      body(api.GET("/api/alerts", { params: { query: { ...asked, limit: PAGE_ROWS, cursor: pageParam || undefined } } })),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,
     placeholderData: (before) => before,
   });

@@ -12,9 +12,9 @@ export function auditQuery(asked: Asked) {
   return infiniteQueryOptions({
     queryKey: ["audit", asked],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/audit", { params: { query: { ...asked, limit: preferences().rows, before: pageParam ?? undefined } } })),
-    initialPageParam: null as number | null,
-    getNextPageParam: (page) => page.next_before ?? undefined,
+      body(api.GET("/api/audit", { params: { query: { ...asked, limit: preferences().rows, cursor: pageParam || undefined } } })),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: (before) => before,
   });
 }

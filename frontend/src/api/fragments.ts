@@ -29,7 +29,7 @@ export const fragmentsQuery = (run: string, query: FragmentQuery, limit = PAGE_F
     initialPageParam: "",
     queryFn: ({ pageParam }) =>
       body(api.GET("/api/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit, cursor: pageParam || undefined } } })),
-    getNextPageParam: (page) => page.next || undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
     staleTime: FRESH_MS,
   });
 

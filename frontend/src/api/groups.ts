@@ -47,15 +47,21 @@ const PAGE_GROUPS = 50;
 export const WINDOW_TOKENS = 4096;
 const FRESH_MS = 5_000;
 
-export const groupsQuery = (run: string, query: GroupQuery, cursor?: string, limit = PAGE_GROUPS, backward = false) =>
+export const groupsQuery = (run: string, query: GroupQuery, cursor?: string, limit = PAGE_GROUPS) =>
   queryOptions({
-    queryKey: ["groups", run, query, cursor ?? "", limit, backward],
-    queryFn: () =>
-      body(
-        api.GET("/api/runs/{run}/groups", {
-          params: { path: { run }, query: { ...query, cursor, limit, ...(backward ? { backward } : {}) } },
-        }),
-      ),
+    queryKey: ["groups", run, query, cursor ?? "", limit],
+    queryFn: () => body(api.GET("/api/runs/{run}/groups", { params: { path: { run }, query: { ...query, cursor, limit } } })),
+    staleTime: FRESH_MS,
+  });
+
+/** The list with only the next group after `group`, or the one before it. */
+export const neighbourQuery = (run: string, query: GroupQuery, group: number, isBefore: boolean) =>
+  queryOptions({
+    queryKey: ["groups", run, query, "beside", group, isBefore],
+    queryFn: () => {
+      const place = { from_group: group, limit: 1, ...(isBefore ? { backward: true } : {}) };
+      return body(api.GET("/api/runs/{run}/groups", { params: { path: { run }, query: { ...query, ...place } } }));
+    },
     staleTime: FRESH_MS,
   });
 

@@ -24,8 +24,10 @@ export function metricKeysQuery(run: string, search: string, prefix = "") {
   return infiniteQueryOptions({
     queryKey: ["metric-keys", run, search, prefix],
     initialPageParam: "",
-    queryFn: ({ pageParam: after }) =>
-      body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query: { search, prefix, after, limit: NAMES_A_PAGE } } })),
+    queryFn: ({ pageParam }) => {
+      const query = { search, prefix, limit: NAMES_A_PAGE, cursor: pageParam || undefined };
+      return body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
+    },
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: FRESH_MS,
   });
@@ -51,7 +53,7 @@ const NAMES_REREAD_MS = 30_000;
 export function metricNamesOfQuery(run: string) {
   return queryOptions({
     queryKey: ["metric-names-of", run],
-    queryFn: async (): Promise<string[]> => (await body(api.GET("/api/runs/{run}/metrics/names", { params: { path: { run } } }))).names,
+    queryFn: async (): Promise<string[]> => (await body(api.GET("/api/runs/{run}/metrics/names", { params: { path: { run } } }))).results,
     refetchInterval: NAMES_REREAD_MS,
   });
 }

@@ -43,13 +43,12 @@ export type BatchState = BatchRow["state"];
 export function batchesQuery(run: string, state: BatchState | undefined) {
   return infiniteQueryOptions({
     queryKey: ["batches", run, state ?? ""],
-    queryFn: async ({ pageParam }): Promise<BatchRow[]> => {
-      const query = { limit: BATCHES_PER_PAGE, state, before: pageParam };
-      const { results } = await body(api.GET("/api/runs/{run}/batches", { params: { path: { run }, query } }));
-      return results;
+    queryFn: ({ pageParam }) => {
+      const query = { limit: BATCHES_PER_PAGE, state, cursor: pageParam || undefined };
+      return body(api.GET("/api/runs/{run}/batches", { params: { path: { run }, query } }));
     },
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page: BatchRow[]) => (page.length < BATCHES_PER_PAGE ? undefined : page.at(-1)?.ordinal),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
   });
 }
 

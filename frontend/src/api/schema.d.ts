@@ -102,8 +102,8 @@ export interface paths {
         };
         /**
          * Backtest an alert rule
-         * @description Returns the periods in which the rule would have fired, with the curves. Stores
-         *     nothing.
+         * @description Returns the periods in which the rule would have fired, with the curves; newest run
+         *     first. Stores nothing.
          */
         get: operations["alert_rules_preview"];
         put?: never;
@@ -452,7 +452,8 @@ export interface paths {
         };
         /**
          * List retention periods
-         * @description For each kind of data: the limits with their settings, the size and the count.
+         * @description For each kind of data, in a fixed order: the limits with their settings, the size and the
+         *     count.
          */
         get: operations["kept_list"];
         put?: never;
@@ -472,7 +473,7 @@ export interface paths {
         };
         /**
          * List third-party licenses
-         * @description Each installed package with the license that it declares.
+         * @description Each installed package with the license that it declares, by part and name.
          */
         get: operations["licences_list"];
         put?: never;
@@ -636,7 +637,8 @@ export interface paths {
         };
         /**
          * List saved presets
-         * @description Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
+         * @description Shared presets and your own, by name; `GET /api/run-config-schema` returns the built-in
+         *     ones.
          */
         get: operations["presets_list"];
         put?: never;
@@ -685,7 +687,7 @@ export interface paths {
         };
         /**
          * List recent prompts of runs
-         * @description With the scores of each prompt.
+         * @description Most widely shared first, with the scores of each prompt.
          */
         get: operations["prompts_of_runs"];
         put?: never;
@@ -767,7 +769,7 @@ export interface paths {
         };
         /**
          * Get the costs of runs
-         * @description Used and dropped data of runs, and the lifetime of their workers.
+         * @description Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
          */
         get: operations["run_costs"];
         put?: never;
@@ -787,7 +789,7 @@ export interface paths {
         };
         /**
          * Get the run filter syntax
-         * @description Fields, operators and an example of each.
+         * @description Fields, operators and an example of each, in a fixed order.
          */
         get: operations["run_filter_show"];
         put?: never;
@@ -935,7 +937,7 @@ export interface paths {
         };
         /**
          * List annotations
-         * @description Annotations by users, and the changes of the run that charts show.
+         * @description Annotations by users, and the changes of the run that charts show, oldest first.
          */
         get: operations["annotations_list"];
         put?: never;
@@ -1044,7 +1046,7 @@ export interface paths {
         };
         /**
          * Get push rates of environments
-         * @description Pushes within the last minute; environments without pushes are omitted.
+         * @description Pushes within the last minute, by environment; environments without pushes are omitted.
          */
         get: operations["arrivals_list"];
         put?: never;
@@ -1407,7 +1409,7 @@ export interface paths {
         };
         /**
          * List episode windows
-         * @description Oldest first; without `after` the newest ones.
+         * @description Newest first.
          */
         get: operations["episodes"];
         put?: never;
@@ -1427,7 +1429,8 @@ export interface paths {
         };
         /**
          * List an episode's fragments
-         * @description The stored fragments of the reported episode with a return or length.
+         * @description The stored fragments of the reported episode with a return or length, in the order of its
+         *     steps.
          */
         get: operations["episodes_fragments"];
         put?: never;
@@ -1447,7 +1450,7 @@ export interface paths {
         };
         /**
          * Find reports by return or length
-         * @description The newest reports with an episode in the range.
+         * @description The newest reports with an episode in the range, newest first.
          */
         get: operations["episodes_matches"];
         put?: never;
@@ -1818,7 +1821,7 @@ export interface paths {
         };
         /**
          * List followers
-         * @description With the lag of each.
+         * @description By name, with the lag of each.
          */
         get: operations["followers_list"];
         put?: never;
@@ -2093,7 +2096,7 @@ export interface paths {
         };
         /**
          * List a group's sequences
-         * @description Score, length, turns and anomalies, without tokens.
+         * @description By index: score, length, turns and anomalies, without tokens.
          */
         get: operations["sequences_list"];
         put?: never;
@@ -2133,7 +2136,7 @@ export interface paths {
         };
         /**
          * List a sequence's messages
-         * @description Each text is cut to `characters`.
+         * @description In order; each text is cut to `characters`.
          */
         get: operations["sequences_messages"];
         put?: never;
@@ -2276,7 +2279,7 @@ export interface paths {
         };
         /**
          * List lessons
-         * @description Empty before the run has registered them.
+         * @description In topological order of their requirements; empty before the run has registered them.
          */
         get: operations["lessons"];
         put?: never;
@@ -2376,7 +2379,7 @@ export interface paths {
         };
         /**
          * Get lesson progress
-         * @description Samples and successes of each lesson by policy version of this epoch.
+         * @description Samples and successes of each lesson by policy version of this epoch, in lesson order.
          */
         get: operations["lesson_progress"];
         put?: never;
@@ -2489,7 +2492,7 @@ export interface paths {
         };
         /**
          * List metric samples
-         * @description The newest, oldest first; with `after` only later rows.
+         * @description Newest first.
          */
         get: operations["metrics"];
         put?: never;
@@ -2511,7 +2514,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List metrics with their last samples */
+        /**
+         * List metrics with their last samples
+         * @description By name.
+         */
         get: operations["metric_keys"];
         put?: never;
         post?: never;
@@ -2568,7 +2574,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List metric names */
+        /**
+         * List metric names
+         * @description By name.
+         */
         get: operations["metric_names"];
         put?: never;
         post?: never;
@@ -3034,7 +3043,8 @@ export interface paths {
         };
         /**
          * List weight syncs
-         * @description When each worker was notified of, had loaded and used the newest versions.
+         * @description When each worker was notified of, had loaded and used the newest versions; newest
+         *     version first, then by worker.
          */
         get: operations["weights_deliveries"];
         put?: never;
@@ -3261,7 +3271,7 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description With the answer to the newest test delivery.
+         * @description In the order of the settings, with the answer to the newest test delivery.
          */
         get: operations["webhooks_list"];
         put?: never;
@@ -3950,7 +3960,7 @@ export interface components {
          */
         AlertList: {
             results: components["schemas"]["AlertRow"][];
-            next_before: number | null;
+            next: string | null;
             summary: components["schemas"]["AlertSummary"];
         };
         /**
@@ -3989,6 +3999,7 @@ export interface components {
          */
         AlertRuleList: {
             results: components["schemas"]["AlertRuleRow"][];
+            next: string | null;
             at_most: number;
         };
         /**
@@ -4063,10 +4074,11 @@ export interface components {
         };
         /**
          * Annotations
-         * @description Annotations and changes of a run's charts, ordered by time.
+         * @description The newest annotations and changes of a run's charts, oldest first.
          */
         Annotations: {
             results: components["schemas"]["AnnotationRow"][];
+            next: string | null;
             events: components["schemas"]["ChartEvent"][];
         };
         /**
@@ -4091,6 +4103,7 @@ export interface components {
          */
         ArchiveList: {
             results: components["schemas"]["ArchiveRow"][];
+            next: string | null;
         };
         /**
          * ArchiveRow
@@ -4127,6 +4140,7 @@ export interface components {
          */
         ArrivalList: {
             results: components["schemas"]["EnvironmentArrivals"][];
+            next: string | null;
         };
         /**
          * AskArchive
@@ -4193,6 +4207,7 @@ export interface components {
          */
         Attempts: {
             results: components["schemas"]["AttemptRow"][];
+            next: string | null;
         };
         /**
          * AuditList
@@ -4200,7 +4215,7 @@ export interface components {
          */
         AuditList: {
             results: components["schemas"]["AuditRow"][];
-            next_before: number | null;
+            next: string | null;
         };
         /**
          * AuditNews
@@ -4294,11 +4309,12 @@ export interface components {
         };
         /**
          * BatchItems
-         * @description A batch and its items by position; at most 1,000 items.
+         * @description A batch and its items by position.
          */
         BatchItems: {
+            results: components["schemas"]["BatchItem"][];
+            next: string | null;
             batch: components["schemas"]["BatchRow"];
-            items: components["schemas"]["BatchItem"][];
         };
         /**
          * BatchList
@@ -4306,6 +4322,7 @@ export interface components {
          */
         BatchList: {
             results: components["schemas"]["BatchRow"][];
+            next: string | null;
         };
         /**
          * BatchOfGroup
@@ -4464,6 +4481,7 @@ export interface components {
          */
         CallList: {
             results: components["schemas"]["CallRow"][];
+            next: string | null;
         };
         /**
          * CallPush
@@ -4555,6 +4573,7 @@ export interface components {
          */
         Captures: {
             results: components["schemas"]["CaptureRow"][];
+            next: string | null;
         };
         /**
          * ChangeSet
@@ -4600,6 +4619,7 @@ export interface components {
          */
         ClientList: {
             results: components["schemas"]["ClientRow"][];
+            next: string | null;
         };
         /**
          * ClientRow
@@ -4733,6 +4753,7 @@ export interface components {
          */
         Comparisons: {
             results: components["schemas"]["ComparisonRow"][];
+            next: string | null;
         };
         /**
          * ControlFrame
@@ -4751,10 +4772,11 @@ export interface components {
         };
         /**
          * Conversation
-         * @description The messages of a sequence.
+         * @description The messages of a sequence, in order.
          */
         Conversation: {
             results: components["schemas"]["MessageView"][];
+            next: string | null;
             total: number;
             pictures: components["schemas"]["Picture"][];
         };
@@ -4920,6 +4942,7 @@ export interface components {
          */
         Deliveries: {
             results: components["schemas"]["DeliveryRow"][];
+            next: string | null;
         };
         /**
          * DeliveryRow
@@ -5057,6 +5080,7 @@ export interface components {
          */
         EnvironmentList: {
             results: components["schemas"]["EnvironmentRow"][];
+            next: string | null;
         };
         /**
          * EnvironmentMixing
@@ -5180,7 +5204,8 @@ export interface components {
          *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
          */
         EpisodeFragments: {
-            parts: components["schemas"]["EpisodePlace"][];
+            results: components["schemas"]["EpisodePlace"][];
+            next: string | null;
             candidates: number;
         };
         /**
@@ -5189,6 +5214,7 @@ export interface components {
          */
         EpisodeMatches: {
             results: components["schemas"]["EpisodeFind"][];
+            next: string | null;
         };
         /**
          * EpisodeMeans
@@ -5330,10 +5356,11 @@ export interface components {
         };
         /**
          * Episodes
-         * @description Windows of ended episodes, oldest first.
+         * @description Windows of ended episodes, newest first.
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
+            next: string | null;
         };
         /**
          * EpisodesOfWorker
@@ -5418,6 +5445,7 @@ export interface components {
          */
         Evaluations: {
             results: components["schemas"]["EvaluationRow"][];
+            next: string | null;
         };
         /**
          * Event
@@ -5441,6 +5469,7 @@ export interface components {
          */
         EventList: {
             results: components["schemas"]["Event"][];
+            next: string | null;
         };
         /**
          * FacetValue
@@ -5628,6 +5657,7 @@ export interface components {
          */
         FollowerList: {
             results: components["schemas"]["FollowerRow"][];
+            next: string | null;
         };
         /**
          * FollowerRow
@@ -5674,7 +5704,7 @@ export interface components {
          */
         FragmentList: {
             results: components["schemas"]["FragmentSummary"][];
-            next: string;
+            next: string | null;
             is_partial: boolean;
         };
         /**
@@ -5759,7 +5789,7 @@ export interface components {
          */
         GroupList: {
             results: components["schemas"]["GroupSummary"][];
-            next: string;
+            next: string | null;
             is_partial: boolean;
         };
         /**
@@ -5798,7 +5828,6 @@ export interface components {
             has_bytes: boolean;
             prompt: string;
             mark: components["schemas"]["MarkOfGroup"] | null;
-            place: string;
         };
         /**
          * GroupsReceipt
@@ -5898,6 +5927,7 @@ export interface components {
          */
         KeptList: {
             results: components["schemas"]["Kept"][];
+            next: string | null;
             backed_up_at: string | null;
         };
         /**
@@ -6066,6 +6096,7 @@ export interface components {
          */
         LessonHistory: {
             results: components["schemas"]["LessonChangeRow"][];
+            next: string | null;
         };
         /**
          * LessonLine
@@ -6117,11 +6148,12 @@ export interface components {
          * @description Training progress of lessons in the present epoch, in buckets of versions.
          */
         LessonProgress: {
+            results: components["schemas"]["LessonLine"][];
+            next: string | null;
             epoch: number;
             bucket: number;
             outcomes: number;
             is_whole: boolean;
-            results: components["schemas"]["LessonLine"][];
         };
         /**
          * LessonRequirement
@@ -6186,16 +6218,20 @@ export interface components {
          * @description The lessons of a run, in topological order of their requirements.
          */
         Lessons: {
-            summary: components["schemas"]["CurriculumSummary"];
             results: components["schemas"]["LessonRow"][];
+            next: string | null;
+            summary: components["schemas"]["CurriculumSummary"];
         };
         /**
          * Licences
-         * @description The license of Rolldeck, and those of the packages installed with it.
+         * @description The license of Rolldeck, and those of the packages installed with it, by part and name.
+         *
+         *         The dashboard's packages are listed in its built files.
          */
         Licences: {
-            own: string;
             results: components["schemas"]["Licensed"][];
+            next: string | null;
+            own: string;
         };
         /**
          * Licensed
@@ -6418,8 +6454,8 @@ export interface components {
          */
         MetricKeys: {
             results: components["schemas"]["MetricKey"][];
-            total: number;
             next: string | null;
+            total: number;
         };
         /**
          * MetricLayoutRow
@@ -6442,6 +6478,7 @@ export interface components {
          */
         MetricLayouts: {
             results: components["schemas"]["MetricLayoutRow"][];
+            next: string | null;
         };
         /**
          * MetricLine
@@ -6503,7 +6540,8 @@ export interface components {
          * @description All metric names of a run, in order: at most 20,000.
          */
         MetricNames: {
-            names: string[];
+            results: string[];
+            next: string | null;
         };
         /**
          * MetricNews
@@ -6538,10 +6576,11 @@ export interface components {
         };
         /**
          * Metrics
-         * @description The newest stored values, oldest first.
+         * @description Stored values, newest first.
          */
         Metrics: {
             results: components["schemas"]["MetricRow"][];
+            next: string | null;
         };
         /**
          * MetricsPush
@@ -6576,6 +6615,7 @@ export interface components {
          */
         MicroEvaluations: {
             results: components["schemas"]["MicroEvaluationRow"][];
+            next: string | null;
         };
         /**
          * MintToken
@@ -6964,6 +7004,7 @@ export interface components {
          */
         PolicyVersionList: {
             results: components["schemas"]["PolicyVersionRow"][];
+            next: string | null;
         };
         /**
          * PolicyVersionRow
@@ -7093,6 +7134,7 @@ export interface components {
          */
         PromptList: {
             results: components["schemas"]["PromptRow"][];
+            next: string | null;
         };
         /**
          * PromptRow
@@ -7148,6 +7190,7 @@ export interface components {
          */
         QualifierList: {
             results: components["schemas"]["QualifierRow"][];
+            next: string | null;
         };
         /**
          * QualifierRow
@@ -7312,6 +7355,7 @@ export interface components {
          */
         Recordings: {
             results: components["schemas"]["RecordingRow"][];
+            next: string | null;
         };
         /**
          * RefusedPushes
@@ -7455,10 +7499,11 @@ export interface components {
          * @description Result of a rule backtest.
          */
         RulePreview: {
+            results: components["schemas"]["PreviewedRun"][];
+            next: string | null;
             words: string;
             runs: number;
             measured: number;
-            results: components["schemas"]["PreviewedRun"][];
         };
         /**
          * RunCheck
@@ -7502,6 +7547,7 @@ export interface components {
          */
         RunCosts: {
             results: components["schemas"]["RunCost"][];
+            next: string | null;
         };
         /**
          * RunDetail
@@ -7556,7 +7602,6 @@ export interface components {
          */
         RunList: {
             results: components["schemas"]["RunRow"][];
-            /** @default null */
             next: string | null;
             /** @default null */
             total: number | null;
@@ -7710,6 +7755,7 @@ export interface components {
          */
         SavedPresetList: {
             results: components["schemas"]["SavedPresetRow"][];
+            next: string | null;
         };
         /**
          * SavedPresetRow
@@ -7832,6 +7878,7 @@ export interface components {
          */
         SegmentList: {
             results: components["schemas"]["SegmentRow"][];
+            next: string | null;
         };
         /**
          * SegmentRow
@@ -7852,6 +7899,7 @@ export interface components {
          */
         SequenceList: {
             results: components["schemas"]["SequenceSummary"][];
+            next: string | null;
             common_prefix: number;
             has_text: boolean;
             has_messages: boolean;
@@ -7907,12 +7955,12 @@ export interface components {
         };
         /**
          * SessionRow
-         * @description Number of browsers that a person is signed in on, including this one.
+         * @description Browsers that a person is signed in on, including this one; newest first.
          */
         SessionRow: {
-            sessions: number;
-            /** @default [] */
             results: components["schemas"]["BrowserRow"][];
+            next: string | null;
+            sessions: number;
         };
         /**
          * SetAlertRule
@@ -7993,6 +8041,7 @@ export interface components {
          */
         SilenceList: {
             results: components["schemas"]["SilenceRow"][];
+            next: string | null;
         };
         /**
          * SilenceRow
@@ -8238,6 +8287,7 @@ export interface components {
          */
         TokenList: {
             results: components["schemas"]["TokenRow"][];
+            next: string | null;
         };
         /**
          * TokenMinted
@@ -8286,6 +8336,7 @@ export interface components {
          */
         TrainerList: {
             results: components["schemas"]["TrainerRow"][];
+            next: string | null;
         };
         /**
          * TrainerRegistered
@@ -8373,6 +8424,7 @@ export interface components {
          */
         ValueList: {
             results: components["schemas"]["ValueRow"][];
+            next: string | null;
         };
         /**
          * ValueRow
@@ -8425,6 +8477,7 @@ export interface components {
          */
         WebhookList: {
             results: components["schemas"]["WebhookRow"][];
+            next: string | null;
         };
         /**
          * WebhookRow
@@ -8481,14 +8534,15 @@ export interface components {
         };
         /**
          * WeightsOrders
-         * @description Current weights settings of a run, and the history of commands.
+         * @description Current weights settings of a run, and the commands about them, newest first.
          */
         WeightsOrders: {
+            results: components["schemas"]["WeightsOrderRow"][];
+            next: string | null;
             number: number;
             pinned_step: number | null;
             acting_step: number;
             newest_step: number;
-            results: components["schemas"]["WeightsOrderRow"][];
         };
         /**
          * WeightsPin
@@ -9517,10 +9571,10 @@ export interface operations {
     alerts_list: {
         parameters: {
             query?: {
-                /** @description Only alerts with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
-                /** @description 1 to 200. */
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */
                 run?: string;
@@ -9859,6 +9913,10 @@ export interface operations {
             query: {
                 /** @description token:<id> or address:<ip> */
                 client: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 1000. */
+                limit?: number;
                 only?: "refused" | "replayed";
             };
             header?: never;
@@ -9916,7 +9974,12 @@ export interface operations {
     };
     api_clients: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 200. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -9930,6 +9993,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClientList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -9965,10 +10037,10 @@ export interface operations {
         parameters: {
             query?: {
                 actor?: string;
-                /** @description Only rows with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: string;
-                /** @description 1 to 500. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
                 people?: string;
                 request?: string;
@@ -10947,10 +11019,10 @@ export interface operations {
     environments_known: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page. */
-                after?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: "outside" | "steps" | "tokens";
-                /** @description 1 to 100, default 50. */
+                /** @description Maximum number of results: 1 to 100, default 50. */
                 limit?: number;
                 /** @description Part of the name. */
                 q?: string;
@@ -12353,8 +12425,9 @@ export interface operations {
     runs_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page. */
-                after?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 500. */
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
@@ -12963,6 +13036,9 @@ export interface operations {
     archives_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -13392,8 +13468,9 @@ export interface operations {
     batches_list: {
         parameters: {
             query?: {
-                /** @description Only smaller ordinals. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
                 state?: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             };
@@ -13771,7 +13848,12 @@ export interface operations {
     };
     batches_items: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 1000. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 batch: string;
@@ -13788,6 +13870,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BatchItems"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14406,7 +14497,12 @@ export interface operations {
     };
     captures_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 200. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -14422,6 +14518,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Captures"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14905,9 +15010,11 @@ export interface operations {
     episodes: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id, oldest first. */
-                after?: number;
-                /** @description Maximum number of rows: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id. */
+                after_id?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 500. */
                 limit?: number;
             };
             header?: never;
@@ -15336,9 +15443,11 @@ export interface operations {
     evaluations: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
                 /** @description Number of newest results with sample answers: 0 to 20, default 1. */
                 samples?: number;
@@ -15684,10 +15793,11 @@ export interface operations {
     runs_events: {
         parameters: {
             query?: {
-                /** @description Only events with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Comma-separated; omit for all. */
                 kinds?: string;
+                /** @description Maximum number of results: 1 to 200, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -15815,7 +15925,9 @@ export interface operations {
     worker_attempts: {
         parameters: {
             query?: {
-                /** @description Maximum number of rows: 1 to 1000, default 100. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 100. */
                 limit?: number;
                 /** @description Index of one worker; all if absent. */
                 worker?: number;
@@ -17228,7 +17340,9 @@ export interface operations {
         parameters: {
             query?: {
                 batch?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Prefix of the slot's name. */
                 q?: string;
@@ -17909,15 +18023,20 @@ export interface operations {
     groups_list: {
         parameters: {
             query?: {
+                /** @description Read in reverse order. Default: false. */
                 backward?: boolean;
                 batch?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 env?: string[];
                 flag?: string[];
+                /** @description Begin the first page next to this group, without it. */
+                from_group?: number;
                 label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 mark?: string[];
                 prompt?: string;
@@ -18446,6 +18565,11 @@ export interface operations {
         parameters: {
             query?: {
                 characters?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 500. */
+                limit?: number;
+                /** @description Only the message with this index. */
                 message?: number;
             };
             header?: never;
@@ -19154,7 +19278,9 @@ export interface operations {
     lesson_micro_evaluations: {
         parameters: {
             query?: {
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19441,9 +19567,11 @@ export interface operations {
     lesson_history: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -20197,9 +20325,11 @@ export interface operations {
     metrics: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id, oldest first. */
-                after?: number;
-                /** @description Maximum number of rows: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id. */
+                after_id?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 500. */
                 limit?: number;
                 /** @description Comma-separated; all if absent. */
                 names?: string;
@@ -20390,9 +20520,9 @@ export interface operations {
     metric_keys: {
         parameters: {
             query?: {
-                /** @description Only names after this one. */
-                after?: string;
-                /** @description 1 to 500, default 200. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 200. */
                 limit?: number;
                 /** @description Prefix of the name. */
                 prefix?: string;
@@ -21264,7 +21394,12 @@ export interface operations {
     };
     recordings: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -21280,6 +21415,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Recordings"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -22615,9 +22759,11 @@ export interface operations {
     weights_list: {
         parameters: {
             query?: {
-                /** @description Only versions with a smaller id. */
-                before?: number;
-                /** @description 1 to 200, 50 if absent. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Only the version with this id. */
+                id?: number;
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -22970,6 +23116,10 @@ export interface operations {
     weights_deliveries: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 5000, default 5000. */
+                limit?: number;
                 /** @description Number of newest versions: 1 to 200, default 20. */
                 versions?: number;
             };
@@ -23039,7 +23189,12 @@ export interface operations {
     };
     weights_orders: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 200. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -23055,6 +23210,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WeightsOrders"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -23419,6 +23583,9 @@ export interface operations {
     segments_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 200. */
                 limit?: number;
             };
             header?: never;

@@ -2,29 +2,35 @@
 
 import { useEffect } from "react";
 import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
 import { live } from "@/live/live";
+
+type Schemas = components["schemas"];
 
 /** The server's page size. Older rows are not fetched, which the charts state. */
 export const BACKFILL_ROWS = 2000;
 
-const EVENT_PAGES = 5;
+const EVENTS_PER_PAGE = 200;
+const EVENT_PAGES = 6;
 
-/** Fetch a few older pages of events: frequent events push rare ones out of the window. */
+/** Fetch a few pages of events: frequent events push rare ones out of the window. */
 async function backfillEvents(run: string, topic: string): Promise<void> {
+  // The window of a run with fewer events holds all of them.
+  if ((live.read(topic).series.events?.length ?? 0) < EVENTS_PER_PAGE) return;
+  let cursor: string | undefined;
   for (let page = 0; page < EVENT_PAGES; page += 1) {
-    const before = live.read(topic).series.events?.[0]?.id;
-    if (before === undefined) return;
-    const query = { before, limit: 200 };
-    const { results } = await body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }));
-    if (results.length === 0) return;
-    live.addBackfill(topic, "events", [...results].reverse());
+    const query = { cursor, limit: EVENTS_PER_PAGE };
+    const events: Schemas["EventList"] = await body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }));
+    live.addBackfill(topic, "events", [...events.results].reverse());
+    if (events.next === null) return;
+    cursor = events.next;
   }
 }
 
 async function backfillEpisodes(run: string, topic: string): Promise<void> {
   const params = { path: { run }, query: { limit: BACKFILL_ROWS } };
   const episodes = await body(api.GET("/api/runs/{run}/episodes", { params }));
-  live.addBackfill(topic, "episodes", episodes.results);
+  live.addBackfill(topic, "episodes", [...episodes.results].reverse());
 }
 
 /** Backfill the events of a run's topic after its first snapshot. */

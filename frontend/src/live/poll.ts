@@ -31,7 +31,7 @@ async function pollNewest({ name, kind }: RunDetail): Promise<NewestTrajectories
 
 async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   const params = { path: { run: name } };
-  const after = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
+  const last = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
   const run = await body(api.GET("/api/runs/{run}", { params }));
   const [newest, ledger, fleet, pipeline, events, episodes] = await Promise.all([
     pollNewest(run),
@@ -39,13 +39,13 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
     body(api.GET("/api/runs/{run}/fleet", { params })),
     body(api.GET("/api/runs/{run}/pipeline", { params })),
     body(api.GET("/api/runs/{run}/events", { params })),
-    body(api.GET("/api/runs/{run}/episodes", { params: { ...params, query: { after } } })),
+    body(api.GET("/api/runs/{run}/episodes", { params: { ...params, query: { after_id: last } } })),
   ]);
   return {
     parts: { run, newest, ledger, fleet, verdict: pipeline.verdict, queue: queueOf(run, ledger) },
     series: {
       events: [...events.results].reverse(),
-      episodes: episodes.results,
+      episodes: [...episodes.results].reverse(),
     },
   };
 }

@@ -21,6 +21,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion
 from runs.weights.services.weights import KEPT_FILES
 from web.http.bodies import answer
+from web.rules.pages import Page
 
 KeptWord = Literal[
     "payloads", "weights", "recordings", "archives", "captures", "outcomes", "alerts", "metrics"
@@ -60,10 +61,9 @@ class Kept(Struct, frozen=True, kw_only=True):
     """Null if nothing is kept or the age is not tracked."""
 
 
-class KeptList(Struct, frozen=True, kw_only=True):
+class KeptList(Page[Kept], frozen=True, kw_only=True):
     """All data with a retention limit or unlimited growth, and the time of the last backup."""
 
-    results: list[Kept]
     backed_up_at: datetime | None
     """Null if no backup is recorded in the audit log."""
 
@@ -77,7 +77,8 @@ class KeptView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List retention periods.
 
-        For each kind of data: the limits with their settings, the size and the count.
+        For each kind of data, in a fixed order: the limits with their settings, the size and the
+        count.
         """
         del request
         sizes = _table_sizes()
@@ -92,6 +93,7 @@ class KeptView(APIView):
                     _captures(),
                     *(_of_tables(what, sizes) for what in _TABLES),
                 ],
+                next=None,
                 backed_up_at=None if last is None else last.at,
             )
         )

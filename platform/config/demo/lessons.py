@@ -8,10 +8,11 @@ from config.demo.progress import RunState
 from rollouts.curriculum.queries.lessons import lesson_changes, lessons
 from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
 from web.rules.amounts import percent
+from web.rules.pages import PageRequest
 
 WANTED_LESSONS: Final = 3
 WANTED_SUCCESS: Final = 0.9
-CHANGES_READ: Final = 500
+NEWEST: Final[PageRequest[int]] = PageRequest(limit=500)
 _MOVES: Final[Mapping[tuple[str, str], str]] = {
     ("locked", "active"): "unlocks",
     ("active", "graduated"): "graduates",
@@ -104,7 +105,7 @@ class Curricula:
 
     def read(self, run: RunState) -> LessonsProgress:
         """Return the progress for the given state of the run."""
-        changes = lesson_changes(self._run_id, lesson="", limit=CHANGES_READ)
+        changes = lesson_changes(self._run_id, lesson="", page=NEWEST).results
         return LessonsProgress(
             run=run,
             lessons=tuple(lessons(self._run_id).results),

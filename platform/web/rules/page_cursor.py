@@ -1,40 +1,49 @@
-"""Page cursors of sorted lists."""
+"""Page cursors of lists: opaque, signed text that encodes the position after a row."""
 
 import base64
-from datetime import datetime
-from typing import TypeVar
+import hashlib
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from web.rules.errors import Invalid
 
 T = TypeVar("T")
+_SIGNATURE_BYTES: Final = 8
 
 
 class InvalidPlace(Invalid):
     """The text is not a cursor of this list."""
 
-    field = "after"
+    field = "cursor"
 
 
-def place_of(value: str | float | datetime, row_id: int) -> str:
-    """Return the cursor after a row that sorts by `value`, then by its id."""
-    text = msgspec.json.encode([value, row_id])
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+def encode(position: Any, *, key: bytes) -> str:
+    """Return the cursor of a position.
+
+    Args:
+        position: The sort values of the last row that was read.
+        key: Key of the list with its filters, at most 64 bytes.
+    """
+    content = msgspec.msgpack.encode(position)
+    return base64.urlsafe_b64encode(_signature(content, key) + content).decode().rstrip("=")
 
 
-def value_at(place: str, kind: type[T]) -> tuple[T, int]:
-    """Return the value and the id of the row before a cursor.
+def decode(cursor: str, kind: type[T], *, key: bytes) -> T:
+    """Return the position that a cursor encodes.
 
     Raises:
-        InvalidPlace: If the cursor belongs to a list with another kind of sort value.
+        InvalidPlace: If the text is not a cursor, or was signed with another key.
     """
     try:
-        text = base64.urlsafe_b64decode(place + "=" * (-len(place) % 4))
-        raw, row_id = msgspec.json.decode(text, type=tuple[msgspec.Raw, int])
-        value: T = msgspec.json.decode(raw, type=kind)
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        signature, content = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
+        if signature == _signature(content, key):
+            return msgspec.msgpack.decode(content, type=kind)
     except (ValueError, msgspec.MsgspecError) as error:
         raise InvalidPlace("not a valid cursor of this list") from error
-    if isinstance(value, str) and "\x00" in value:
-        raise InvalidPlace("not a valid cursor of this list")
-    return value, row_id
+    raise InvalidPlace("not a valid cursor of this list with these filters")
+
+
+def _signature(content: bytes, key: bytes) -> bytes:
+    return hashlib.blake2b(content, key=key, digest_size=_SIGNATURE_BYTES).digest()

@@ -13,6 +13,7 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http import bodies
 from web.http.openapi import between
+from web.http.paging import page_of, page_parameters
 
 MOST_INDEX: Final = 2**31 - 1
 ROWS_AT_MOST: Final = 1000
@@ -29,11 +30,7 @@ class AttemptsView(APIView):
             OpenApiParameter(
                 "worker", between(0, MOST_INDEX), description="Index of one worker; all if absent."
             ),
-            OpenApiParameter(
-                "limit",
-                between(1, ROWS_AT_MOST),
-                description=f"Maximum number of rows: 1 to {ROWS_AT_MOST}, default 100.",
-            ),
+            *page_parameters(default=100, most=ROWS_AT_MOST),
         ],
         responses={200: Attempts},
         tags=["fleet"],
@@ -46,6 +43,9 @@ class AttemptsView(APIView):
         worker = bodies.whole_number(
             request, "worker", default=None, at_least=0, at_most=MOST_INDEX
         )
-        limit = bodies.whole_number(request, "limit", default=100, at_least=1, at_most=ROWS_AT_MOST)
-        rows = attempts(readable_run(run).pk, worker=worker, limit=limit or 1)
-        return bodies.answer(Attempts(results=rows))
+        page = page_of(request, int, default=100, most=ROWS_AT_MOST)
+        found = attempts(
+            readable_run(run).pk, worker=worker, before=page.after, limit=page.limit + 1
+        )
+        rows, cursor = page.cut(found, lambda row: row.id)
+        return bodies.answer(Attempts(results=rows, next=cursor))

@@ -8,28 +8,30 @@ from rest_framework.request import Request
 from rollouts.control.rules.pages import ROWS_AT_MOST
 from web.http import bodies
 from web.http.openapi import between
+from web.http.paging import page_of, page_parameters
+from web.rules.pages import PageRequest
 
 _LONGEST_ID: Final = 2**63 - 1
 
-AFTER: Final = OpenApiParameter(
-    "after", between(0, _LONGEST_ID), description="Only rows with a higher id, oldest first."
-)
-LIMIT: Final = OpenApiParameter(
-    "limit",
-    between(1, ROWS_AT_MOST),
-    description=f"Maximum number of rows: 1 to {ROWS_AT_MOST}, default 500.",
-)
+SERIES_PARAMETERS: Final = [
+    OpenApiParameter(
+        "after_id", between(0, _LONGEST_ID), description="Only rows with a higher id."
+    ),
+    *page_parameters(default=500, most=ROWS_AT_MOST),
+]
 
 
-def page_of(request: Request) -> tuple[int | None, int]:
-    """Return the query's `after`, if it has one, and its `limit`.
+def series_page(request: Request) -> tuple[int | None, PageRequest[int]]:
+    """Return the query's `after_id`, if it has one, and the page that it asks for.
 
     Raises:
-        InvalidBody: If one of them is out of range.
+        InvalidBody: If a number is out of range.
+        InvalidPlace: If `cursor` is not a cursor of this list.
     """
-    after = bodies.whole_number(request, "after", default=None, at_least=0, at_most=_LONGEST_ID)
-    limit = bodies.whole_number(request, "limit", default=500, at_least=1, at_most=ROWS_AT_MOST)
-    return after, limit or 1
+    after_id = bodies.whole_number(
+        request, "after_id", default=None, at_least=0, at_most=_LONGEST_ID
+    )
+    return after_id, page_of(request, int, default=500, most=ROWS_AT_MOST)
 
 
 def wait_of(request: Request, *, default: float, at_most: int) -> float:

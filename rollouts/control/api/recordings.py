@@ -1,5 +1,6 @@
 """API of episode recordings: requests, uploads and downloads."""
 
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -21,6 +22,7 @@ from runs.access.api.permissions import Operators, Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies, byte_ranges
 from web.http.openapi import msgpack_of, problems
+from web.http.paging import page_of, page_parameters
 
 
 class RecordingsView(APIView):
@@ -32,6 +34,7 @@ class RecordingsView(APIView):
 
     @extend_schema(
         operation_id="recordings",
+        parameters=page_parameters(default=100, most=500),
         responses={200: Recordings},
         tags=["recordings"],
     )
@@ -40,7 +43,10 @@ class RecordingsView(APIView):
 
         Newest first.
         """
-        return bodies.answer(Recordings(results=recordings(readable_run(run).pk)))
+        page = page_of(request, tuple[datetime, UUID], default=100, most=500)
+        found = recordings(readable_run(run).pk, after=page.after, limit=page.limit + 1)
+        rows, cursor = page.cut(found, lambda row: (row.requested_at, UUID(row.id)))
+        return bodies.answer(Recordings(results=rows, next=cursor))
 
     @extend_schema(
         operation_id="recordings_request",
@@ -61,7 +67,7 @@ class RecordingsView(APIView):
             now=timezone.now(),
         )
         shown = [recording_row(row) for row in rows]
-        return bodies.answer(Recordings(results=shown), status=201)
+        return bodies.answer(Recordings(results=shown, next=None), status=201)
 
 
 class RecordingView(APIView):

@@ -5,12 +5,13 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rollouts.control.queries.weight_syncs import deliveries
+from rollouts.control.queries.weight_syncs import DELIVERIES_AT_MOST, deliveries
 from rollouts.control.schemas.weight_syncs import Deliveries
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run_id
 from web.http import bodies
 from web.http.openapi import between
+from web.http.paging import page_of, page_parameters
 
 VERSIONS = 20
 
@@ -27,7 +28,8 @@ class DeliveriesView(APIView):
                 "versions",
                 between(1, 200),
                 description="Number of newest versions: 1 to 200, default 20.",
-            )
+            ),
+            *page_parameters(default=DELIVERIES_AT_MOST, most=DELIVERIES_AT_MOST),
         ],
         responses={200: Deliveries},
         tags=["weights"],
@@ -35,10 +37,23 @@ class DeliveriesView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """List weight syncs.
 
-        When each worker was notified of, had loaded and used the newest versions.
+        When each worker was notified of, had loaded and used the newest versions; newest
+        version first, then by worker.
         """
         versions = bodies.whole_number(
             request, "versions", default=VERSIONS, at_least=1, at_most=200
         )
-        found = deliveries(readable_run_id(run), versions=versions or VERSIONS)
-        return bodies.answer(Deliveries(results=found))
+        page = page_of(
+            request,
+            tuple[int, int, int],
+            default=DELIVERIES_AT_MOST,
+            most=DELIVERIES_AT_MOST,
+        )
+        found = deliveries(
+            readable_run_id(run),
+            versions=versions or VERSIONS,
+            after=page.after,
+            limit=page.limit + 1,
+        )
+        rows, cursor = page.cut(found, lambda row: (row.epoch, row.step, row.worker))
+        return bodies.answer(Deliveries(results=rows, next=cursor))

@@ -1,16 +1,17 @@
 """Queries for the recordings of a run, and their files."""
 
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from django.core.files import File
 from django.core.files.storage import default_storage
+from django.db.models import Q
 
 from rollouts.control.models.fleets import Recording
 from rollouts.control.schemas.fleets import RecordingRow
 from web.rules.errors import NotFound
 
-RECORDINGS_AT_MOST: Final = 100
 PREVIEW_BYTES: Final = 8192
 
 
@@ -18,10 +19,23 @@ class NoFilm(NotFound):
     """The recording does not exist, is not finished, or was removed by retention."""
 
 
-def recordings(run_id: int) -> list[RecordingRow]:
-    """Return the recordings of a run, newest first."""
-    found = Recording.objects.filter(run_id=run_id).order_by("-requested_at", "pk")
-    return [recording_row(row) for row in found[:RECORDINGS_AT_MOST]]
+def recordings(
+    run_id: int, *, after: tuple[datetime, UUID] | None, limit: int
+) -> list[RecordingRow]:
+    """Return the recordings of a run, newest first.
+
+    Args:
+        run_id: Id of the run.
+        after: Request time and id of the last recording of the previous page.
+        limit: Maximum number of recordings.
+    """
+    found = Recording.objects.filter(run_id=run_id)
+    if after is not None:
+        requested_at, pk = after
+        found = found.filter(
+            Q(requested_at__lt=requested_at) | Q(requested_at=requested_at, pk__gt=pk)
+        )
+    return [recording_row(row) for row in found.order_by("-requested_at", "pk")[:limit]]
 
 
 def recording_row(row: Recording) -> RecordingRow:

@@ -42,8 +42,17 @@ def weights_part(run_id: int) -> WeightsOnTheWay | None:
     )
 
 
-def deliveries(run_id: int, *, versions: int) -> list[DeliveryRow]:
-    """Return the syncs of the newest `versions` to a run's workers, newest first."""
+def deliveries(
+    run_id: int, *, versions: int, after: tuple[int, int, int] | None, limit: int
+) -> list[DeliveryRow]:
+    """Return the syncs of the newest `versions` to a run's workers, newest first.
+
+    Args:
+        run_id: Id of the run.
+        versions: Number of newest versions.
+        after: Epoch, step and worker of the last row of the previous page.
+        limit: Maximum number of rows.
+    """
     of_run = WeightsDelivery.objects.filter(fleet__run_id=run_id)
     newest = list(
         of_run.order_by("-epoch", "-step").values_list("epoch", "step").distinct()[:versions]
@@ -52,6 +61,13 @@ def deliveries(run_id: int, *, versions: int) -> list[DeliveryRow]:
         return []
     epoch, step = newest[-1]
     rows = of_run.filter(epoch__gte=epoch).exclude(epoch=epoch, step__lt=step)
+    if after is not None:
+        epoch, step, worker = after
+        rows = rows.filter(
+            Q(epoch__lt=epoch)
+            | Q(epoch=epoch, step__lt=step)
+            | Q(epoch=epoch, step=step, worker__gt=worker)
+        )
     names = DeliveryRow.__struct_fields__
-    ordered = rows.order_by("-epoch", "-step", "worker")[:DELIVERIES_AT_MOST]
+    ordered = rows.order_by("-epoch", "-step", "worker")[:limit]
     return [DeliveryRow(**{name: getattr(row, name) for name in names}) for row in ordered]

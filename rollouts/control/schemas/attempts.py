@@ -4,6 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 
 class AttemptRow(Struct, frozen=True, kw_only=True):
     """One incarnation of a worker, with the values of its last report."""
@@ -27,7 +29,5 @@ class AttemptRow(Struct, frozen=True, kw_only=True):
     """Fragments in its spool, which another worker on its node sends."""
 
 
-class Attempts(Struct, frozen=True, kw_only=True):
+class Attempts(Page[AttemptRow], frozen=True, kw_only=True):
     """Incarnations of a fleet's workers, newest first."""
-
-    results: list[AttemptRow]

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from rolldeck.wire import Desired, StageTiming, WeightsTransfers
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):
@@ -83,10 +84,8 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True):
     eval_unweighted: EpisodeMeans | None
 
 
-class Episodes(Struct, frozen=True, kw_only=True):
-    """Windows of ended episodes, oldest first."""
-
-    results: list[EpisodeRow]
+class Episodes(Page[EpisodeRow], frozen=True, kw_only=True):
+    """Windows of ended episodes, newest first."""
 
 
 class SlotState(Struct, frozen=True, kw_only=True):
@@ -206,10 +205,8 @@ class RecordingRow(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class Recordings(Struct, frozen=True, kw_only=True):
+class Recordings(Page[RecordingRow], frozen=True, kw_only=True):
     """Recordings of a run, newest first."""
-
-    results: list[RecordingRow]
 
 
 class FleetLog(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from runs.lifecycle.schemas.runs import PolicyVersionRow
+from web.rules.pages import Page
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,5 @@ class WeightsOnTheWay(Struct, frozen=True, kw_only=True):
     """Time of the last progress of any worker with one of the newest versions."""
 
 
-class Deliveries(Struct, frozen=True, kw_only=True):
+class Deliveries(Page[DeliveryRow], frozen=True, kw_only=True):
     """Weight syncs by worker, newest version first."""
-
-    results: list[DeliveryRow]

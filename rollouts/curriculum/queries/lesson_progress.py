@@ -6,10 +6,16 @@ from django.db.models import Count, F, Max, Min, QuerySet, Sum
 
 from rollouts.curriculum.models import LessonOutcome
 from rollouts.curriculum.queries.curricula import curriculum_of
-from rollouts.curriculum.schemas import LessonLine, LessonProgress, MicroEvaluationRow
+from rollouts.curriculum.schemas import (
+    LessonLine,
+    LessonProgress,
+    MicroEvaluationRow,
+    MicroEvaluations,
+)
 from rollouts.lessons.rules.evaluation import Interval
 from rollouts.lessons.rules.student import wilson
 from runs.lifecycle.models.runs import Run
+from web.rules.pages import PageRequest
 
 OUTCOMES_READ: Final = 100_000
 """Number of newest outcomes of a run that one query reads at most."""
@@ -41,7 +47,9 @@ def lesson_progress(
     )
     count: int = seen["count"]
     if not count:
-        return LessonProgress(epoch=epoch, bucket=1, outcomes=0, is_whole=True, results=[])
+        return LessonProgress(
+            epoch=epoch, bucket=1, outcomes=0, results=[], next=None, is_whole=True
+        )
     many = max(1, min(buckets, BUCKETS_AT_MOST, CELLS_AT_MOST // len(curriculum.order)))
     # Buckets begin at multiples of their width, so that they stay in place.
     width = 1 + (seen["last"] - seen["first"]) // many
@@ -52,6 +60,7 @@ def lesson_progress(
         outcomes=count,
         is_whole=count < outcomes_read,
         results=[lines[name] for name in curriculum.order if name in lines],
+        next=None,
     )
 
 
@@ -74,12 +83,15 @@ def _lines(told: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine
     return lines
 
 
-def micro_evaluations(run_id: int, *, lesson: str, limit: int) -> list[MicroEvaluationRow]:
+def micro_evaluations(run_id: int, *, lesson: str, page: PageRequest[int]) -> MicroEvaluations:
     """Return the micro-evaluations of a lesson, newest first."""
     found = LessonOutcome.objects.filter(
         run_id=run_id, lesson=lesson, mode="micro_eval", samples__gt=0
     )
-    return [_micro_row(row) for row in found.order_by("-pk")[:limit]]
+    if page.after is not None:
+        found = found.filter(pk__lt=page.after)
+    rows, cursor = page.cut(found.order_by("-pk")[: page.limit + 1], lambda row: row.pk)
+    return MicroEvaluations(results=[_micro_row(row) for row in rows], next=cursor)
 
 
 def _micro_row(row: LessonOutcome) -> MicroEvaluationRow:

@@ -4,7 +4,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from rolldeck.lessons import Sample
 from rollouts.control.models.fleets import FleetWorker
@@ -25,7 +25,9 @@ from rollouts.curriculum.rules.steering import reweighted
 from rollouts.curriculum.schemas import (
     CurriculumSummary,
     EvaluationRow,
+    Evaluations,
     LessonChangeRow,
+    LessonHistory,
     LessonRequirement,
     LessonRow,
     Lessons,
@@ -35,9 +37,12 @@ from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, drawn
 from runs.config.rules.language_config import RequirementConfig
 from web.rules.errors import NotFound
+from web.rules.pages import PageRequest
 
 LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20
+EvaluationPosition = tuple[int, int, UUID]
+"""Round, position in the round, and id."""
 _ASK_NOTHING: Final = ("stopped", "failed", "respawning")
 _LONG: Final = ("training", "evaluation", "last_evaluation__samples")
 
@@ -59,6 +64,7 @@ def lessons(run_id: int) -> Lessons:
     return Lessons(
         summary=_summary(run_id, rows, shares, curriculum),
         results=[_lesson_row(row, by_name, shares.get(row.name, 0.0), curriculum) for row in rows],
+        next=None,
     )
 
 
@@ -72,23 +78,39 @@ def curriculum_part(run_id: int) -> CurriculumSummary | None:
     return _summary(run_id, rows, _shares(rows, curriculum), curriculum)
 
 
-def lesson_changes(run_id: int, *, lesson: str, limit: int) -> list[LessonChangeRow]:
+def lesson_changes(run_id: int, *, lesson: str, page: PageRequest[int]) -> LessonHistory:
     """Return status changes of lessons, newest first; of all lessons if none is named."""
     found = LessonChange.objects.filter(run_id=run_id).order_by("-pk")
     if lesson:
         found = found.filter(lesson=lesson)
-    return [_shaped(LessonChangeRow, row) for row in found[:limit]]
+    if page.after is not None:
+        found = found.filter(pk__lt=page.after)
+    rows, cursor = page.cut(found[: page.limit + 1], lambda row: row.pk)
+    return LessonHistory(results=[_shaped(LessonChangeRow, row) for row in rows], next=cursor)
 
 
-def evaluations(run_id: int, *, lesson: str, limit: int, with_samples: int) -> list[EvaluationRow]:
+def evaluations(
+    run_id: int, *, lesson: str, page: PageRequest[EvaluationPosition], with_samples: int
+) -> Evaluations:
     """Return evaluations, newest first; the newest finished ones include answers."""
-    found = Evaluation.objects.filter(run_id=run_id).order_by("-round", "position")
+    found = Evaluation.objects.filter(run_id=run_id).order_by("-round", "position", "pk")
     if lesson:
         found = found.filter(lesson=lesson)
     done = list(found.filter(state="done").values_list("pk", flat=True)[:with_samples])
     samples = dict(Evaluation.objects.filter(pk__in=done).values_list("pk", "samples"))
-    rows = found.defer("samples")[:limit]
-    return [_evaluation_row(row, samples.get(row.pk, [])) for row in rows]
+    if page.after is not None:
+        number, position, pk = page.after
+        found = found.filter(
+            Q(round__lt=number)
+            | Q(round=number, position__gt=position)
+            | Q(round=number, position=position, pk__gt=pk)
+        )
+    rows, cursor = page.cut(
+        found.defer("samples")[: page.limit + 1], lambda row: (row.round, row.position, row.pk)
+    )
+    return Evaluations(
+        results=[_evaluation_row(row, samples.get(row.pk, [])) for row in rows], next=cursor
+    )
 
 
 def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:

@@ -19,8 +19,9 @@ from rollouts.environments.schemas.environments import (
 from rollouts.environments.services.check_results import judge_environment, try_environment
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Admins, Operators, Readers
-from web.http.bodies import InvalidBody, answer, read, whole_number
-from web.http.openapi import between, problems
+from web.http.bodies import InvalidBody, answer, read
+from web.http.openapi import problems
+from web.http.paging import page_of, page_parameters
 
 LONGEST_NAME: Final = 220
 ROWS_AT_MOST: Final = 100
@@ -36,10 +37,7 @@ class KnownEnvironmentsView(APIView):
         parameters=[
             OpenApiParameter("q", description="Part of the name."),
             OpenApiParameter("kind", enum=list(registry.KINDS)),
-            OpenApiParameter("after", description="`next` of the previous page."),
-            OpenApiParameter(
-                "limit", between(1, ROWS_AT_MOST), description=f"1 to {ROWS_AT_MOST}, default 50."
-            ),
+            *page_parameters(default=50, most=ROWS_AT_MOST),
         ],
         responses={200: KnownEnvironments},
         tags=["environments"],
@@ -49,12 +47,10 @@ class KnownEnvironmentsView(APIView):
 
         By name: environments used by runs and environments available to new runs.
         """
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=ROWS_AT_MOST)
         return answer(
             registry.known_environments(
                 registry.Asked(part=_text(request, "q"), kind=_kind(request, needed=False)),
-                after=request.query_params.get("after", ""),
-                limit=limit or 50,
+                page_of(request, tuple[str, str], default=50, most=ROWS_AT_MOST),
                 now=timezone.now(),
             )
         )

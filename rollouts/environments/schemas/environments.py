@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 EnvironmentKind = Literal["steps", "tokens", "outside"]
 
@@ -96,11 +97,9 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     """Null: available to new runs, if it is registered."""
 
 
-class KnownEnvironments(Struct, frozen=True, kw_only=True):
+class KnownEnvironments(Page[KnownEnvironment], frozen=True, kw_only=True):
     """A page of environments, by name."""
 
-    results: list[KnownEnvironment]
-    next: str | None
     looked_at_runs: int
     """Number of runs searched for environments, the newest."""
     has_older_runs: bool

@@ -41,9 +41,10 @@ def fragments_of_episode(
         if any(episode.has(total_return=each[0], length=each[1]) for each in wanted)
     ]
     return EpisodeFragments(
-        parts=[EpisodePlace(**msgspec.structs.asdict(part)) for part in found[0].parts]
+        results=[EpisodePlace(**msgspec.structs.asdict(part)) for part in found[0].parts]
         if found
         else [],
+        next=None,
         candidates=len(found),
     )
 

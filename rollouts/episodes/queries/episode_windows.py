@@ -5,8 +5,15 @@ from typing import Any, Final
 
 from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.control.rules.pages import ROWS_AT_MOST
-from rollouts.control.schemas.fleets import EpisodeMeans, EpisodeRow, EpisodeSummary, TaskEpisodes
+from rollouts.control.schemas.fleets import (
+    EpisodeMeans,
+    EpisodeRow,
+    Episodes,
+    EpisodeSummary,
+    TaskEpisodes,
+)
 from rollouts.episodes.rules import episode_summary as episode_rules
+from web.rules.pages import PageRequest
 
 WINDOWS_AT_MOST: Final = 20_000
 
@@ -18,6 +25,17 @@ def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:
     """
     found = EpisodeWindow.objects.filter(run_id=run_id)
     return [_row(EpisodeRow, window) for window in _page(found, after=after, limit=limit)]
+
+
+def episode_page(run_id: int, page: PageRequest[int], *, after_id: int | None) -> Episodes:
+    """Return windows of ended episodes, newest first; with `after_id` only later ones."""
+    found = EpisodeWindow.objects.filter(run_id=run_id)
+    if after_id is not None:
+        found = found.filter(id__gt=after_id)
+    if page.after is not None:
+        found = found.filter(id__lt=page.after)
+    rows, cursor = page.cut(found.order_by("-id")[: page.limit + 1], lambda window: window.pk)
+    return Episodes(results=[_row(EpisodeRow, window) for window in rows], next=cursor)
 
 
 def episode_summary(

@@ -37,7 +37,7 @@ class AnnotationsView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """List annotations.
 
-        Annotations by users, and the changes of the run that charts show.
+        Annotations by users, and the changes of the run that charts show, oldest first.
         """
         return answer(annotations(readable_run_id(run), asker=identity_of(request)))
 

@@ -35,10 +35,11 @@ class CostsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """Get the costs of runs.
 
-        Used and dropped data of runs, and the lifetime of their workers.
+        Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
         """
         text = request.query_params.get("runs", "")
         names = list(dict.fromkeys(name for name in text.split(",") if name))
         if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
             raise InvalidBody("runs", f"must contain 1 to {RUNS_AT_MOST} run names")
-        return answer(RunCosts(results=run_costs([readable_run(name) for name in names])))
+        found = run_costs([readable_run(name) for name in names])
+        return answer(RunCosts(results=found, next=None))

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.ingest.services.idempotency import PushKey, once
-from rollouts.control.api.queries import AFTER, LIMIT, page_of
+from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.metrics.queries import series
 from rollouts.metrics.queries.metrics import (
     KEYS_AT_MOST,
@@ -38,6 +38,7 @@ from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_named
 from web.http import bodies
 from web.http.openapi import IDEMPOTENCY_KEY, between, listed, problems
+from web.http.paging import page_of, page_parameters
 
 RUNS_AT_MOST: Final = 20
 NAMES_AT_MOST: Final = 50
@@ -76,8 +77,7 @@ class MetricsView(APIView):
         operation_id="metrics",
         parameters=[
             OpenApiParameter("names", str, description="Comma-separated; all if absent."),
-            AFTER,
-            LIMIT,
+            *SERIES_PARAMETERS,
         ],
         responses={200: Metrics},
         tags=["metrics"],
@@ -85,13 +85,13 @@ class MetricsView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """List metric samples.
 
-        The newest, oldest first; with `after` only later rows.
+        Newest first.
         """
-        after, limit = page_of(request)
-        rows = metrics(
-            readable_run(run).pk, names=_listed(request, "names"), after=after, limit=limit
+        after_id, page = series_page(request)
+        found = metrics(
+            readable_run(run).pk, page, names=_listed(request, "names"), after_id=after_id
         )
-        return bodies.answer(Metrics(results=rows))
+        return bodies.answer(found)
 
     @extend_schema(
         operation_id="record_metrics",
@@ -129,22 +129,19 @@ class MetricKeysView(APIView):
         parameters=[
             OpenApiParameter("search", str, description="Words that the name must contain."),
             OpenApiParameter("prefix", str, description="Prefix of the name."),
-            OpenApiParameter("after", str, description="Only names after this one."),
-            OpenApiParameter(
-                "limit",
-                between(1, KEYS_AT_MOST),
-                description=f"1 to {KEYS_AT_MOST}, default 200.",
-            ),
+            *page_parameters(default=200, most=KEYS_AT_MOST),
         ],
         responses={200: MetricKeys},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List metrics with their last samples."""
-        limit = bodies.whole_number(request, "limit", default=200, at_least=1, at_most=KEYS_AT_MOST)
-        texts = {name: _text(request, name) for name in ("search", "prefix", "after")}
-        found = metric_keys(readable_run_id(run), limit=limit or 1, **texts)
-        return bodies.answer(found)
+        """List metrics with their last samples.
+
+        By name.
+        """
+        page = page_of(request, str, default=200, most=KEYS_AT_MOST)
+        texts = {name: _text(request, name) for name in ("search", "prefix")}
+        return bodies.answer(metric_keys(readable_run_id(run), page, **texts))
 
 
 class MetricNamesView(APIView):
@@ -158,7 +155,10 @@ class MetricNamesView(APIView):
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List metric names."""
+        """List metric names.
+
+        By name.
+        """
         return bodies.answer(metric_names(readable_run_id(run)))
 
 

@@ -51,8 +51,8 @@ class RulePreviewView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """Backtest an alert rule.
 
-        Returns the periods in which the rule would have fired, with the curves. Stores
-        nothing.
+        Returns the periods in which the rule would have fired, with the curves; newest run
+        first. Stores nothing.
         """
         hours = whole_number(request, "hours", default=24, at_least=1, at_most=HOURS_AT_MOST)
         for_seconds = whole_number(

@@ -64,6 +64,7 @@ def annotations(run_id: int, *, asker: str) -> Annotations:
     places = places_of(run_id, [event.at for event in events])
     return Annotations(
         results=[annotation_row(row, names=names, asker=asker) for row in rows],
+        next=None,
         events=[
             ChartEvent(
                 id=event.pk,

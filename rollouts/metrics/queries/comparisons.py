@@ -28,7 +28,7 @@ def comparison_list() -> Comparisons:
     """Return all comparisons, newest first."""
     rows = list(Comparison.objects.order_by("-pk")[:COMPARISONS_AT_MOST])
     names = token_names(row.created_by for row in rows)
-    return Comparisons(results=[comparison_row(row, names=names) for row in rows])
+    return Comparisons(results=[comparison_row(row, names=names) for row in rows], next=None)
 
 
 def comparison_row(row: Comparison, *, names: dict[str, str]) -> ComparisonRow:

@@ -30,7 +30,8 @@ def layout_list(run: Run, *, asker: str, may_operate: bool) -> MetricLayouts:
         results=[
             layout_row(row, names=names, may_change=may_operate or row.owner == asker)
             for row in rows
-        ]
+        ],
+        next=None,
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from django.db.models import F, Max
 from numpy.typing import NDArray
 
-from rollouts.control.rules.pages import ROWS_AT_MOST
 from rollouts.metrics.models.metrics import MetricSample, MetricSeries
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
@@ -18,10 +17,12 @@ from rollouts.metrics.schemas.metrics import (
     MetricNames,
     MetricNews,
     MetricRow,
+    Metrics,
     MetricSamples,
 )
 from web import database
 from web.rules.errors import NotFound
+from web.rules.pages import PageRequest
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500
@@ -66,11 +67,11 @@ class Sample(NamedTuple):
 
 
 def metrics(
-    run_id: int, *, names: Iterable[str] = (), after: int | None, limit: int
-) -> list[MetricRow]:
-    """Return the newest samples of the named metrics (all without names), oldest first.
+    run_id: int, page: PageRequest[int], *, names: Iterable[str] = (), after_id: int | None = None
+) -> Metrics:
+    """Return the samples of the named metrics (all without names), newest first.
 
-    If `after` is given, the first ones after that row. Old samples are packed and appear only in
+    If `after_id` is given, only later rows. Old samples are packed and appear only in
     :func:`samples_of` and in charts.
     """
     found = MetricSample.objects.filter(run_id=run_id)
@@ -79,15 +80,18 @@ def metrics(
         ids = MetricSeries.objects.filter(run_id=run_id, name__in=wanted).values_list("pk")
         found = found.filter(series_id__in=[pk for (pk,) in ids])
     rows = found.annotate(name=F("series__name")).values_list("id", "at", "name", "step", "value")
-    limit = min(limit, ROWS_AT_MOST)
-    if after is None:
-        page = list(rows.order_by("-id")[:limit])[::-1]
-    else:
-        page = list(rows.filter(id__gt=after).order_by("id")[:limit])
-    return [
-        MetricRow(id=pk, at=at, name=name, step=step, value=written(value))
-        for pk, at, name, step, value in page
-    ]
+    if after_id is not None:
+        rows = rows.filter(id__gt=after_id)
+    if page.after is not None:
+        rows = rows.filter(id__lt=page.after)
+    shown, cursor = page.cut(rows.order_by("-id")[: page.limit + 1], lambda row: int(row[0]))
+    return Metrics(
+        results=[
+            MetricRow(id=pk, at=at, name=name, step=step, value=written(value))
+            for pk, at, name, step, value in shown
+        ],
+        next=cursor,
+    )
 
 
 def metric_part(run_id: int) -> MetricNews:
@@ -98,35 +102,35 @@ def metric_part(run_id: int) -> MetricNews:
 
 
 def metric_keys(
-    run_id: int, *, search: str = "", prefix: str = "", after: str = "", limit: int
+    run_id: int, page: PageRequest[str], *, search: str = "", prefix: str = ""
 ) -> MetricKeys:
-    """Return a run's names in order, after name `after`.
+    """Return a page of a run's names, in order.
 
     Args:
         run_id: Id of the run.
+        page: The requested page; a position is a name.
         search: Words that must all occur in the name, case-insensitive.
         prefix: Prefix of the name.
-        after: Last name of the previous page.
-        limit: Maximum number of names.
     """
     found = MetricSeries.objects.filter(run_id=run_id, name__startswith=prefix)
     for word in search.split():
         found = found.filter(name__icontains=word)
     total = found.count()
-    page = list(found.filter(name__gt=after).order_by("name")[: limit + 1])
-    last = last_samples([series.pk for series in page[:limit]])
+    if page.after is not None:
+        found = found.filter(name__gt=page.after)
+    series, cursor = page.cut(found.order_by("name")[: page.limit + 1], lambda one: one.name)
+    last = last_samples([one.pk for one in series])
     rows = [
         MetricKey(name=name, step=one.step, value=written(one.value), at=one.at)
         for name, one in last.items()
     ]
-    more = page[limit - 1].name if len(page) > limit else None
-    return MetricKeys(results=rows, total=total, next=more)
+    return MetricKeys(results=rows, total=total, next=cursor)
 
 
 def metric_names(run_id: int) -> MetricNames:
     """Return all names of a run in order, without further data."""
     names = MetricSeries.objects.filter(run_id=run_id).order_by("name")
-    return MetricNames(names=list(names.values_list("name", flat=True)))
+    return MetricNames(results=list(names.values_list("name", flat=True)), next=None)
 
 
 def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:

@@ -161,6 +161,7 @@ def preview(draft: Draft, *, hours: int, now: datetime) -> RulePreview:
             for row in rows
             if row[0] in newest
         ],
+        next=None,
     )
 
 

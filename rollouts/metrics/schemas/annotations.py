@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 _Place = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
@@ -49,10 +50,8 @@ class ChartEvent(Struct, frozen=True, kw_only=True):
     amount: int | None
 
 
-class Annotations(Struct, frozen=True, kw_only=True):
-    """Annotations and changes of a run's charts, ordered by time."""
+class Annotations(Page[AnnotationRow], frozen=True, kw_only=True):
+    """The newest annotations and changes of a run's charts, oldest first."""
 
-    results: list[AnnotationRow]
-    """The newest annotations, oldest first."""
     events: list[ChartEvent]
     """The newest changes, oldest first."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 _Name = Annotated[str, Meta(min_length=1, max_length=120)]
 _Metrics = Annotated[list[_Name], Meta(max_length=24)]
@@ -50,7 +51,5 @@ class ComparisonRow(Struct, frozen=True, kw_only=True):
     created_by: str
 
 
-class Comparisons(Struct, frozen=True, kw_only=True):
+class Comparisons(Page[ComparisonRow], frozen=True, kw_only=True):
     """Saved comparisons, newest first."""
-
-    results: list[ComparisonRow]

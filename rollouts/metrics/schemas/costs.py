@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from buffer.items.schemas.ledgers import KindLedger
+from web.rules.pages import Page
 
 
 class RunCost(Struct, frozen=True, kw_only=True):
@@ -25,7 +26,5 @@ class RunCost(Struct, frozen=True, kw_only=True):
     """Worker time multiplied by the GPUs that each worker reserves."""
 
 
-class RunCosts(Struct, frozen=True, kw_only=True):
+class RunCosts(Page[RunCost], frozen=True, kw_only=True):
     """Costs of several runs."""
-
-    results: list[RunCost]

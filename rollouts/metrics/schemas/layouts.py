@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 _Name = Annotated[str, Meta(min_length=1, max_length=120)]
 _Names = Annotated[list[_Name], Meta(max_length=200)]
@@ -53,7 +54,5 @@ class MetricLayoutRow(Struct, frozen=True, kw_only=True):
     """Whether the caller may change or delete it."""
 
 
-class MetricLayouts(Struct, frozen=True, kw_only=True):
+class MetricLayouts(Page[MetricLayoutRow], frozen=True, kw_only=True):
     """The layouts of a run: private ones, those of the run, and those of its tags."""
-
-    results: list[MetricLayoutRow]

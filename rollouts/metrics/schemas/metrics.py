@@ -5,6 +5,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from web.rules.pages import Page
+
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 """A value that JSON cannot represent, as text."""
 SAMPLES_AT_MOST: Final = 1000
@@ -41,10 +43,8 @@ class MetricRow(Struct, frozen=True, kw_only=True):
     value: float | NonFinite
 
 
-class Metrics(Struct, frozen=True, kw_only=True):
-    """The newest stored values, oldest first."""
-
-    results: list[MetricRow]
+class Metrics(Page[MetricRow], frozen=True, kw_only=True):
+    """Stored values, newest first."""
 
 
 class MetricNews(Struct, frozen=True, kw_only=True):
@@ -64,20 +64,15 @@ class MetricKey(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class MetricKeys(Struct, frozen=True, kw_only=True):
+class MetricKeys(Page[MetricKey], frozen=True, kw_only=True):
     """Metric names of a run, in order."""
 
-    results: list[MetricKey]
     total: int
     """Number of matching names on all pages."""
-    next: str | None
-    """The `after` of the next page; null on the last one."""
 
 
-class MetricNames(Struct, frozen=True, kw_only=True):
+class MetricNames(Page[str], frozen=True, kw_only=True):
     """All metric names of a run, in order: at most 20,000."""
-
-    names: list[str]
 
 
 class MetricSamples(Struct, frozen=True, kw_only=True):

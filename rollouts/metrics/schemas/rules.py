@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from rollouts.metrics.schemas.metrics import MetricLine
+from web.rules.pages import Page
 
 
 class FiredSpell(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class PreviewedRun(Struct, frozen=True, kw_only=True):
     """Oldest first."""
 
 
-class RulePreview(Struct, frozen=True, kw_only=True):
+class RulePreview(Page[PreviewedRun], frozen=True, kw_only=True):
     """Result of a rule backtest."""
 
     words: str
@@ -44,5 +45,3 @@ class RulePreview(Struct, frozen=True, kw_only=True):
     """Number of runs to which the rule applies, in any state."""
     measured: int
     """Number of these runs with the metric."""
-    results: list[PreviewedRun]
-    """The newest of these runs."""

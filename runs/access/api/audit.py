@@ -2,6 +2,7 @@
 
 import csv
 import io
+from datetime import datetime
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -17,16 +18,11 @@ from runs.access.schemas import AuditList, BrowserRow, CallList, ClientList, Ses
 from runs.access.services import sessions
 from web.http.bodies import InvalidBody, answer, reason_in, whole_number
 from web.http.openapi import REASON, between
+from web.http.paging import page_of, page_parameters
 from web.rules.spreadsheets import plain_cell
 
 QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
-AUDIT_PARAMETERS = [
-    *(OpenApiParameter(name) for name in QUESTIONS),
-    OpenApiParameter(
-        "before", between(1, (1 << 63) - 1), description="Only rows with a smaller id."
-    ),
-    OpenApiParameter("limit", between(1, 500), description="1 to 500."),
-]
+AUDIT_FILTERS = [OpenApiParameter(name) for name in QUESTIONS]
 
 
 class ClientsView(APIView):
@@ -36,6 +32,7 @@ class ClientsView(APIView):
 
     @extend_schema(
         operation_id="api_clients",
+        parameters=page_parameters(default=watching.CLIENTS_AT_MOST, most=watching.CLIENTS_AT_MOST),
         responses={200: ClientList},
         tags=["tokens"],
     )
@@ -44,7 +41,9 @@ class ClientsView(APIView):
 
         Most recent first, from the stored calls of each client.
         """
-        return answer(ClientList(results=watching.clients()))
+        most = watching.CLIENTS_AT_MOST
+        page = page_of(request, tuple[datetime, str], default=most, most=most)
+        return answer(watching.clients(page))
 
 
 class CallsView(APIView):
@@ -57,6 +56,7 @@ class CallsView(APIView):
         parameters=[
             OpenApiParameter("client", required=True, description="token:<id> or address:<ip>"),
             OpenApiParameter("only", enum=["refused", "replayed"]),
+            *page_parameters(default=watching.CALLS_AT_MOST, most=watching.CALLS_AT_MOST),
         ],
         responses={200: CallList},
         tags=["tokens"],
@@ -69,8 +69,9 @@ class CallsView(APIView):
         client, only = (_word(request, name) for name in ("client", "only"))
         if only not in ("", "refused", "replayed"):
             raise InvalidBody("only", "must be refused or replayed")
-        found = watching.calls(client=client, only=only, limit=watching.CALLS_AT_MOST)
-        return answer(CallList(results=found))
+        most = watching.CALLS_AT_MOST
+        page = page_of(request, int, default=most, most=most)
+        return answer(watching.calls(client=client, only=only, page=page))
 
 
 class AuditView(APIView):
@@ -80,7 +81,7 @@ class AuditView(APIView):
 
     @extend_schema(
         operation_id="audit_list",
-        parameters=AUDIT_PARAMETERS,
+        parameters=[*AUDIT_FILTERS, *page_parameters(default=100, most=watching.AUDIT_AT_MOST)],
         responses={200: AuditList},
         tags=["audit"],
     )
@@ -89,7 +90,10 @@ class AuditView(APIView):
 
         Events of runs and of the server, newest first.
         """
-        return answer(_audit(request, default=100))
+        page = page_of(request, int, default=100, most=watching.AUDIT_AT_MOST)
+        found = watching.audit(asked=_asked(request), before=page.after, limit=page.limit + 1)
+        rows, cursor = page.cut(found, lambda row: row.id)
+        return answer(AuditList(results=rows, next=cursor))
 
 
 class AuditCsvView(APIView):
@@ -99,17 +103,27 @@ class AuditCsvView(APIView):
 
     @extend_schema(
         operation_id="audit_export",
-        parameters=AUDIT_PARAMETERS,
+        parameters=[
+            *AUDIT_FILTERS,
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only rows with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, 500), description="1 to 500."),
+        ],
         responses={(200, "text/csv"): OpenApiTypes.STR},
         tags=["audit"],
     )
     def get(self, request: Request) -> HttpResponse:
         """Export audit events as CSV."""
-        page, text = _audit(request, default=watching.AUDIT_AT_MOST), io.StringIO()
+        most = watching.AUDIT_AT_MOST
+        limit = whole_number(request, "limit", default=most, at_least=1, at_most=most)
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        rows = watching.audit(asked=_asked(request), before=before, limit=limit or most)
+        text = io.StringIO()
         names = ("at", "actor", "actor_name", "run", "kind", "message", "reason", "request_id")
         writer = csv.writer(text)
         writer.writerow(names)
-        for row in page.results:
+        for row in rows:
             writer.writerow([_cell(getattr(row, name)) for name in names])
         headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
         return HttpResponse(
@@ -198,15 +212,12 @@ def _browsers(request: Request) -> SessionRow:
             )
             for one in found
         ],
+        next=None,
     )
 
 
-def _audit(request: Request, *, default: int) -> AuditList:
-    most = watching.AUDIT_AT_MOST
-    limit = whole_number(request, "limit", default=default, at_least=1, at_most=most)
-    before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
-    asked = {name: _word(request, name) for name in QUESTIONS}
-    return watching.audit(asked=asked, before=before, limit=limit or default)
+def _asked(request: Request) -> dict[str, str]:
+    return {name: _word(request, name) for name in QUESTIONS}
 
 
 def _word(request: Request, name: str) -> str:

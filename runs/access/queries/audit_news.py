@@ -27,7 +27,7 @@ class AuditReader:
         with self._lock:
             newest = RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
             if self._newest is None or newest < self._newest:
-                self._lately = audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS).results
+                self._lately = audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS)
             else:
                 known = {row.id: row for row in self._lately}
                 known |= {row.id: row for row in self._further(self._newest - OVERLAP_IDS)}
@@ -37,7 +37,7 @@ class AuditReader:
 
     @staticmethod
     def _further(after: int) -> list[AuditRow]:
-        return audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS, after=after).results
+        return audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS, after=after)
 
 
 audit_reader: Final = AuditReader()

@@ -15,8 +15,9 @@ from runs.alerts.rules.alerts import AlertKind, AlertState, Severity
 from runs.alerts.schemas.alerts import AlertDetail, AlertKindList, AlertList
 from runs.alerts.services import alerts as services
 from runs.lifecycle.schemas.runs import Ask
-from web.http.bodies import InvalidBody, answer, read, whole_number
-from web.http.openapi import between, problems
+from web.http.bodies import InvalidBody, answer, read
+from web.http.openapi import problems
+from web.http.paging import page_of, page_parameters
 
 CHOICES = {
     "state": ["unresolved", *map(str, AlertState), "silenced", "all"],
@@ -38,10 +39,7 @@ class AlertsView(APIView):
             *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
             OpenApiParameter("run", description="Full name of the run."),
             OpenApiParameter("text", description="A part of the message."),
-            OpenApiParameter(
-                "before", between(1, (1 << 63) - 1), description="Only alerts with a smaller id."
-            ),
-            OpenApiParameter("limit", between(1, 200), description="1 to 200."),
+            *page_parameters(default=50, most=selectors.ALERTS_AT_MOST),
         ],
         responses={200: AlertList},
         tags=["alerts"],
@@ -51,15 +49,9 @@ class AlertsView(APIView):
 
         Newest first; unresolved alerts unless `state` is given.
         """
-        most = selectors.ALERTS_AT_MOST
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=most)
-        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        page = page_of(request, int, default=50, most=selectors.ALERTS_AT_MOST)
         asked = {name: _word(request, name) for name in QUESTIONS}
-        return answer(
-            selectors.alert_page(
-                asked=asked, before=before, limit=limit or most, now=timezone.now()
-            )
-        )
+        return answer(selectors.alert_page(page, asked=asked, now=timezone.now()))
 
 
 class AlertKindsView(APIView):

@@ -30,7 +30,7 @@ class WebhooksView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List webhooks.
 
-        With the answer to the newest test delivery.
+        In the order of the settings, with the answer to the newest test delivery.
         """
         return answer(selectors.webhooks())
 

@@ -56,7 +56,7 @@ def rule_of(rule_id: int) -> AlertRule:
 def rule_list() -> AlertRuleList:
     """Return all rules by name, each with its number of firing alerts."""
     rules = list(AlertRule.objects.select_related("run").order_by("name", "pk"))
-    return AlertRuleList(results=_rows(rules), at_most=RULES_AT_MOST)
+    return AlertRuleList(results=_rows(rules), next=None, at_most=RULES_AT_MOST)
 
 
 def rule_row(rule: AlertRule) -> AlertRuleRow:

@@ -26,6 +26,7 @@ from runs.alerts.schemas.alerts import (
     WebhookRow,
 )
 from web.rules.errors import NotFound
+from web.rules.pages import PageRequest
 
 ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
@@ -53,26 +54,23 @@ def alert_kinds() -> AlertKindList:
     )
 
 
-def alert_page(
-    *, asked: Mapping[str, str], before: int | None, limit: int, now: datetime
-) -> AlertList:
+def alert_page(page: PageRequest[int], *, asked: Mapping[str, str], now: datetime) -> AlertList:
     """Return alerts, newest first.
 
     Args:
+        page: The requested page.
         asked: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
             `run` (exact match), `text` (a part of the message).
-        before: Only alerts with a smaller id.
-        limit: Maximum number of rows.
         now: Time at which silences are evaluated.
     """
     found = _asked(asked, now=now)
-    if before is not None:
-        found = found.filter(pk__lt=before)
-    rows = list(found.select_related("run").order_by("-pk")[: limit + 1])
-    rest, rows = rows[limit:], rows[:limit]
+    if page.after is not None:
+        found = found.filter(pk__lt=page.after)
+    newest_first = found.select_related("run").order_by("-pk")
+    rows, cursor = page.cut(newest_first[: page.limit + 1], lambda alert: alert.pk)
     return AlertList(
         results=_rows(rows, now=now),
-        next_before=rows[-1].pk if rest else None,
+        next=cursor,
         summary=alert_summary(now=now),
     )
 
@@ -176,7 +174,8 @@ def webhooks() -> WebhookList:
                 last_test=newest.get(one.fingerprint),
             )
             for one in known
-        ]
+        ],
+        next=None,
     )
 
 

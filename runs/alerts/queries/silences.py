@@ -62,7 +62,7 @@ def silence_list(*, now: datetime) -> SilenceList:
         ]
     )
     names = token_names(one for row in rows for one in (row.created_by, row.ended_by))
-    return SilenceList(results=[silence_row(row, names=names, now=now) for row in rows])
+    return SilenceList(results=[silence_row(row, names=names, now=now) for row in rows], next=None)
 
 
 def silence_row(row: AlertSilence, *, names: dict[str, str], now: datetime) -> SilenceRow:

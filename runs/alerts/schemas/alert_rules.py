@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from runs.alerts.schemas.alerts import Kind, Severity
 from web.http.field_types import Reason
+from web.rules.pages import Page
 
 ComparatorWord = Literal["above", "at_least", "below", "at_most", "not_finite", "no_data"]
 RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -57,10 +58,9 @@ class AlertRuleRow(Struct, frozen=True, kw_only=True):
     """Number of its alerts whose condition holds."""
 
 
-class AlertRuleList(Struct, frozen=True, kw_only=True):
+class AlertRuleList(Page[AlertRuleRow], frozen=True, kw_only=True):
     """All alert rules, by name."""
 
-    results: list[AlertRuleRow]
     at_most: int
     """Maximum number of rules per deployment."""
 
@@ -95,7 +95,5 @@ class SilenceRow(Struct, frozen=True, kw_only=True):
     is_lasting: bool
 
 
-class SilenceList(Struct, frozen=True, kw_only=True):
+class SilenceList(Page[SilenceRow], frozen=True, kw_only=True):
     """Active silences, then past ones, newest first."""
-
-    results: list[SilenceRow]

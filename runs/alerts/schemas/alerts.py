@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from web.rules.pages import Page
+
 Kind = Literal[
     "run_failed",
     "run_not_starting",
@@ -74,10 +76,8 @@ class AlertKindRow(Struct, frozen=True, kw_only=True):
     severity: Severity
 
 
-class AlertKindList(Struct, frozen=True, kw_only=True):
+class AlertKindList(Page[AlertKindRow], frozen=True, kw_only=True):
     """Every kind of alert."""
-
-    results: list[AlertKindRow]
 
 
 class AlertSummary(Struct, frozen=True, kw_only=True):
@@ -93,11 +93,9 @@ class AlertSummary(Struct, frozen=True, kw_only=True):
     newest: list[AlertRow]
 
 
-class AlertList(Struct, frozen=True, kw_only=True):
+class AlertList(Page[AlertRow], frozen=True, kw_only=True):
     """A page of alerts, newest first."""
 
-    results: list[AlertRow]
-    next_before: int | None
     summary: AlertSummary
 
 
@@ -157,7 +155,5 @@ class WebhookRow(Struct, frozen=True, kw_only=True):
     """The newest test delivery."""
 
 
-class WebhookList(Struct, frozen=True, kw_only=True):
+class WebhookList(Page[WebhookRow], frozen=True, kw_only=True):
     """Configured notification channels."""
-
-    results: list[WebhookRow]

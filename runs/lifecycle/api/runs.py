@@ -34,8 +34,9 @@ from runs.lifecycle.schemas.runs import (
 )
 from runs.lifecycle.services.lifecycle import ask
 from runs.lifecycle.services.run_settings import change_settings
-from web.http.bodies import answer, read, whole_number
-from web.http.openapi import between, problems
+from web.http.bodies import answer, read
+from web.http.openapi import problems
+from web.http.paging import page_of, page_parameters
 
 EVENTS_PER_ANSWER = 100
 
@@ -141,11 +142,8 @@ class EventsView(APIView):
     @extend_schema(
         operation_id="runs_events",
         parameters=[
-            OpenApiParameter(
-                "before", between(1, (1 << 63) - 1), description="Only events with a smaller id."
-            ),
-            OpenApiParameter("limit", between(1, EVENTS_PER_PAGE)),
             OpenApiParameter("kinds", str, description="Comma-separated; omit for all."),
+            *page_parameters(default=EVENTS_PER_ANSWER, most=EVENTS_PER_PAGE),
         ],
         responses={200: EventList},
         tags=["runs"],
@@ -155,22 +153,16 @@ class EventsView(APIView):
 
         Newest first.
         """
-        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
-        limit = whole_number(
-            request,
-            "limit",
-            default=EVENTS_PER_ANSWER,
-            at_least=1,
-            at_most=EVENTS_PER_PAGE,
-        )
+        page = page_of(request, int, default=EVENTS_PER_ANSWER, most=EVENTS_PER_PAGE)
         kinds = [kind for kind in request.query_params.get("kinds", "").split(",") if kind]
         found = events(
             run_id=readable_run(run).pk,
-            before=before,
-            limit=limit or EVENTS_PER_ANSWER,
+            before=page.after,
+            limit=page.limit + 1,
             kinds=[kind for kind in kinds if "\x00" not in kind],
         )
-        return answer(EventList(results=found))
+        rows, cursor = page.cut(found, lambda event: event.id)
+        return answer(EventList(results=rows, next=cursor))
 
 
 class EnvironmentsView(APIView):
@@ -189,7 +181,7 @@ class EnvironmentsView(APIView):
         In the order of registration.
         """
         found = environments(run_id=readable_run(run).pk, now=timezone.now())
-        return answer(EnvironmentList(results=found))
+        return answer(EnvironmentList(results=found, next=None))
 
 
 class RunConfigSchemaView(APIView):

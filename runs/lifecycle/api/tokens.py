@@ -36,7 +36,7 @@ class TokensView(APIView):
 
         Newest first, without secrets.
         """
-        return answer(TokenList(results=tokens()))
+        return answer(TokenList(results=tokens(), next=None))
 
     @extend_schema(
         operation_id="tokens_mint",

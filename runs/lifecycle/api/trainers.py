@@ -34,7 +34,7 @@ class TrainersView(APIView):
         In the order of first registration.
         """
         found = trainers(run_id=readable_run(run).pk)
-        return answer(TrainerList(results=found))
+        return answer(TrainerList(results=found, next=None))
 
     @extend_schema(
         operation_id="trainers_register",

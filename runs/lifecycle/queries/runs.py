@@ -136,13 +136,13 @@ def events(
         found = found.filter(kind__in=kinds)
     if before is not None:
         found = found.filter(id__lt=before)
-    return [_event(event) for event in found[: min(limit, EVENTS_PER_PAGE)]]
+    return [_event(event) for event in found[:limit]]
 
 
 def event_series(run_id: int, after_id: int | None, limit: int) -> list[Event]:
     """Return a run's events, oldest first, after `after_id`, or the newest ones."""
     if after_id is None:
-        return events(run_id=run_id, limit=limit)[::-1]
+        return events(run_id=run_id, limit=min(limit, EVENTS_PER_PAGE))[::-1]
     rows = RunEvent.objects.filter(run_id=run_id, id__gt=after_id).order_by("id")[:limit]
     return [_event(event) for event in rows]
 
@@ -191,12 +191,21 @@ def weights(*, run: Run, epoch: int, step: int) -> PolicyVersion:
 
 
 def policy_versions(
-    *, run_id: int, before: int | None = None, limit: int = 50
+    *, run_id: int, before: int | None = None, only: int | None = None, limit: int = 50
 ) -> list[PolicyVersionRow]:
-    """Return a run's published versions, newest first, older than the version `before`."""
+    """Return a run's published versions, newest first.
+
+    Args:
+        run_id: Id of the run.
+        before: Only versions with a smaller id.
+        only: Id of a single version; None for all.
+        limit: Maximum number of versions.
+    """
     found = PolicyVersion.objects.filter(run_id=run_id).defer("manifest").select_related("trainer")
     if before is not None:
         found = found.filter(id__lt=before)
+    if only is not None:
+        found = found.filter(id=only)
     return [
         PolicyVersionRow(
             id=row.pk,

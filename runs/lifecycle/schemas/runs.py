@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from web.http.field_types import Name, Reason
+from web.rules.pages import Page
 
 BatchSize = Annotated[int, Meta(ge=1, le=1 << 20)]
 
@@ -155,10 +156,8 @@ class PolicyVersionRow(Struct, frozen=True, kw_only=True):
     """Whether the server still stores the file: only the newest are kept."""
 
 
-class PolicyVersionList(Struct, frozen=True, kw_only=True):
+class PolicyVersionList(Page[PolicyVersionRow], frozen=True, kw_only=True):
     """Published weights, newest first."""
-
-    results: list[PolicyVersionRow]
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -191,10 +190,8 @@ class Event(Struct, frozen=True, kw_only=True):
     """Id of the causing request; empty for actions of the platform."""
 
 
-class EventList(Struct, frozen=True, kw_only=True):
+class EventList(Page[Event], frozen=True, kw_only=True):
     """Events, newest first."""
-
-    results: list[Event]
 
 
 class RefusedPushes(Struct, frozen=True, kw_only=True):
@@ -226,10 +223,8 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     last_seen_at: datetime
 
 
-class EnvironmentList(Struct, frozen=True, kw_only=True):
+class EnvironmentList(Page[EnvironmentRow], frozen=True, kw_only=True):
     """Environments in order of registration."""
-
-    results: list[EnvironmentRow]
 
 
 class TrainerRow(Struct, frozen=True, kw_only=True):
@@ -243,10 +238,8 @@ class TrainerRow(Struct, frozen=True, kw_only=True):
     last_seen_at: datetime
 
 
-class TrainerList(Struct, frozen=True, kw_only=True):
+class TrainerList(Page[TrainerRow], frozen=True, kw_only=True):
     """Trainers in order of their first registration."""
-
-    results: list[TrainerRow]
 
 
 class RegisterTrainer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from runs.search.rules.filter_qualifiers import QUALIFIERS
 from runs.search.schemas import QualifierRow, RunList, RunRow, ValueRow
 from web.live import parts
 from web.rules.errors import Invalid
-from web.rules.page_cursor import place_of, value_at
+from web.rules.pages import PageRequest
 from web.rules.spreadsheets import plain_cell
 
 ROWS_AT_MOST: Final = 500
@@ -26,6 +26,8 @@ ROWS_AT_MOST: Final = 500
 COUNTED_AT_MOST: Final = 10_000
 EXPORTED_AT_MOST: Final = 100_000
 VALUES_AT_MOST: Final = 20
+Position = tuple[Any, int]
+"""Sort value and id of a run."""
 
 
 class Sort(NamedTuple):
@@ -64,31 +66,37 @@ class UnknownSort(Invalid):
     field = "sort"
 
 
-def run_page(*, text: str, sort: str, after: str, limit: int, now: datetime) -> RunList:
+def position_kind(sort: str) -> type[Position]:
+    """Return the type of the positions of a list: its sort value, then the id of a run.
+
+    Raises:
+        UnknownSort: If the sort key is unknown.
+    """
+    column, _ = _sort(sort)
+    return tuple[column.kind, int]  # type: ignore[name-defined]
+
+
+def run_page(page: PageRequest[Position], *, text: str, sort: str, now: datetime) -> RunList:
     """Return one page of the runs that match a filter.
 
     Args:
+        page: The requested page, with a position of :func:`position_kind`.
         text: A filter in the syntax of :mod:`runs.search.rules.filter_parsing`.
         sort: One of :data:`SORTS`, prefixed with a minus for descending order.
-        after: Cursor of the previous page; empty for the first page.
-        limit: Maximum number of rows.
         now: Reference time of ages.
 
     Raises:
         InvalidFilter: If the filter is invalid.
         UnknownSort: If the sort key is unknown.
-        InvalidPlace: If `after` is not a cursor of this list.
     """
     found = filtered(text, now=now)
     column, _ = _sort(sort)
-    rows = list(_behind(found, sort, after, now=now).select_related("created_by")[: limit + 1])
-    rest, rows = rows[limit:], rows[:limit]
-    total = found[: COUNTED_AT_MOST + 1].count() if not after else None
-    return RunList(
-        results=run_rows(rows),
-        next=place_of(getattr(rows[-1], column.column), rows[-1].pk) if rest else None,
-        total=total,
+    behind = _behind(found, sort, page.after, now=now).select_related("created_by")
+    rows, cursor = page.cut(
+        behind[: page.limit + 1], lambda run: (getattr(run, column.column), run.pk)
     )
+    total = found[: COUNTED_AT_MOST + 1].count() if page.after is None else None
+    return RunList(results=run_rows(rows), next=cursor, total=total)
 
 
 def _sort(sort: str) -> tuple[Sort, bool]:
@@ -98,12 +106,14 @@ def _sort(sort: str) -> tuple[Sort, bool]:
     return found, sort.startswith("-")
 
 
-def _behind(found: QuerySet[Run], sort: str, after: str, *, now: datetime) -> QuerySet[Run]:
-    (column, kind, measure), backwards = _sort(sort)
+def _behind(
+    found: QuerySet[Run], sort: str, after: Position | None, *, now: datetime
+) -> QuerySet[Run]:
+    (column, _, measure), backwards = _sort(sort)
     if measure is not None:
         found = found.annotate(**{column: Coalesce(measure(now), Value(NOT_KNOWN))})
-    if after:
-        value, row_id = value_at(after, kind)
+    if after is not None:
+        value, row_id = after
         side = "lt" if backwards else "gt"
         found = found.filter(
             Q(**{f"{column}__{side}": value}) | Q(**{column: value, f"pk__{side}": row_id})
@@ -201,7 +211,7 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
         InvalidFilter: If the filter is invalid, before the first line.
         UnknownSort: If the sort key is unknown.
     """
-    found = _behind(filtered(text, now=now), sort, "", now=now).select_related("created_by")
+    found = _behind(filtered(text, now=now), sort, None, now=now).select_related("created_by")
     rows = found[:EXPORTED_AT_MOST]
     yield _line([*CSV_COLUMNS, *CSV_OUTLOOKS])
     batch: list[Run] = []

@@ -32,6 +32,7 @@ from runs.weights.services.weights import publish_weights
 from web.http import byte_ranges
 from web.http.bodies import InvalidBody, answer, decoded, whole_number
 from web.http.openapi import between, problems
+from web.http.paging import page_of, page_parameters
 
 FORM = {
     "multipart/form-data": {
@@ -68,9 +69,9 @@ class WeightsView(APIView):
         operation_id="weights_list",
         parameters=[
             OpenApiParameter(
-                "before", between(1, (1 << 63) - 1), description="Only versions with a smaller id."
+                "id", between(1, (1 << 63) - 1), description="Only the version with this id."
             ),
-            OpenApiParameter("limit", between(1, 200), description="1 to 200, 50 if absent."),
+            *page_parameters(default=50, most=200),
         ],
         responses={200: PolicyVersionList},
         tags=["weights"],
@@ -80,10 +81,12 @@ class WeightsView(APIView):
 
         Newest first.
         """
-        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
-        limit = whole_number(request, "limit", default=50, at_least=1, at_most=200)
-        rows = policy_versions(run_id=readable_run(run).pk, before=before, limit=limit or 50)
-        return answer(PolicyVersionList(results=rows))
+        page = page_of(request, int, default=50, most=200)
+        only = whole_number(request, "id", default=None, at_least=1, at_most=(1 << 63) - 1)
+        run_id = readable_run(run).pk
+        found = policy_versions(run_id=run_id, before=page.after, only=only, limit=page.limit + 1)
+        rows, cursor = page.cut(found, lambda version: version.id)
+        return answer(PolicyVersionList(results=rows, next=cursor))
 
     @extend_schema(
         operation_id="weights_publish",

@@ -9,15 +9,18 @@ from rest_framework.views import APIView
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, readable_by
 from runs.lifecycle.queries.runs import readable_run, run_id_named
-from runs.weights.queries import weights_orders
+from runs.weights.queries import ORDERS_AT_MOST, weights_orders
 from runs.weights.schemas import WeightsOrders, WeightsPin, WeightsRequest
 from runs.weights.services.weights_commands import pin_weights, sync_weights, unpin_weights
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.paging import page_of, page_parameters
 
 
-def _answer(run: str) -> HttpResponse:
-    return answer(weights_orders(readable_run(run)))
+def _answer(request: Request, run: str) -> HttpResponse:
+    path = f"/api/runs/{run}/weights/orders"
+    page = page_of(request, int, default=ORDERS_AT_MOST, most=ORDERS_AT_MOST, path=path)
+    return answer(weights_orders(readable_run(run), page))
 
 
 class WeightsOrdersView(APIView):
@@ -27,6 +30,7 @@ class WeightsOrdersView(APIView):
 
     @extend_schema(
         operation_id="weights_orders",
+        parameters=page_parameters(default=ORDERS_AT_MOST, most=ORDERS_AT_MOST),
         responses={200: WeightsOrders},
         tags=["weights"],
     )
@@ -35,7 +39,7 @@ class WeightsOrdersView(APIView):
 
         The policy version in use, and its pins and reloads, newest first.
         """
-        return _answer(run)
+        return _answer(request, run)
 
 
 class WeightsPinView(APIView):
@@ -62,7 +66,7 @@ class WeightsPinView(APIView):
             reason=wanted.reason,
             now=timezone.now(),
         )
-        return _answer(run)
+        return _answer(request, run)
 
 
 class WeightsUnpinView(APIView):
@@ -87,7 +91,7 @@ class WeightsUnpinView(APIView):
             reason=read(request, WeightsRequest).reason,
             now=timezone.now(),
         )
-        return _answer(run)
+        return _answer(request, run)
 
 
 class WeightsSyncView(APIView):
@@ -112,4 +116,4 @@ class WeightsSyncView(APIView):
             reason=read(request, WeightsRequest).reason,
             now=timezone.now(),
         )
-        return _answer(run)
+        return _answer(request, run)

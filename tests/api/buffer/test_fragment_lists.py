@@ -102,7 +102,7 @@ def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:
         cursor = page["next"]
 
     assert found == ids[::-1]
-    assert (cursor, page["is_partial"]) == ("", False)
+    assert (cursor, page["is_partial"]) == (None, False)
 
 
 def test_an_order_that_only_groups_have_changes_no_page(run: Run) -> None:

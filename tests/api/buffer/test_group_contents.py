@@ -88,6 +88,26 @@ def test_messages_of_a_sequence_are_shown_as_they_were_said(run: Run) -> None:
     assert get(run, f"{found}/sequences/2/messages").status_code == 404
 
 
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_messages_are_read_a_page_at_a_time(run: Run, limit: int) -> None:
+    said = [{"role": "user", "content": f"line {number}"} for number in range(5)]
+    found = push(run, group(messages=[said, []]))
+    path, texts = f"{found}/sequences/0/messages", []
+
+    page = get(run, f"{path}?limit={limit}").json()
+    texts += [row["text"] for row in page["results"]]
+    while page["next"] is not None:
+        page = get(run, f"{path}?limit={limit}&cursor={page['next']}").json()
+        assert 1 <= len(page["results"]) <= limit
+        texts += [row["text"] for row in page["results"]]
+
+    assert texts == [f"line {number}" for number in range(5)]
+    assert page["total"] == 5
+    assert get(run, f"{path}?limit=0").status_code == 400
+    foreign = get(run, f"{found}/sequences/1/messages?cursor=nonsense").json()
+    assert foreign["errors"][0]["field"] == "cursor"
+
+
 def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
     found = push(run, group())
     first = get(run, f"{found}/sequences/0")

@@ -92,9 +92,17 @@ def test_groups_are_listed_newest_first_a_page_at_a_time(deck: Deck) -> None:
 
     pages = [[row["id"] for row in page["results"]] for page in (first, second, third)]
     assert pages == [ids[:2:-1], ids[2:0:-1], ids[:1]]
-    assert (third["next"], third["is_partial"]) == ("", False)
-    back = deck.get(limit=1, cursor=second["results"][0]["place"], backward=1)
-    assert [row["id"] for row in back["results"]] == [ids[3]]
+    assert (third["next"], third["is_partial"]) == (None, False)
+
+
+def test_a_list_begins_next_to_a_group_in_either_direction(deck: Deck) -> None:
+    ids = deck.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
+
+    assert deck.ids(from_group=ids[2], limit=1) == [ids[1]]
+    back = deck.get(from_group=ids[2], limit=1, backward=1)
+    further = deck.get(from_group=ids[2], limit=1, backward=1, cursor=back["next"])
+    assert [row["id"] for row in back["results"] + further["results"]] == [ids[3], ids[4]]
+    assert further["next"] is None
 
 
 def test_a_group_is_listed_before_it_is_digested(deck: Deck) -> None:
@@ -176,8 +184,7 @@ def test_lists_are_sorted_by_score_and_length_across_pages(deck: Deck) -> None:
     page = deck.get(sort="score", limit=1)
     assert deck.ids(sort="score", cursor=page["next"]) == [three, one]
     assert deck.ids(sort="score", score_max=0.5) == [three, one]
-    back = deck.get(sort="score", cursor=deck.get(sort="score")["results"][2]["place"], backward=1)
-    assert [row["id"] for row in back["results"]] == [three, two]
+    assert deck.ids(sort="score", from_group=one, backward=1) == [three, two]
 
 
 def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:

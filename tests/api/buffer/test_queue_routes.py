@@ -108,11 +108,11 @@ def test_batches_are_read_page_by_page_and_by_state(deck: Deck) -> None:
         deck.push(mark=mark + 1, env_id=0)
     first, second, third = served(deck, 3)
 
-    page = deck.get("batches?limit=2")["results"]
-    rest = deck.get(f"batches?limit=2&before={page[-1]['ordinal']}")["results"]
+    page = deck.get("batches?limit=2")
+    rest = deck.get(f"batches?limit=2&cursor={page['next']}")
 
     ids = [first["batch"]["id"], second["batch"]["id"], third["batch"]["id"]]
-    assert [row["id"] for row in [*page, *rest]] == ids[::-1]
+    assert [row["id"] for row in [*page["results"], *rest["results"]]] == ids[::-1]
     assert [row["id"] for row in deck.get("batches?state=leased")["results"]] == [ids[-1]]
     refused = deck.operator.get("/api/runs/words/batches?state=lost")
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "state")
@@ -135,8 +135,8 @@ def test_a_batch_shows_its_groups_without_their_bytes(deck: Deck) -> None:
     shown = deck.get(f"batches/{batch['batch']['id']}/items")
 
     assert shown["batch"]["ordinal"] == batch["batch"]["ordinal"]
-    assert [row["position"] for row in shown["items"]] == [0, 1]
-    first = shown["items"][0]
+    assert [row["position"] for row in shown["results"]] == [0, 1]
+    first = shown["results"][0]
     assert (first["environment"], first["sequences"], first["tokens"]) == ("math_0", 2, 6)
     assert first["state"] == "leased"
     missing = deck.operator.get(f"/api/runs/words/batches/{uuid4()}/items")

@@ -152,13 +152,13 @@ def test_pages_follow_one_another_without_gap_or_repetition(deck: Deck) -> None:
     whole = [(row["name"], row["kind"]) for row in deck.get()["results"]]
 
     found: list[Any] = []
-    after = ""
+    cursor = ""
     while True:
-        page = deck.get(limit=2, after=after)
+        page = deck.get(limit=2, cursor=cursor)
         found += [(row["name"], row["kind"]) for row in page["results"]]
         if page["next"] is None:
             break
-        after = page["next"]
+        cursor = page["next"]
 
     assert found == whole
     assert len(set(found)) == len(found)
@@ -182,7 +182,7 @@ def test_archived_runs_are_not_counted(deck: Deck) -> None:
     [
         ("", {"kind": "odd"}, 400, "kind"),
         ("", {"q": "a\x00"}, 400, "q"),
-        ("", {"after": "nowhere"}, 400, "after"),
+        ("", {"cursor": "nowhere"}, 400, "cursor"),
         ("", {"limit": "0"}, 400, "limit"),
         ("/one", {"kind": "steps"}, 400, "name"),
         ("/one", {"name": "x"}, 400, "kind"),

@@ -98,11 +98,11 @@ def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -
         ],
         "candidates": 1,
     }
-    (lowest,) = asked(run, pk, of="return", value=1)["parts"]
+    (lowest,) = asked(run, pk, of="return", value=1)["results"]
     assert (lowest["fragment"], lowest["episode"], lowest["first"]) == (ids[1], "a/2", 5)
-    assert asked(run, pk, of="length", value=9)["parts"][0]["episode"] == "a/1"
+    assert asked(run, pk, of="length", value=9)["results"][0]["episode"] == "a/1"
     other = reported(run, 9.0, worker=1)
-    assert [part["fragment"] for part in asked(run, other, value=9)["parts"]] == ids[2:]
+    assert [part["fragment"] for part in asked(run, other, value=9)["results"]] == ids[2:]
 
 
 def test_return_and_length_together_identify_the_episode(run: Run, ids: list[int]) -> None:
@@ -116,7 +116,7 @@ def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
 ) -> None:
     FragmentChunk.objects.filter(pk=ids[0]).delete()
 
-    assert asked(run, reported(run, 5.0), value=5)["parts"] == []
+    assert asked(run, reported(run, 5.0), value=5)["results"] == []
 
 
 def test_a_report_of_another_run_and_a_value_that_is_none_are_refused(run: Run) -> None:

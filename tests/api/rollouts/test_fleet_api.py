@@ -68,7 +68,8 @@ def test_pages_read_fleet_and_episodes(run: Run, manager: dict[str, str]) -> Non
     assert state["workers"][0]["slots"][0]["state"] == "stepping"
     [row] = episodes
     assert (row["count"], row["return_mean"], row["recent_return_mean"]) == (2, 2.0, 2.0)
-    assert page.get(f"/api/runs/pole/episodes?after={row['id']}").json() == {"results": []}
+    later = page.get(f"/api/runs/pole/episodes?after_id={row['id']}").json()
+    assert later == {"results": [], "next": None}
 
 
 def test_a_report_of_a_replaced_manager_is_refused(run: Run, manager: dict[str, str]) -> None:

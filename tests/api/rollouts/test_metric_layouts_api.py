@@ -113,4 +113,7 @@ def test_all_names_of_a_run_come_at_once(people: tuple[Client, Client]) -> None:
     figures = [Figure(name, 1, 1.0) for name in ("b/c", "a", "b/a")]
     store_figures(run_id=alpha.pk, figures=figures, now=NOON)
 
-    assert people[1].get("/api/runs/named/metrics/names").json() == {"names": ["a", "b/a", "b/c"]}
+    assert people[1].get("/api/runs/named/metrics/names").json() == {
+        "results": ["a", "b/a", "b/c"],
+        "next": None,
+    }

@@ -188,7 +188,7 @@ def test_names_are_searched_and_paged(run: Run) -> None:
     store_figures(run_id=run.pk, figures=[Figure(n, 1, 0.0) for n in names], now=NOON)
 
     first = get(run, "keys", search="norm", limit=20)
-    rest = get(run, "keys", search="norm", limit=20, after=first["next"])
+    rest = get(run, "keys", search="norm", limit=20, cursor=first["next"])
     assert (first["total"], rest["next"]) == (30, None)
     found = [row["name"] for row in first["results"] + rest["results"]]
     assert sorted(found) == sorted(names[:30])

@@ -38,11 +38,11 @@ def test_samples_are_stored_and_read_back_by_name(run: Run) -> None:
     read = reader.get(URL, {"names": "loss"})
     rows = read.json()["results"]
     assert [(row["name"], row["step"], row["value"]) for row in rows] == [
-        ("loss", 1, 0.5),
         ("loss", 2, 0.4),
+        ("loss", 1, 0.5),
     ]
-    onward = reader.get(URL, {"after": rows[0]["id"]})
-    assert [row["name"] for row in onward.json()["results"]] == ["entropy", "loss"]
+    later = reader.get(URL, {"after_id": rows[1]["id"]})
+    assert [row["name"] for row in later.json()["results"]] == ["loss", "entropy"]
 
 
 WRONG = {

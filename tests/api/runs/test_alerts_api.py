@@ -49,10 +49,10 @@ def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client
     alerts.clear([over], now=NOON)
 
     first = asked(olga, limit=1)
-    then = asked(olga, limit=1, before=first["next_before"])
+    then = asked(olga, limit=1, cursor=first["next"])
 
     assert (kinds(first), kinds(then)) == (["run_stalled"], ["disk_low"])
-    assert then["next_before"] is None
+    assert then["next"] is None
     (row,) = first["results"]
     assert (row["run"], row["severity"], row["title"]) == ("pole", "warning", "No new data")
     assert {key: first["summary"][key] for key in ("errors", "warnings", "acknowledged")} == {
@@ -79,7 +79,7 @@ def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("state", "asleep"), ("kind", "x"), ("severity", "loud"), ("text", "\x00"), ("before", "-1")],
+    [("state", "asleep"), ("kind", "x"), ("severity", "loud"), ("text", "\x00"), ("cursor", "-1")],
 )
 def test_a_question_that_means_nothing_is_refused_by_its_name(
     olga: Client, name: str, value: str

@@ -42,7 +42,7 @@ def test_pages_follow_one_another(olga: APIClient) -> None:
         make_run(name=name)
 
     first = olga.get("/api/runs", {"sort": "name", "limit": 2}).json()
-    second = olga.get("/api/runs", {"sort": "name", "after": first["next"]}).json()
+    second = olga.get("/api/runs", {"sort": "name", "cursor": first["next"]}).json()
 
     assert [run["name"] for run in first["results"]] == ["alpha", "beta"]
     assert first["total"] == 3

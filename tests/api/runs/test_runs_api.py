@@ -156,7 +156,7 @@ def test_an_unknown_run_is_not_found(operator: APIClient, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["before=x", "before=0", "limit=0", "limit=201", "limit=-1", "limit=²"]
+    "query", ["cursor=x", "cursor=é", "limit=0", "limit=201", "limit=-1", "limit=²"]
 )
 def test_a_malformed_page_of_events_is_refused_by_parameter(
     operator: APIClient, query: str
@@ -174,12 +174,12 @@ def test_events_are_paged_newest_first(operator: APIClient) -> None:
     for verb in ("pause", "resume", "pause"):
         operator.post(f"/api/runs/alpha/{verb}")
 
-    first = operator.get("/api/runs/alpha/events?limit=2").json()["results"]
-    rest = operator.get(f"/api/runs/alpha/events?before={first[-1]['id']}").json()["results"]
+    first = operator.get("/api/runs/alpha/events?limit=2").json()
+    rest = operator.get(f"/api/runs/alpha/events?cursor={first['next']}").json()
 
-    assert [e["message"] for e in first] == ["running → paused", "paused → running"]
-    assert [e["kind"] for e in rest] == ["status", "created"]
-    assert first[0]["actor"] == "user:olga"
+    assert [e["message"] for e in first["results"]] == ["running → paused", "paused → running"]
+    assert [e["kind"] for e in rest["results"]] == ["status", "created"]
+    assert first["results"][0]["actor"] == "user:olga"
 
 
 def test_lists_of_runs_refuse_an_unknown_status(operator: APIClient) -> None:

@@ -165,4 +165,5 @@ def test_a_machine_has_no_sessions() -> None:
     assert Client().get("/api/sessions", headers=bearer("trainer")).json() == {
         "sessions": 0,
         "results": [],
+        "next": None,
     }

@@ -144,8 +144,11 @@ def test_policy_versions_are_listed_page_by_page(operator: APIClient) -> None:
             run=run, epoch=1, step=step, manifest={}, sha256="", size_bytes=9, published_at=NOON
         )
 
-    page = operator.get("/api/runs/alpha/weights?limit=2").json()["results"]
-    rest = operator.get(f"/api/runs/alpha/weights?before={page[-1]['id']}").json()["results"]
+    page = operator.get("/api/runs/alpha/weights?limit=2").json()
+    rest = operator.get(f"/api/runs/alpha/weights?cursor={page['next']}").json()
 
-    assert [row["step"] for row in [*page, *rest]] == [2, 1, 0]
-    assert (page[0]["has_file"], page[0]["trainer"]) == (False, None)
+    rows = [*page["results"], *rest["results"]]
+    assert [row["step"] for row in rows] == [2, 1, 0]
+    assert (rows[0]["has_file"], rows[0]["trainer"]) == (False, None)
+    only = operator.get(f"/api/runs/alpha/weights?id={rows[1]['id']}").json()
+    assert [row["step"] for row in only["results"]] == [1]

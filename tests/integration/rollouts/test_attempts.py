@@ -39,7 +39,7 @@ def lost(incarnation: str, **fields: Any) -> FleetEvent:
 
 
 def told(run: Run, worker: int | None = None) -> list[AttemptRow]:
-    return queries_attempts.attempts(run.pk, worker=worker, limit=100)
+    return queries_attempts.attempts(run.pk, worker=worker, before=None, limit=100)
 
 
 def test_a_worker_that_lives_is_an_open_attempt_with_the_figures_of_its_last_report(

@@ -9,6 +9,7 @@ from rollouts.metrics.models.metrics import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.search.queries import run_table
 from tests.factories import NOON, make_run
+from tests.list_pages import page_after
 
 pytestmark = pytest.mark.django_db
 LATER = NOON + timedelta(minutes=5)
@@ -22,8 +23,11 @@ def measured(
     )
 
 
-def listed(sort: str, *, after: str = "", limit: int = 10) -> tuple[list[str], str | None]:
-    page = run_table.run_page(text="", sort=sort, after=after, limit=limit, now=LATER)
+def listed(
+    sort: str, *, cursor: str | None = None, limit: int = 10
+) -> tuple[list[str], str | None]:
+    asked = page_after(cursor, run_table.position_kind(sort), limit=limit)
+    page = run_table.run_page(asked, text="", sort=sort, now=LATER)
     return [row.name for row in page.results], page.next
 
 
@@ -71,9 +75,10 @@ def test_pages_by_what_was_measured_hold_every_run_once(sort: str) -> None:
     whole, _ = listed(sort)
 
     pages: list[str] = []
-    place: str | None = ""
-    while place is not None:
-        names, place = listed(sort, after=place, limit=2)
+    names, cursor = listed(sort, limit=2)
+    pages += names
+    while cursor is not None:
+        names, cursor = listed(sort, cursor=cursor, limit=2)
         pages += names
 
     assert len(whole) == 9

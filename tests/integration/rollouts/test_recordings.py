@@ -86,7 +86,7 @@ def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
     update(row, "recording", seconds=1)
     update(row, seconds=5, outcome="truncated", policy_step=3)
 
-    [shown] = recordings(run.pk)
+    [shown] = recordings(run.pk, after=None, limit=9)
     assert (shown.state, shown.worker, shown.slot) == ("ready", 0, 2)
     assert (shown.episode_return, shown.episode_length, shown.outcome) == (9.0, 9, "truncated")
     assert (shown.policy_step, shown.media_type, shown.size_bytes) == (3, "video/webm", 4)

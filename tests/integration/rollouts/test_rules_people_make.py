@@ -17,6 +17,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run
+from web.rules.pages import PageRequest
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +52,7 @@ def test_an_alert_is_raised_when_it_has_lasted_and_goes_with_the_first_sample_wi
     alert = Alert.objects.get()
     assert (alert.kind, alert.severity, alert.subject) == ("rule", "error", str(made.pk))
     assert alert.message == "loss of pole is above 5 for 1 min"
-    (row,) = alert_page(asked={}, before=None, limit=5, now=NOON).results
+    (row,) = alert_page(PageRequest(limit=5), asked={}, now=NOON).results
     assert (row.title, row.advice, row.metric) == (
         "Loss is high",
         "Lower the learning rate.",

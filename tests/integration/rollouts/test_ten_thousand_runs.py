@@ -20,6 +20,7 @@ from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import NOON, make_run
 from tests.lesson_factories import language, lesson
+from web.rules.pages import PageRequest
 
 pytestmark = pytest.mark.django_db
 RUNS: Final = 10_000
@@ -123,7 +124,7 @@ def test_a_look_for_alerts_costs_few_questions_and_little_time(many_runs: None) 
 
 def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: None) -> None:
     def page(**asked: str) -> Any:
-        return known_environments(Asked(**asked), after="", limit=50, now=NOON)
+        return known_environments(Asked(**asked), PageRequest(limit=50), now=NOON)
 
     found = page()
     assert found.looked_at_runs == RUNS_AT_MOST

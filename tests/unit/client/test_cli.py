@@ -56,8 +56,8 @@ def platform(request: Seen) -> Planned:
     answers: dict[str, object] = {
         "/api/runs/demo/pipeline": {"verdict": WAITS, "stages": []},
         "/api/run-checks": REFUSED if b'"refused"' in request.body else {**REFUSED, **READY},
-        "/api/runs": {"results": [RUN]} if request.method == "GET" else RUN,
-        "/api/runs/demo/events": {"results": EVENTS},
+        "/api/runs": {"results": [RUN], "next": None} if request.method == "GET" else RUN,
+        "/api/runs/demo/events": {"results": EVENTS, "next": None},
     }
     return Planned(body=json.dumps(answers.get(path, RUN)).encode())
 
@@ -72,7 +72,7 @@ def test_runs_are_listed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_run_without_a_version_has_none_yet(capsys: pytest.CaptureFixture[str]) -> None:
-    content = json.dumps({"results": [RUN | {"policy_step": -2}]}).encode()
+    content = json.dumps({"results": [RUN | {"policy_step": -2}], "next": None}).encode()
     with serving(lambda _: Planned(body=content)) as server:
         assert main(["--url", server.url, "runs"]) == 0
 
@@ -138,6 +138,25 @@ def test_events_read_downwards_in_time(capsys: pytest.CaptureFixture[str]) -> No
         "12:00",
         "12:01",
     ]
+
+
+def test_events_beyond_a_page_are_read_from_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"at": f"{number:03}"} for number in range(400)]
+
+    def paged(request: Seen) -> Planned:
+        begin = 200 if "cursor=second" in request.path else 0
+        page = {"results": rows[begin : begin + 200], "next": None if begin else "second"}
+        return Planned(body=json.dumps(page).encode())
+
+    with serving(paged) as server:
+        assert main(["--url", server.url, "events", "demo", "--limit", "300"]) == 0
+
+    assert [one.path.partition("?")[2] for one in server.seen] == [
+        "limit=200",
+        "limit=200&cursor=second",
+    ]
+    shown = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in shown] == [f"{n:03}" for n in range(299, -1, -1)]
 
 
 def test_a_refusal_is_one_line_and_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ const REREAD_MS = 10_000;
 export function knownEnvironmentsQuery(q: string, kind: EnvironmentKind | undefined, limit: number) {
   return infiniteQueryOptions({
     queryKey: ["known-environments", q, kind, limit],
-    queryFn: ({ pageParam }) => body(api.GET("/api/environments", { params: { query: { q, kind, limit, after: pageParam } } })),
+    queryFn: ({ pageParam }) => body(api.GET("/api/environments", { params: { query: { q, kind, limit, cursor: pageParam || undefined } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,

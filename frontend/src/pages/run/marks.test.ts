@@ -16,6 +16,7 @@ const FOUND: Annotations = {
       is_own: true,
     },
   ],
+  next: null,
   events: [{ id: 7, kind: "status", message: "paused", at: "2026-03-01T12:02:00Z", step: 20, amount: 4000 }],
 };
 

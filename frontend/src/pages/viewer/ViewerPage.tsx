@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, groupsQuery, type SequenceList, sequencesQuery } from "@/api/groups";
+import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, neighbourQuery, type SequenceList, sequencesQuery } from "@/api/groups";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -11,7 +11,7 @@ import { KeyHint } from "@/components/KeyHint";
 import { Skeletons } from "@/components/Skeletons";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";
-import { listSearch, placeOf } from "@/pages/run/trajectories/search";
+import { listSearch } from "@/pages/run/trajectories/search";
 import { nextChannel } from "@/pages/viewer/channels";
 import { firstShown } from "@/pages/viewer/firstShown";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
@@ -30,12 +30,10 @@ import { useShortcuts } from "@/shell/keyboard";
 const ROUTE = "/shell/runs/$name/groups/$group";
 
 /** The previous and next group of the originating list. */
-function useNeighbours(run: string, group: GroupSummary | undefined, search: ViewerSearch) {
+function useNeighbours(run: string, group: GroupSummary, search: ViewerSearch) {
   const list = listSearch(search);
-  const place = group ? placeOf(group, list.sort) : "";
-  const isKnown = group !== undefined;
-  const after = useQuery({ ...groupsQuery(run, list, place, 1), enabled: isKnown });
-  const before = useQuery({ ...groupsQuery(run, list, place, 1, true), enabled: isKnown });
+  const after = useQuery(neighbourQuery(run, list, group.id, false));
+  const before = useQuery(neighbourQuery(run, list, group.id, true));
   return { after: after.data?.results[0]?.id, before: before.data?.results[0]?.id };
 }
 

@@ -81,7 +81,7 @@ export function ChangeHistory({ run }: { run: RunDetail }) {
   const refetchInterval = useChangeFeed(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
   const changes = useInfiniteQuery({ ...changesQuery(run.name, KINDS), refetchInterval });
   const { data, error } = changes;
-  const events = data?.pages.flat() ?? [];
+  const events = data?.pages.flatMap((page) => page.results) ?? [];
   return (
     <Panel title="Changes" note="author, time and reason; newest first" className="span-6">
       {error && <ErrorState title="Changes unavailable" error={error} />}

@@ -12,6 +12,7 @@ const PROGRESS: LessonProgress = {
     { lesson: "b", step: [5, 10], samples: [6, 4], successes: [3, 0] },
     { lesson: "c", step: [0], samples: [2], successes: [0] },
   ],
+  next: null,
 };
 
 const lesson = (name: string, status: LessonRow["status"]) => ({ name, status }) as LessonRow;

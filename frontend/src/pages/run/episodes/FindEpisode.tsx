@@ -10,14 +10,14 @@ export function FindEpisode({ run, find, of }: Props) {
   const navigate = useNavigate();
   const search = useMutation({
     mutationFn: () => fragmentsOfEpisode(run, { report: find.report, of, value: find.value }),
-    onSuccess: ({ parts }) => {
-      const [begin] = parts;
+    onSuccess: ({ results }) => {
+      const [begin] = results;
       if (!begin) return;
       const params = { name: run, fragment: String(begin.fragment) };
       void navigate({ to: "/runs/$name/fragments/$fragment", params, search: { step: begin.first, episode: begin.episode } });
     },
   });
-  const problem = search.error ? search.error.message : search.data?.parts.length === 0 ? "Not stored." : "";
+  const problem = search.error ? search.error.message : search.data?.results.length === 0 ? "Not stored." : "";
   if (!problem) {
     return (
       <button type="button" className="link-button nowrap" disabled={search.isPending} onClick={() => search.mutate()}>

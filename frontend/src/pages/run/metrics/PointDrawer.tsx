@@ -55,7 +55,7 @@ function When({ details }: { details: PointDetails }) {
 }
 
 /** The first items of a batch, with scores and links. */
-function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
+function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] }) {
   const isGroups = run.kind !== "fleet";
   if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   return (
@@ -105,9 +105,9 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
   return (
     <>
       <h3>In batch {number(batch.ordinal)}</h3>
-      <Items run={run} items={data.items} />
+      <Items run={run} items={data.results} />
       <p className="small">
-        {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more items · </span>}
+        {data.results.length > ITEMS_SHOWN && <span className="faint">{number(data.results.length - ITEMS_SHOWN)} more items · </span>}
         <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>
           View all in Trajectories
         </Link>

@@ -23,8 +23,8 @@ export function ExportTrace() {
         run,
         events,
         deliveries,
-        batches: batches.pages.flat(),
-        versions: versions.pages.flat(),
+        batches: batches.pages.flatMap((page) => page.results),
+        versions: versions.pages.flatMap((page) => page.results),
         workers: fleet?.workers ?? [],
       };
       const text = JSON.stringify(traceOf({ ...sources, now: live.serverNow() }));

@@ -91,7 +91,7 @@ function Shares({ batch, names }: { batch: BatchRow; names: Names }) {
   );
 }
 
-function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
+function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] }) {
   if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   const isGroups = run.kind !== "fleet";
   return (
@@ -209,7 +209,7 @@ export default function BatchDrawer({ run, names, id, onClose }: Props) {
           <h3>Composition</h3>
           <Shares batch={data.batch} names={names} />
           <h3>Items</h3>
-          <Items run={run} items={data.items} />
+          <Items run={run} items={data.results} />
         </>
       )}
     </SideSheet>

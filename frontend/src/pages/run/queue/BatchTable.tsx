@@ -68,7 +68,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
   const navigate = useNavigate({ from: "/runs/$name/queue" });
   const batches = useInfiniteQuery({ ...batchesQuery(run.name, state), refetchInterval: rereadMs });
   const { data, error } = batches;
-  const rows = data?.pages.flat() ?? [];
+  const rows = data?.pages.flatMap((page) => page.results) ?? [];
   return (
     <Panel
       title="Batches"

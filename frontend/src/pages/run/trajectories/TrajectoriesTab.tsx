@@ -78,7 +78,7 @@ function Groups() {
     queryKey: ["group-pages", run.name, query],
     queryFn: ({ pageParam, client }) => client.fetchQuery(groupsQuery(run.name, query, pageParam || undefined)),
     initialPageParam: "",
-    getNextPageParam: (page) => page.next || undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
   });
   const labelOf = (name: Choice, value: string) => visible(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chips, listSearch, placeOf, toggled } from "@/pages/run/trajectories/search";
+import { chips, listSearch, toggled } from "@/pages/run/trajectories/search";
 
 describe("the URL of a list", () => {
   it("keeps valid parameters only", () => {
@@ -35,9 +35,4 @@ describe("choices", () => {
     expect(found.map((chip) => chip.label)).toEqual(["state: queued", "score: 0", "step: 3 to …"]);
     expect(found[1]?.without).toEqual({ state: ["queued"], step_min: 3 });
   });
-});
-
-it("builds the API's cursor", () => {
-  const group = { id: 7, score_mean: 0.25, longest_tokens: 90 };
-  expect([placeOf(group), placeOf(group, "score"), placeOf(group, "-length")]).toEqual(["7", "0.25~7", "90~7"]);
 });

@@ -87,10 +87,3 @@ export function chips(query: GroupQuery, labelOf: (name: Choice, value: string) 
   }
   return found;
 }
-
-/** The cursor that the API would assign to a group in this order. */
-export function placeOf(group: { id: number; score_mean: number | null; longest_tokens: number }, sort?: string): string {
-  if (sort === "score" || sort === "-score") return `${group.score_mean ?? "nan"}~${group.id}`;
-  if (sort === "length" || sort === "-length") return `${group.longest_tokens}~${group.id}`;
-  return `${group.id}`;
-}

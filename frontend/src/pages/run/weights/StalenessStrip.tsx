@@ -14,7 +14,7 @@ const SHOWN = 50;
 export function StalenessStrip({ run, counts }: { run: RunDetail; counts: LedgerCounts | undefined }) {
   const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", BESIDE_MS, ["batches", run.name]);
   const { data } = useInfiniteQuery({ ...batchesQuery(run.name, undefined), refetchInterval });
-  const batches = (data?.pages[0] ?? []).slice(0, SHOWN).toReversed();
+  const batches = (data?.pages[0]?.results ?? []).slice(0, SHOWN).toReversed();
   const share = counts ? staleShare(counts) : null;
   const limit = run.max_staleness === null ? "no limit" : `limit ${counted(run.max_staleness, "version")}`;
   return (

@@ -31,11 +31,11 @@ export function WeightsTab() {
   const { data, error } = pages;
   const deliveries = useQuery({ ...deliveriesQuery(run.name), refetchInterval }).data ?? [];
   const orders = useQuery({ ...ordersQuery(run.name), refetchInterval, enabled: run.kind !== "outside" }).data;
-  const listed = data?.pages.flat().find(({ id }) => id === search.version);
+  const versions = data?.pages.flatMap((page) => page.results) ?? [];
+  const listed = versions.find(({ id }) => id === search.version);
   const older = useQuery(versionQuery(run.name, search.version ?? 0, data !== undefined && search.version !== undefined && !listed)).data;
   if (error) return <ErrorState title="Versions unavailable" error={error} />;
   if (!data) return <Skeletons heights={[320, 140]} />;
-  const versions = data.pages.flat();
   // By default the newest version that any worker has reported.
   const reported = versions.find(({ epoch, step }) => deliveries.some((row) => row.epoch === epoch && row.step === step));
   const shown = listed ?? older ?? reported ?? versions[0];

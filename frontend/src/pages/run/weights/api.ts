@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { DeliveryRow, PolicyVersionRow, RunEvent } from "@/api/types";
+import type { DeliveryRow, PolicyVersionRow } from "@/api/types";
 
 /** Minimum interval between reads of lists, however many weight events arrive. */
 export const EVERY_MS = 3_000;
@@ -12,12 +12,12 @@ const EVENTS_PER_PAGE = 100;
 export function versionsQuery(run: string) {
   return infiniteQueryOptions({
     queryKey: ["versions", run],
-    queryFn: async ({ pageParam }): Promise<PolicyVersionRow[]> => {
-      const query = { limit: VERSIONS_PER_PAGE, before: pageParam };
-      return (await body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query } }))).results;
+    queryFn: ({ pageParam }) => {
+      const query = { limit: VERSIONS_PER_PAGE, cursor: pageParam || undefined };
+      return body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query } }));
     },
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page: PolicyVersionRow[]) => (page.length < VERSIONS_PER_PAGE ? undefined : page.at(-1)?.id),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
   });
 }
 
@@ -26,9 +26,8 @@ export function versionQuery(run: string, id: number, isWanted: boolean) {
   return queryOptions({
     queryKey: ["version", run, id],
     queryFn: async (): Promise<PolicyVersionRow | null> => {
-      const query = { limit: 1, before: id + 1 };
-      const { results } = await body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query } }));
-      return results.find((each) => each.id === id) ?? null;
+      const { results } = await body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query: { id } } }));
+      return results[0] ?? null;
     },
     enabled: isWanted,
   });
@@ -77,11 +76,11 @@ export function useOrderWeights(run: string) {
 export function changesQuery(run: string, kinds: string[]) {
   return infiniteQueryOptions({
     queryKey: ["changes", run, kinds],
-    queryFn: async ({ pageParam }): Promise<RunEvent[]> => {
-      const query = { limit: EVENTS_PER_PAGE, before: pageParam, kinds: kinds.join(",") };
-      return (await body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }))).results;
+    queryFn: ({ pageParam }) => {
+      const query = { limit: EVENTS_PER_PAGE, cursor: pageParam || undefined, kinds: kinds.join(",") };
+      return body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }));
     },
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page: RunEvent[]) => (page.length < EVENTS_PER_PAGE ? undefined : page.at(-1)?.id),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
   });
 }

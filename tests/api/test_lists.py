@@ -1,0 +1,313 @@
+"""Every list of the API has one shape, one kind of cursor and the same limits."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+from rest_framework.test import APIClient
+
+from buffer.archive.models import ArchiveJob
+from buffer.capture.models import CaptureSession
+from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.payloads.models import Segment
+from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models.fleets import EpisodeWindow, Fleet, Recording
+from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.curriculum.models import Evaluation, LessonChange, LessonOutcome
+from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.services.metrics import record_metrics
+from runs.access.models.calls import ApiCall
+from runs.alerts.models.alerts import Alert
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.services.events import record_event
+from runs.lifecycle.services.registry import register_environment
+from runs.weights.models import WeightsOrder
+from tests.factories import NOON, make_run, make_user
+from tests.run_objects import _made as made
+
+pytestmark = pytest.mark.django_db
+
+REFERENCE: Final = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
+DOCUMENT: Final[dict[str, Any]] = json.loads(REFERENCE.read_text("utf-8"))
+READS: Final[dict[str, dict[str, Any]]] = {
+    path: methods["get"]
+    for path, methods in DOCUMENT["paths"].items()
+    if path.startswith("/api/") and "get" in methods
+}
+# "results" by id, not in an order.
+MAPS: Final = {"/api/run-outlooks", "/api/run-verdicts"}
+# Columns of equal length, and objects of several lists.
+NOT_LISTS: Final = {
+    "/api/limits",
+    "/api/runs/{run}/fragments/{fragment}/steps",
+    "/api/runs/{run}/marks",
+    "/api/runs/{run}/metrics/samples",
+}
+# Not pages of a list: a file, columns, and a request that waits for a change.
+OTHER_PARAMETERS: Final = {
+    "/api/audit.csv",
+    "/api/runs/{run}/fleet/control",
+    "/api/runs/{run}/groups/export",
+    "/api/runs/{run}/metrics/samples",
+}
+# The messages of stored content: see tests/api/buffer/test_group_contents.py.
+MESSAGES: Final = "/api/runs/{run}/groups/{group}/sequences/{sequence}/messages"
+IN_BATCH: Final = UUID(int=5)
+
+
+def parameters(path: str) -> dict[str, dict[str, Any]]:
+    found = READS[path].get("parameters", [])
+    return {one["name"]: one["schema"] for one in found if one["in"] == "query"}
+
+
+def shape(path: str) -> dict[str, Any]:
+    content = READS[path]["responses"].get("200", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    found: dict[str, Any] = DOCUMENT["components"]["schemas"].get(name, schema)
+    return found
+
+
+LISTS: Final = sorted(
+    path for path in READS if path not in MAPS and "results" in shape(path).get("properties", {})
+)
+PAGED: Final = [path for path in LISTS if "cursor" in parameters(path)]
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_list_answers_results_and_the_cursor_of_the_next_page(path: str) -> None:
+    answer = shape(path)
+
+    assert answer["properties"]["results"]["type"] == "array"
+    assert answer["properties"]["next"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert {"results", "next"} <= set(answer["required"])
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_the_description_of_a_list_names_its_order(path: str) -> None:
+    words = READS[path]["description"].lower()
+
+    assert any(word in words for word in ("first", "order", "by ")), words
+
+
+def test_what_is_called_a_list_has_the_shape_of_lists() -> None:
+    called = {path for path, read in READS.items() if read["summary"].startswith("List ")}
+
+    assert called - NOT_LISTS - set(LISTS) == set()
+
+
+def test_only_pages_have_the_parameters_of_pages() -> None:
+    names = {"cursor", "limit", "before", "after"}
+    found = {path: names & set(parameters(path)) for path in READS if path not in OTHER_PARAMETERS}
+
+    assert sorted(path for path, some in found.items() if some) == PAGED
+    assert all(found[path] == {"cursor", "limit"} for path in PAGED)
+    for path in PAGED:
+        limit = parameters(path)["limit"]
+        assert 1 == limit["minimum"] <= limit["default"] <= limit["maximum"], path
+
+
+Adder = Callable[[Run, int], object]
+
+
+def add_metric(run: Run, number: int) -> None:
+    samples = [Metric(name=f"loss/{number}", step=number, value=0.5)]
+    record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
+
+
+def add_environment(run: Run, number: int) -> None:
+    register_environment(
+        run_id=run.pk,
+        desired_name=f"gsm8k-{number}",
+        weight=1.0,
+        max_token_length=10,
+        group_size=4,
+        min_batch_allocation=None,
+        now=NOON,
+    )
+
+
+def add_item_of_batch(run: Run, number: int) -> None:
+    batch = Batch.objects.filter(pk=IN_BATCH).first() or made(
+        Batch, pk=IN_BATCH, run=run, state="quarantined", kind="groups"
+    )
+    made(TrajectoryGroup, run=run, state="quarantined", batch=batch, position=number)
+
+
+def fleet_of(run: Run) -> Fleet:
+    return Fleet.objects.filter(run=run).first() or made(Fleet, run=run)
+
+
+def pair(number: int) -> Any:
+    """Return a time that two rows share, so that the id decides their order."""
+    return NOON + timedelta(seconds=number // 2)
+
+
+RUN: Final = "/api/runs/{run}"
+ADD: Final[dict[str, Adder]] = {
+    "/api/alerts": lambda run, n: made(
+        Alert, run=run, key=f"k{n}", kind="disk_low", severity="error"
+    ),
+    "/api/api-calls": lambda _, n: made(ApiCall, client="token:9", path=f"/{n}"),
+    "/api/api-clients": lambda _, n: made(ApiCall, client=f"token:{n}", at=pair(n)),
+    "/api/audit": lambda run, n: record_event(
+        run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
+    ),
+    "/api/environments": add_environment,
+    "/api/runs": lambda _, n: make_run(name=f"run-{n}", now=pair(n)),
+    "/api/segments": lambda _, n: Segment.objects.create(
+        number=1000 + n, opened_at=NOON, sealed_at=NOON
+    ),
+    f"{RUN}/archives": lambda run, _: made(ArchiveJob, run=run, verb="export", state="done"),
+    f"{RUN}/batches": lambda run, n: made(
+        Batch, run=run, state="quarantined", kind="groups", ordinal=n + 1
+    ),
+    f"{RUN}/batches/{{batch}}/items": add_item_of_batch,
+    f"{RUN}/captures": lambda run, n: made(
+        CaptureSession, run=run, name=f"s{n}", changed_at=pair(n)
+    ),
+    f"{RUN}/episodes": lambda run, _: made(EpisodeWindow, run=run),
+    f"{RUN}/evaluations": lambda run, n: made(
+        Evaluation, run=run, lesson=f"l{n}", state="done", round=n // 3, position=n % 2
+    ),
+    f"{RUN}/events": lambda run, n: record_event(
+        run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
+    ),
+    f"{RUN}/fleet/attempts": lambda run, n: made(
+        WorkerAttempt, fleet=fleet_of(run), incarnation=f"i{n}"
+    ),
+    f"{RUN}/fragments": lambda run, n: made(
+        FragmentChunk, run=run, state="queued", slot=f"w{n}", segment=1, size_bytes=1 << 20
+    ),
+    f"{RUN}/groups": lambda run, _: made(TrajectoryGroup, run=run, state="queued"),
+    f"{RUN}/lessons/{{lesson}}/micro-evaluations": lambda run, n: made(
+        LessonOutcome, run=run, lesson="reverse", mode="micro_eval", key=str(n), samples=n + 1
+    ),
+    f"{RUN}/lessons/history": lambda run, _: made(LessonChange, run=run, lesson="reverse"),
+    f"{RUN}/metrics": add_metric,
+    f"{RUN}/metrics/keys": add_metric,
+    f"{RUN}/recordings": lambda run, n: made(
+        Recording, run=run, state="failed", requested_at=pair(n), worker=n
+    ),
+    f"{RUN}/weights": lambda run, n: made(PolicyVersion, run=run, epoch=1, step=n, file=""),
+    f"{RUN}/weights/deliveries": lambda run, n: made(
+        WeightsDelivery, fleet=fleet_of(run), epoch=1, step=n // 2, worker=n % 2
+    ),
+    f"{RUN}/weights/orders": lambda run, n: made(WeightsOrder, run=run, kind="sync", number=n + 1),
+}
+QUERY: Final = {"/api/api-calls": {"client": "token:9"}}
+
+
+def test_every_paged_list_is_walked() -> None:
+    assert set(ADD) | {MESSAGES} == set(PAGED)
+
+
+class Lists:
+    """An administrator who reads the lists of a run."""
+
+    def __init__(self) -> None:
+        self.run: Run = make_run(name="alpha", kind="outside")
+        self.client = APIClient()
+        self.client.force_login(make_user(username="ada", role="admin"))
+
+    def get(self, path: str, **query: Any) -> Any:
+        place = path.format(run="alpha", batch=IN_BATCH, lesson="reverse")
+        given = QUERY.get(path, {}) | {name: value for name, value in query.items() if value}
+        return self.client.get(place, given)
+
+    def page(self, path: str, **query: Any) -> Any:
+        answer = self.get(path, **query)
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def refused(self, path: str, **query: Any) -> tuple[int, str]:
+        answer = self.get(path, **query)
+        errors = answer.json().get("errors") or [{"field": ""}]
+        return answer.status_code, errors[0]["field"]
+
+    def rest(self, path: str, cursor: str | None, *, limit: int) -> list[Any]:
+        """Return the rows of all pages after a cursor."""
+        found: list[Any] = []
+        while cursor is not None:
+            page = self.page(path, limit=limit, cursor=cursor)
+            assert len(page["results"]) <= limit
+            found += page["results"]
+            cursor = page["next"]
+        return found
+
+
+@pytest.fixture
+def lists() -> Lists:
+    return Lists()
+
+
+@pytest.mark.parametrize("path", ADD)
+def test_pages_hold_every_row_once_in_order(lists: Lists, path: str) -> None:
+    for number in range(5):
+        ADD[path](lists.run, number)
+    whole = lists.page(path)
+
+    assert len(whole["results"]) >= 5
+    assert whole["next"] is None
+    for limit in (1, 2):
+        first = lists.page(path, limit=limit)
+        rest = lists.rest(path, first["next"], limit=limit)
+        assert first["results"] + rest == whole["results"]
+
+
+@pytest.mark.parametrize("path", ADD)
+def test_rows_that_are_added_meanwhile_neither_hide_nor_repeat_others(
+    lists: Lists, path: str
+) -> None:
+    for number in range(1, 5):
+        ADD[path](lists.run, number)
+    before = lists.page(path)["results"]
+
+    first = lists.page(path, limit=2)
+    ADD[path](lists.run, 0)
+    ADD[path](lists.run, 7)
+    found = first["results"] + lists.rest(path, first["next"], limit=1)
+
+    texts = [json.dumps(row) for row in found]
+    assert len(set(texts)) == len(texts)
+    assert [row for row in found if row in before] == before
+
+
+@pytest.mark.parametrize("path", ADD)
+def test_a_limit_out_of_range_is_refused(lists: Lists, path: str) -> None:
+    ADD[path](lists.run, 0)
+    most = parameters(path)["limit"]["maximum"]
+
+    assert lists.get(path, limit=most).status_code == 200
+    for limit in ("0", "-1", "x", str(most + 1)):
+        assert lists.refused(path, limit=limit) == (400, "limit")
+
+
+@pytest.mark.parametrize("path", ADD)
+def test_a_cursor_of_another_list_is_refused(lists: Lists, path: str) -> None:
+    for number in range(2):
+        ADD[path](lists.run, number)
+        ADD["/api/runs"](lists.run, 5 + number)
+        ADD["/api/segments"](lists.run, 5 + number)
+    other = "/api/runs" if path == "/api/segments" else "/api/segments"
+    foreign = lists.page(other, limit=1)["next"]
+
+    assert lists.refused(path, cursor=foreign) == (400, "cursor")
+    assert lists.refused(path, cursor="nonsense") == (400, "cursor")
+
+
+def test_a_cursor_is_refused_with_other_filters_and_for_another_run(lists: Lists) -> None:
+    make_run(name="beta")
+    for number in range(3):
+        ADD["/api/runs"](lists.run, number)
+        ADD[f"{RUN}/events"](lists.run, number)
+    runs, events = (lists.page(path, limit=1)["next"] for path in ("/api/runs", f"{RUN}/events"))
+
+    assert lists.refused("/api/runs", cursor=runs, sort="name") == (400, "cursor")
+    assert lists.refused("/api/runs", cursor=runs, q="run") == (400, "cursor")
+    assert lists.refused("/api/runs/beta/events", cursor=events) == (400, "cursor")
+    assert lists.get("/api/runs", cursor=runs, limit=7, q="").status_code == 200
