@@ -2,9 +2,9 @@
 
 from runs.access import admin as access
 from runs.alerts import admin as alerts
-from runs.config import admin as config
 from runs.deployment import admin as deployment
 from runs.lifecycle.admin import rows, writings
+from runs.saved import admin as saved
 from runs.weights import admin as weights
 
-__all__ = ["access", "alerts", "config", "deployment", "rows", "weights", "writings"]
+__all__ = ["access", "alerts", "deployment", "rows", "saved", "weights", "writings"]

@@ -4,7 +4,6 @@ from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.config.models import SavedPreset
 from runs.deployment.models.deployment import DeckNotice, DeckSample
 from runs.deployment.models.parts import PART_KINDS, DeckPart
 from runs.lifecycle.models.events import RunEvent
@@ -20,6 +19,7 @@ from runs.lifecycle.models.runs import (
     TokenIssuer,
     Trainer,
 )
+from runs.saved.models import SavedObject
 from runs.weights.models import WEIGHTS_ORDERS, WeightsOrder
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
     "RunKind",
     "RunNote",
     "RunQuerySet",
-    "SavedPreset",
+    "SavedObject",
     "TokenIssuer",
     "Trainer",
     "WeightsOrder",

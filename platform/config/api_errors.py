@@ -67,10 +67,10 @@ from rollouts.environments.services.probes import TooManyTrials
 from rollouts.episodes.queries.episode_fragments import ReportNotFound
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
 from rollouts.metrics.queries.annotations import AnnotationNotFound
-from rollouts.metrics.queries.comparisons import ComparisonNotFound
-from rollouts.metrics.queries.layouts import LayoutNotFound
 from rollouts.metrics.queries.metrics import NoSuchMetric
-from rollouts.metrics.services import annotations, comparisons, layouts
+from rollouts.metrics.rules.comparisons import TooManyComparisons
+from rollouts.metrics.rules.layouts import LayoutExists, TooManyLayouts
+from rollouts.metrics.services import annotations
 from rollouts.metrics.services.metrics import InvalidMetrics
 from runs.access.api.sessions import LoginFailed
 from runs.access.rules import networks
@@ -82,7 +82,7 @@ from runs.alerts.rules.alert_rules import InvalidRule
 from runs.alerts.rules.silences import InvalidSilence
 from runs.alerts.rules.webhooks import SAMPLE_AGAIN_AFTER
 from runs.alerts.services import alert_rules, alerts, webhooks
-from runs.config.queries import PresetNotFound
+from runs.config.rules.preset_rules import PresetExists
 from runs.config.rules.run_config import InvalidRunConfig
 from runs.config.services import presets
 from runs.lifecycle.queries.notes import NoteNotFound
@@ -90,6 +90,7 @@ from runs.lifecycle.queries.runs import NoWeights, RunArchived, RunNotFound
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed
 from runs.lifecycle.rules.tags import InvalidTag
 from runs.lifecycle.services import environment_settings, lifecycle, notes, registry, run_settings
+from runs.saved.rules import InvalidSavedObject, NotAllowedToChange, SavedObjectNotFound
 from runs.search.queries.run_table import UnknownSort
 from runs.search.rules import filter_parsing
 from runs.weights.services import weights as run_weights
@@ -151,9 +152,10 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     lifecycle.UnknownPreset: ApiError(400, "invalid", "Invalid request"),
     lifecycle.UnexpectedConfig: ApiError(400, "invalid", "Invalid request"),
     presets.InvalidAccess: ApiError(400, "invalid", "Invalid request"),
-    presets.PresetNotYours: ApiError(403, "forbidden", "Not allowed"),
-    PresetNotFound: ApiError(404, "not_found", "Not found"),
-    presets.PresetExists: ApiError(409, "preset_exists", "Name taken"),
+    InvalidSavedObject: ApiError(400, "invalid", "Invalid request"),
+    NotAllowedToChange: ApiError(403, "forbidden", "Not allowed"),
+    SavedObjectNotFound: ApiError(404, "not_found", "Not found"),
+    PresetExists: ApiError(409, "preset_exists", "Name taken"),
     presets.PresetChanged: ApiError(409, "preset_changed", "Changed by another request"),
     NoteNotFound: ApiError(404, "not_found", "Not found"),
     notes.NotesChanged: ApiError(409, "notes_changed", "Edited by another request"),
@@ -254,19 +256,12 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     NoFilm: ApiError(404, "not_found", "Not found"),
     ReportNotFound: ApiError(404, "not_found", "Not found"),
     AnnotationNotFound: ApiError(404, "not_found", "Not found"),
-    LayoutNotFound: ApiError(404, "not_found", "Not found"),
-    ComparisonNotFound: ApiError(404, "not_found", "Not found"),
     annotations.InvalidAnnotation: ApiError(400, "invalid", "Invalid request"),
     annotations.NotTheAuthor: ApiError(403, "forbidden", "Not allowed"),
     check_results.InvalidVerdict: ApiError(400, "invalid", "Invalid request"),
-    comparisons.InvalidComparison: ApiError(400, "invalid", "Invalid request"),
-    comparisons.TooManyComparisons: ApiError(
-        409, "too_many_comparisons", "No room for another comparison"
-    ),
-    layouts.InvalidLayout: ApiError(400, "invalid", "Invalid request"),
-    layouts.LayoutNotYours: ApiError(403, "forbidden", "Not allowed"),
-    layouts.LayoutExists: ApiError(409, "layout_exists", "Name taken"),
-    layouts.TooManyLayouts: ApiError(409, "too_many_layouts", "No room for another layout"),
+    TooManyComparisons: ApiError(409, "too_many_comparisons", "No room for another comparison"),
+    LayoutExists: ApiError(409, "layout_exists", "Name taken"),
+    TooManyLayouts: ApiError(409, "too_many_layouts", "No room for another layout"),
     NoSuchMetric: ApiError(404, "not_found", "Not found"),
     TooManyRecordings: ApiError(
         429, "too_many_requests", "Too many recordings are under way", retry_after_seconds=30
