@@ -18,8 +18,6 @@ from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.comparisons import Comparison
-from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -34,7 +32,6 @@ __all__ = [
     "SLOT_STATES",
     "WORKER_STATES",
     "Annotation",
-    "Comparison",
     "Curriculum",
     "DeniedEnvironment",
     "EnvSlot",
@@ -49,7 +46,6 @@ __all__ = [
     "MachineCordon",
     "MeasureCursor",
     "MetricChunk",
-    "MetricLayout",
     "MetricSample",
     "MetricSeries",
     "Recording",

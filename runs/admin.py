@@ -2,10 +2,10 @@
 
 from runs.access import admin as access
 from runs.alerts import admin as alerts
-from runs.config import admin as config
 from runs.deployment import admin as deployment
 from runs.events import admin as events
 from runs.lifecycle.admin import rows, writings
+from runs.saved import admin as saved
 from runs.weights import admin as weights
 
-__all__ = ["access", "alerts", "config", "deployment", "events", "rows", "weights", "writings"]
+__all__ = ["access", "alerts", "deployment", "events", "rows", "saved", "weights", "writings"]

@@ -5,7 +5,6 @@ from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.config.models import SavedPreset
 from runs.deployment.models.deployment import DeckNotice, DeckSample
 from runs.deployment.models.parts import PART_KINDS, DeckPart
 from runs.events.models import RunEvent
@@ -19,6 +18,7 @@ from runs.lifecycle.models.runs import (
     RunQuerySet,
     Trainer,
 )
+from runs.saved.models import SavedObject
 from runs.weights.models import WEIGHTS_ORDERS, WeightsOrder
 
 __all__ = [
@@ -42,7 +42,7 @@ __all__ = [
     "RunKind",
     "RunNote",
     "RunQuerySet",
-    "SavedPreset",
+    "SavedObject",
     "TokenIssuer",
     "Trainer",
     "WeightsOrder",

@@ -13,9 +13,9 @@ from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.layouts import MetricLayout
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from runs.saved.models import SavedObject
 from tests.factories import NOON
 
 # Index of the numbered objects of a run; alpha has none with this index.
@@ -78,7 +78,9 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
         "recording": [_made(Recording, run=run, state="ready", file=mark, note=mark)],
         "lesson": [_made(Lesson, run=run, name=mark, status="active")],
         "evaluation": [_made(Evaluation, run=run, lesson=mark, reason=mark)],
-        "layout": [_made(MetricLayout, run=run, name=mark, owner=mark)],
+        "layout": [
+            _made(SavedObject, kind="layout", access="open", run=run, name=mark, author=mark)
+        ],
         "report": [_made(EpisodeWindow, run=run, environment=mark)],
         "annotation": [_made(Annotation, run=run, text=mark)],
         "revision": [_made(RunNote, run=run, revision=INDEX, text=mark)],

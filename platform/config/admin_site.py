@@ -26,7 +26,7 @@ _GROUPS: Final = (
             ("Trainers", "model_training", "runs.trainer"),
             ("Weights", "weight", "runs.policyversion"),
             ("Notes", "edit_note", "runs.runnote"),
-            ("Presets", "bookmark", "runs.savedpreset"),
+            ("Saved objects", "bookmark", "runs.savedobject"),
             ("Tokens", "key", "runs.apitoken"),
             ("Processes", "dns", "runs.deckpart"),
         ),

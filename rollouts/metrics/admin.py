@@ -1,4 +1,4 @@
-"""Admin of metric layouts and comparisons."""
+"""Admin of metrics and annotations."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -6,8 +6,6 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.comparisons import Comparison
-from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -16,30 +14,6 @@ from rollouts.metrics.models.metrics import (
     TokenTally,
 )
 from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
-
-
-@admin.register(MetricLayout)
-class MetricLayoutAdmin(ReadOnlyAdmin):
-    """Metric layouts of users."""
-
-    list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
-    list_select_related = ("run",)
-    list_filter = ("tag", RUN_FILTER)
-    search_fields: tuple[str, ...] = ("name", "owner")
-    search_help_text = "Part of a layout's name or owner"
-    ordering = ("name",)
-
-
-@admin.register(Comparison)
-class ComparisonAdmin(ReadOnlyAdmin):
-    """Saved comparisons of runs."""
-
-    dashboard = "/compare"
-    list_display = ("name", "created_by", "created_at")
-    list_filter = ("created_at",)
-    exclude = ("remarks",)
-    search_fields: tuple[str, ...] = ("name", "created_by")
-    ordering = ("-id",)
 
 
 @admin.register(MetricSample)

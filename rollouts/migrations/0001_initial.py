@@ -28,20 +28,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Comparison',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120)),
-                ('remarks', models.TextField(blank=True, help_text="Remarks of the author.")),
-                ('look', models.JSONField(help_text='A ComparisonLook.')),
-                ('created_at', models.DateTimeField()),
-                ('created_by', models.CharField(max_length=200)),
-            ],
-            options={
-                'ordering': ('-id',),
-            },
-        ),
-        migrations.CreateModel(
             name='DeniedEnvironment',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -295,20 +281,6 @@ class Migration(migrations.Migration):
                 ('digest', models.BigIntegerField(default=0, help_text='Of this group.')),
                 ('digest_written_in', models.BigIntegerField(default=0)),
                 ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='measure_cursor', to='runs.run')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='MetricLayout',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=60)),
-                ('owner', models.CharField(help_text='Who made it.', max_length=200)),
-                ('tag', models.CharField(blank=True, max_length=40)),
-                ('look', models.JSONField(help_text='A MetricLook.')),
-                ('created_at', models.DateTimeField()),
-                ('changed_at', models.DateTimeField()),
-                ('changed_by', models.CharField(max_length=200)),
-                ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='metric_layouts', to='runs.run')),
             ],
         ),
         migrations.CreateModel(
@@ -583,22 +555,6 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='logrequest',
             constraint=models.CheckConstraint(condition=models.Q(('kind__in', ('log', 'stacks'))), name='log_request_kind_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='metriclayout',
-            constraint=models.CheckConstraint(condition=models.Q(('run', None), ('tag', ''), _connector='OR'), name='metric_layout_has_one_scope'),
-        ),
-        migrations.AddConstraint(
-            model_name='metriclayout',
-            constraint=models.UniqueConstraint(condition=models.Q(('run', None), ('tag', '')), fields=('owner', 'name'), name='metric_layout_own_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='metriclayout',
-            constraint=models.UniqueConstraint(condition=models.Q(('run__isnull', False)), fields=('run', 'name'), name='metric_layout_name_in_run'),
-        ),
-        migrations.AddConstraint(
-            model_name='metriclayout',
-            constraint=models.UniqueConstraint(condition=models.Q(('tag', ''), _negated=True), fields=('tag', 'name'), name='metric_layout_name_of_tag'),
         ),
         migrations.AddConstraint(
             model_name='metricseries',

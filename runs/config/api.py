@@ -13,9 +13,9 @@ from rest_framework.views import APIView
 from runs.access.api.identity import caller_of, identity_of, person_of
 from runs.access.api.permissions import Operators, Readers
 from runs.config import queries as presets
-from runs.config.models import SavedPreset
 from runs.config.schemas import ChangePreset, SavedPresetList, SavedPresetRow, SavePreset
 from runs.config.services.presets import change_preset, delete_preset, save_preset
+from runs.saved.models import SavedObject
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
 
@@ -126,5 +126,5 @@ class PresetView(APIView):
         return HttpResponse(status=204)
 
 
-def _shown(preset: SavedPreset, request: Request) -> SavedPresetRow:
+def _shown(preset: SavedObject, request: Request) -> SavedPresetRow:
     return presets.preset_row(preset, person=person_of(request), caller=caller_of(request))

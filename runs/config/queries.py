@@ -1,42 +1,35 @@
 """Read the saved presets that a user may see."""
 
-from typing import Any
+from typing import cast
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from runs.access.rules import rights
 from runs.access.rules.rights import Caller
-from runs.config.models import SavedPreset
-from runs.config.rules.preset_rules import Access, may_change
-from runs.config.schemas import SavedPresetRow
-from web.rules.errors import NotFound
+from runs.config.rules.preset_rules import PRESET, may_change
+from runs.config.schemas import AccessName, SavedPresetRow
+from runs.saved.models import SavedObject, SavedObjectQuerySet
+from runs.saved.rules import Access
 
 
-class PresetNotFound(NotFound):
-    """The preset does not exist, or is another user's private preset."""
-
-
-def seen_by(person: User | None) -> QuerySet[SavedPreset]:
+def seen_by(person: User | None) -> SavedObjectQuerySet:
     """Return the saved presets that a person (None for a machine) may use."""
     mine = Q(owner=person) if person is not None else Q(pk__in=[])
-    found = SavedPreset.objects.filter(deleted_at=None).filter(~Q(access=Access.PRIVATE) | mine)
+    found = SavedObject.objects.of(PRESET).filter(~Q(access=Access.PRIVATE) | mine)
     return found.select_related("owner").order_by("name")
 
 
-def preset_named(name: str, *, person: User | None) -> SavedPreset:
+def preset_named(name: str, *, person: User | None) -> SavedObject:
     """Return a saved preset.
 
     Raises:
-        PresetNotFound: If there is no such preset that the person may see.
+        SavedObjectNotFound: If there is no such preset that the person may see.
     """
-    preset = seen_by(person).filter(name=name).first()
-    if preset is None:
-        raise PresetNotFound(f"saved preset {name!r} not found")
-    return preset
+    return seen_by(person).one(f"saved preset {name!r} not found", name=name)
 
 
-def is_changeable(preset: SavedPreset, *, person: User | None, caller: Caller) -> bool:
+def is_changeable(preset: SavedObject, *, person: User | None, caller: Caller) -> bool:
     """Return whether the caller may change or delete a preset."""
     return may_change(
         preset.access,
@@ -46,16 +39,18 @@ def is_changeable(preset: SavedPreset, *, person: User | None, caller: Caller) -
     )
 
 
-def preset_row(preset: SavedPreset, *, person: User | None, caller: Caller) -> SavedPresetRow:
+def preset_row(preset: SavedObject, *, person: User | None, caller: Caller) -> SavedPresetRow:
     """Return a saved preset for the API."""
-    same: dict[str, Any] = {
-        field: getattr(preset, field)
-        for field in SavedPresetRow.__struct_fields__
-        if field not in ("kind", "owner", "may_change")
-    }
     return SavedPresetRow(
-        **same,
-        kind="language" if preset.config.get("language") else "fleet",
+        name=preset.name,
+        description=preset.text,
+        access=cast("AccessName", preset.access),
+        kind="language" if preset.body.get("language") else "fleet",
+        config=preset.body,
         owner=preset.owner.get_username() if preset.owner else None,
+        revision=preset.revision,
+        created_at=preset.created_at,
+        changed_at=preset.changed_at,
+        changed_by=preset.changed_by,
         may_change=is_changeable(preset, person=person, caller=caller),
     )

@@ -5,7 +5,6 @@ import django.contrib.postgres.indexes
 import django.db.models.deletion
 import runs.alerts.rules.alerts
 import runs.lifecycle.rules.lifecycle
-import runs.config.rules.preset_rules
 from django.conf import settings
 from django.db import migrations, models
 
@@ -266,20 +265,35 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='SavedPreset',
+            name='SavedObject',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(help_text='Name in the URL of the launch form.', max_length=80)),
-                ('description', models.CharField(blank=True, max_length=300)),
-                ('access', models.CharField(choices=[('private', 'private'), ('shared', 'shared'), ('open', 'open')], default=runs.config.rules.preset_rules.Access['PRIVATE'], max_length=8)),
-                ('config', models.JSONField(help_text='A complete RunConfig with all defaults.')),
+                ('kind', models.CharField(choices=[('preset', 'preset'), ('layout', 'layout'), ('comparison', 'comparison')], max_length=12)),
+                ('name', models.CharField(max_length=120)),
+                ('text', models.TextField(blank=True, help_text='Description of a preset, or remarks on a comparison.')),
+                ('body', models.JSONField(help_text='A complete RunConfig, a MetricLook or a ComparisonLook.')),
+                ('access', models.CharField(choices=[('private', 'private'), ('shared', 'shared'), ('open', 'open')], max_length=8)),
+                ('tag', models.CharField(blank=True, help_text='Shared by the runs with this tag.', max_length=40)),
+                ('author', models.CharField(help_text='A user or a token.', max_length=200)),
                 ('revision', models.PositiveIntegerField(default=1, help_text='Number of the revision, from 1.')),
                 ('created_at', models.DateTimeField()),
                 ('changed_at', models.DateTimeField()),
                 ('changed_by', models.CharField(help_text='Author of the last change.', max_length=200)),
                 ('deleted_at', models.DateTimeField(blank=True, null=True)),
-                ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
+                ('owner', models.ForeignKey(blank=True, help_text='Owner of a preset; null for a machine.', null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
+                ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='saved_objects', to='runs.run')),
             ],
+            options={
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('kind__in', ('preset', 'layout', 'comparison'))), name='saved_object_kind_is_known'),
+                    models.CheckConstraint(condition=models.Q(('access__in', ['private', 'shared', 'open'])), name='saved_object_access_is_known'),
+                    models.CheckConstraint(condition=models.Q(('run', None), models.Q(('kind', 'layout'), ('tag', '')), _connector='OR'), name='saved_object_has_one_scope'),
+                    models.UniqueConstraint(condition=models.Q(('deleted_at', None), ('kind', 'preset')), fields=('name',), name='preset_name_is_unique'),
+                    models.UniqueConstraint(condition=models.Q(('deleted_at', None), ('kind', 'layout'), ('run', None), ('tag', '')), fields=('author', 'name'), name='layout_name_is_unique_for_author'),
+                    models.UniqueConstraint(condition=models.Q(('deleted_at', None), ('kind', 'layout'), ('run__isnull', False)), fields=('run', 'name'), name='layout_name_is_unique_in_run'),
+                    models.UniqueConstraint(condition=models.Q(('deleted_at', None), ('kind', 'layout'), models.Q(('tag', ''), _negated=True)), fields=('tag', 'name'), name='layout_name_is_unique_for_tag'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='Trainer',
@@ -463,14 +477,6 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='runnote',
             constraint=models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='run_note_revision_counts_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedpreset',
-            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('name',), name='preset_name_is_taken_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedpreset',
-            constraint=models.CheckConstraint(condition=models.Q(('access__in', ['private', 'shared', 'open'])), name='preset_access_is_known'),
         ),
         migrations.AddConstraint(
             model_name='trainer',

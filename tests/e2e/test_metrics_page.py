@@ -233,7 +233,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     dialog.get_by_label("Name").fill("norms")
     dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(r"layout=\d+"))
-    layout = measured.get("/api/audit?kind=layout_kept")["results"][0]["details"]["layout"]
+    layout = measured.get("/api/audit?kind=layout_saved")["results"][0]["details"]["id"]
     # The layout alone gives the same view on another run.
     page.goto(f"/runs/curves-b/metrics?layout={layout}")
     expect(page.locator("[data-panel]")).to_be_visible()

@@ -8,15 +8,13 @@ from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from rollouts.control.models.fleets import EpisodeWindow, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.comparisons import Comparison
-from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.models.metrics import MetricSeries
 from runs.access.models.tokens import ApiToken
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert
-from runs.config.models import SavedPreset
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.saved.models import SavedObject
 
 LIVE: Final = "seed-cartpole-live"
 RUN_OF_TAG: Final = {
@@ -65,7 +63,6 @@ class KnownObjects:
             "alert": Alert,
             "rule": AlertRule,
             "silence": AlertSilence,
-            "comparison": Comparison,
         }
         for name, model in alone.items():
             if row := model.objects.order_by("pk").first():
@@ -76,7 +73,6 @@ class KnownObjects:
             "fragment": (FragmentChunk, lambda row: row.pk),
             "group": (TrajectoryGroup, lambda row: row.pk),
             "group_set": (GroupSet, lambda row: row.name),
-            "layout": (MetricLayout, lambda row: row.pk),
             "lesson": (Lesson, lambda row: row.name),
             "recording": (Recording, lambda row: str(row.pk)),
             "report": (EpisodeWindow, lambda row: row.pk),
@@ -90,8 +86,10 @@ class KnownObjects:
                 found[name] = {"run": run.name, name: value(row)}
         if version := PolicyVersion.objects.filter(run__name=LIVE).order_by("-pk").first():
             found["epoch"] = {"run": LIVE, "epoch": version.epoch, "step": version.step}
-        if preset := SavedPreset.objects.first():
-            found["preset"] = {"preset": preset.name}
+        saved = SavedObject.objects.filter(deleted_at=None).select_related("run").order_by("-pk")
+        for row in saved:
+            value = row.name if row.kind == "preset" else row.pk
+            found[row.kind] = {"run": row.run.name if row.run else LIVE, row.kind: value}
         token = ApiToken.objects.exclude(scopes__contains=["admin"]).first()
         return found | ({"token": {"token": token.pk}} if token else {})
 

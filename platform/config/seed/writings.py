@@ -6,13 +6,14 @@ from typing import Any, Final
 from config.seed import texts
 from config.seed.people import owner
 from config.seed.scale import ACTOR, PREFIX
-from rollouts.metrics.models.comparisons import Comparison
+from rollouts.metrics.rules.comparisons import COMPARISON
 from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
 from rollouts.metrics.services.comparisons import keep_comparison
-from runs.config.models import SavedPreset
+from runs.config.rules.preset_rules import PRESET
 from runs.config.services.presets import save_preset
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.notes import write_notes
+from runs.saved.models import SavedObject
 
 _FIRST: Final = "Baseline for the reversal lessons. Looks healthy until step 80."
 _LESSONS: Final = """\
@@ -54,7 +55,7 @@ def write(*, now: datetime) -> None:
     _note("hostile-text", _HOSTILE, revision=0, at=now - timedelta(minutes=20))
     _comparison(now=now - timedelta(hours=1))
     for name, description, access, config in _PRESETS:
-        if SavedPreset.objects.filter(name=name, deleted_at=None).exists():
+        if SavedObject.objects.of(PRESET).filter(name=name).exists():
             continue
         save_preset(
             name=name,
@@ -69,7 +70,7 @@ def write(*, now: datetime) -> None:
 
 def _comparison(*, now: datetime) -> None:
     name = "Lessons and a control task"
-    if Comparison.objects.filter(name=name).exists():
+    if SavedObject.objects.of(COMPARISON).filter(name=name).exists():
         return
     look = ComparisonLook(
         runs=[f"{PREFIX}reverse-lessons", f"{PREFIX}cartpole-live"],

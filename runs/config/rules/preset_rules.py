@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any, Final
+
+from runs.saved.rules import Access, SavedKind
+from web.rules.errors import Conflict
 
 _WORD_STARTS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.\s]+")
 _SECRET_NAME: Final = re.compile(
@@ -21,15 +23,15 @@ _SECRET_VALUE: Final = re.compile(
 _VARIABLE: Final = re.compile(r"\$\{?\w+\}?")
 
 
-class Access(StrEnum):
-    """Visibility of a saved preset."""
+class PresetExists(Conflict):
+    """A preset has this name."""
 
-    PRIVATE = "private"
-    """Visible to and changed by its owner only."""
-    SHARED = "shared"
-    """Visible to all; changed by its owner and by administrators."""
-    OPEN = "open"
-    """Visible to all; changed by every operator."""
+    code = "preset_exists"
+    title = "Name taken"
+    field = "name"
+
+
+PRESET: Final = SavedKind(name="preset", body="config", text="description", name_taken=PresetExists)
 
 
 def may_see(access: str, *, is_owner: bool) -> bool:
@@ -68,14 +70,3 @@ def _is_secret(path: str, text: str) -> bool:
     if _SECRET_NAME.search(name) or _SECRET_VALUE.search(text):
         return True
     return bool(_TOKEN_NAME.search(name) and _RANDOM.fullmatch(text))
-
-
-def differences(before: Any, after: Any, path: str = "") -> dict[str, dict[str, Any]]:
-    """Return the differences of two configurations by path, each with `before` and `after`."""
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return {} if before == after else {path: {"before": before, "after": after}}
-    found: dict[str, dict[str, Any]] = {}
-    for key in [*before, *(key for key in after if key not in before)]:
-        place = f"{path}.{key}" if path else key
-        found |= differences(before.get(key), after.get(key), place)
-    return found

@@ -58,7 +58,7 @@ def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
         return {}
     if preset in PRESETS:
         return run_config.to_builtins(PRESETS[preset][1])
-    saved = presets.seen_by(asked_by).filter(name=preset).values_list("config", flat=True).first()
+    saved = presets.seen_by(asked_by).filter(name=preset).values_list("body", flat=True).first()
     if saved is None:
         raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
     return dict(saved)

@@ -1,4 +1,4 @@
-"""Admin of saved presets and run notes."""
+"""Admin of run notes."""
 
 from django.contrib import admin
 from django.utils.safestring import SafeString

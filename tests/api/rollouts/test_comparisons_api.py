@@ -9,9 +9,11 @@ from django.test import Client
 
 from frontend.bundles import page
 from frontend.bundles.comparisons import SCRIPTS
-from rollouts.metrics.models.comparisons import COMPARISONS_AT_MOST, Comparison
+from rollouts.metrics.rules.comparisons import COMPARISON
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.models import RunEvent
+from runs.saved.models import SavedObject
+from runs.saved.rules import Access
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db
@@ -60,8 +62,8 @@ def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olg
     assert vic.get(f"/api/comparisons/{made['id']}/file").status_code == 404
     events = RunEvent.objects.filter(kind__startswith="comparison_").order_by("pk")
     assert list(events.values_list("kind", "actor", "reason")) == [
-        ("comparison_kept", "user:olga", "for the paper"),
-        ("comparison_forgotten", "user:olga", "published"),
+        ("comparison_saved", "user:olga", "for the paper"),
+        ("comparison_deleted", "user:olga", "published"),
     ]
 
 
@@ -85,12 +87,14 @@ def test_what_cannot_be_compared_is_refused_by_field_and_not_kept(
 
     assert answer.status_code == 400, answer.content
     assert [each["field"] for each in answer.json()["errors"]] == [field]
-    assert not Comparison.objects.exists()
+    assert not SavedObject.objects.exists()
 
 
 def test_so_many_are_kept_and_no_more(olga: Client) -> None:
-    plain = {"name": "one", "look": LOOK, "created_at": NOON, "created_by": "user:olga"}
-    Comparison.objects.bulk_create([Comparison(**plain) for _ in range(COMPARISONS_AT_MOST)])
+    plain = {"kind": "comparison", "name": "one", "body": LOOK, "access": Access.OPEN}
+    times = {"created_at": NOON, "changed_at": NOON}
+    rows = [SavedObject(**plain, **times) for _ in range(COMPARISON.at_most or 0)]
+    SavedObject.objects.bulk_create(rows)
 
     answer = keep(olga)
 
@@ -105,7 +109,7 @@ def blocks(text: str, kind: str) -> list[Any]:
 def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client) -> None:
     made = keep(olga, name=HOSTILE[:100], remarks=HOSTILE).json()
     make_run(name="gamma")
-    Comparison.objects.update(look={**LOOK, "runs": ["alpha", "gone", "beta"]})
+    SavedObject.objects.update(body={**LOOK, "runs": ["alpha", "gone", "beta"]})
 
     answer = person("vic", "viewer").get(f"/api/comparisons/{made['id']}/file")
 

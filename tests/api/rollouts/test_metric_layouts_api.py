@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from rollouts.metrics.models.layouts import MetricLayout
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.models import RunEvent
+from runs.saved.models import SavedObject
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_operators_share_with_a_run_or_a_tag(people: tuple[Client, Client]) -> N
     assert names(vic) == [("losses", "run"), ("of the tag", "tag")]
     assert names(vic, "beta") == [("of the tag", "tag")]
     assert names(vic, "gamma") == []
-    event = RunEvent.objects.filter(kind="layout_kept").order_by("pk").first()
+    event = RunEvent.objects.filter(kind="layout_saved").order_by("pk").first()
     assert event is not None
     assert (event.actor, event.reason) == ("user:olga", "for the review")
 
@@ -85,7 +85,7 @@ def test_whoever_made_a_layout_changes_it_and_operators_may(people: tuple[Client
     assert vic.delete(f"{PATH}/{shared}").status_code == 403
     assert vic.delete(f"{PATH}/{own}?reason=done").status_code == 204
     assert olga.delete(f"{PATH}/{shared}").status_code == 204
-    assert not MetricLayout.objects.exists()
+    assert not SavedObject.objects.filter(deleted_at=None).exists()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_layout_that_means_nothing_is_refused(
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"].startswith(field.partition("[")[0])
-    assert not MetricLayout.objects.exists()
+    assert not SavedObject.objects.exists()
 
 
 def test_all_names_of_a_run_come_at_once(people: tuple[Client, Client]) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.config.models import SavedPreset
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
+from runs.saved.models import SavedObject
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db
@@ -111,8 +111,10 @@ def test_the_audit_does_not_tell_what_is_in_a_private_preset(olga: APIClient) ->
     save(olga)
     change(olga, config={"fleet": {"num_workers": 8}}, access="shared")
 
-    details = RunEvent.objects.get(kind="preset_changed").details
-    assert details == {"preset": "four", "access": {"before": "private", "after": "shared"}}
+    row, event = SavedObject.objects.get(), RunEvent.objects.get(kind="preset_changed")
+    access = {"before": "private", "after": "shared"}
+    assert event.details == {"id": row.pk, "name": "four", "access": access}
+    assert event.message == "preset four changed: access, config"
 
 
 def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> None:
@@ -125,7 +127,7 @@ def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> N
     assert Run.objects.get(name="alpha").config["fleet"]["num_workers"] == 4
     assert names(olga) == []
     assert save(olga).status_code == 201
-    assert SavedPreset.objects.count() == 2
+    assert SavedObject.objects.count() == 2
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_what_cannot_be_a_preset_is_refused_by_its_field(
     olga: APIClient, fields: dict[str, Any], expected: tuple[int, str, list[str]]
 ) -> None:
     assert told(save(olga, **fields)) == expected
-    assert not SavedPreset.objects.exists()
+    assert not SavedObject.objects.exists()
 
 
 def test_a_secret_does_not_get_in_by_a_change_either(olga: APIClient) -> None:

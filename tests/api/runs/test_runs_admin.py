@@ -111,7 +111,7 @@ def test_every_model_is_there() -> None:
         "run",
         "runevent",
         "runnote",
-        "savedpreset",
+        "savedobject",
         "trainer",
         "weightsorder",
     ]

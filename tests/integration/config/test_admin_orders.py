@@ -20,10 +20,8 @@ SHORT = {
     *("rollouts.fleet", "buffer.ledgeraudit", "runs.deckpart"),
     *("rollouts.recording", "rollouts.logrequest", "rollouts.evaluation"),
     *(
-        "rollouts.comparison",
         "rollouts.deniedenvironment",
         "rollouts.machinecordon",
-        "rollouts.metriclayout",
         "runs.alertrule",
     ),
 }

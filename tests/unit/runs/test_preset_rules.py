@@ -3,11 +3,10 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runs.config.rules import run_config
-from runs.config.rules.preset_rules import Access, differences, may_change, may_see, secret_in
+from runs.config.rules.preset_rules import may_change, may_see, secret_in
+from runs.saved.rules import Access
 
 
 @pytest.mark.parametrize(
@@ -87,23 +86,3 @@ def test_what_only_sounds_like_one_is_none(kwargs: dict[str, object]) -> None:
 def test_no_built_in_preset_looks_like_it_had_a_secret() -> None:
     for _, config in run_config.PRESETS.values():
         assert secret_in(run_config.to_builtins(config)) is None
-
-
-leaves = st.integers() | st.lists(st.integers(), max_size=2)
-parts = st.dictionaries(st.sampled_from("xyz"), leaves, max_size=3)
-
-
-@given(st.dictionaries(st.sampled_from("abc"), leaves | parts, max_size=3))
-def test_nothing_differs_from_itself(config: dict[str, object]) -> None:
-    assert differences(config, config) == {}
-
-
-def test_what_differs_is_told_by_its_path() -> None:
-    before = {"fleet": {"workers": 2, "gone": 1}, "seed": 0}
-    after = {"fleet": {"workers": 4}, "seed": 0, "new": [1]}
-
-    assert differences(before, after) == {
-        "fleet.workers": {"before": 2, "after": 4},
-        "fleet.gone": {"before": 1, "after": None},
-        "new": {"before": None, "after": [1]},
-    }

@@ -1,6 +1,7 @@
 /** API queries and mutations for saved comparisons. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
+import { useChange } from "@/api/changes";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -25,18 +26,14 @@ export function comparisonQuery(id: number) {
 export const comparisonFile = (id: number): string => `/api/comparisons/${id}/file`;
 
 export function useSaveComparison() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (comparison: NewComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
-  });
+  return useChange(
+    comparisonsQuery.queryKey,
+    (comparison: NewComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
+  );
 }
 
 export function useDeleteComparison(id: number) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (reason: string) =>
-      body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
-  });
+  return useChange(comparisonsQuery.queryKey, (reason: string) =>
+    body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
+  );
 }

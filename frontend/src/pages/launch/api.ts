@@ -1,6 +1,7 @@
 /** API queries and mutations for user-defined presets. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
+import { useChange } from "@/api/changes";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -18,21 +19,17 @@ type NewPreset = { name: string; description: string; access: Access; config: Re
 
 /** Save a configuration; `revision` of an existing preset replaces that revision. */
 export function useSavePreset() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ name, revision, ...fields }: NewPreset & { revision: number | null }): Promise<SavedPreset> =>
+  return useChange(
+    presetsQuery.queryKey,
+    ({ name, revision, ...fields }: NewPreset & { revision: number | null }): Promise<SavedPreset> =>
       revision === null
         ? body(api.POST("/api/presets", { body: { name, ...fields } }))
         : body(api.PATCH("/api/presets/{preset}", { params: { path: { preset: name } }, body: { revision, ...fields } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: presetsQuery.queryKey }),
-  });
+  );
 }
 
 export function useDeletePreset() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ name, reason }: { name: string; reason: string }) =>
-      body(api.DELETE("/api/presets/{preset}", { params: { path: { preset: name }, query: { reason } } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: presetsQuery.queryKey }),
-  });
+  return useChange(presetsQuery.queryKey, ({ name, reason }: { name: string; reason: string }) =>
+    body(api.DELETE("/api/presets/{preset}", { params: { path: { preset: name }, query: { reason } } })),
+  );
 }

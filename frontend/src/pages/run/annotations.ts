@@ -1,6 +1,7 @@
 /** API queries and mutations for chart annotations of a run. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
+import { useChange } from "@/api/changes";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -20,23 +21,17 @@ export function annotationsQuery(run: string) {
 }
 
 export function useAnnotate(run: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (annotation: NewAnnotation) =>
-      body(api.POST("/api/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
-    onSettled: () => queries.invalidateQueries({ queryKey: annotationsQuery(run).queryKey }),
-  });
+  return useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
+    body(api.POST("/api/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
+  );
 }
 
 export function useDeleteAnnotation(run: string, annotation: number) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (reason: string) =>
-      body(
-        api.DELETE("/api/runs/{run}/annotations/{annotation}", {
-          params: { path: { run, annotation: String(annotation) }, query: { reason } },
-        }),
-      ),
-    onSettled: () => queries.invalidateQueries({ queryKey: annotationsQuery(run).queryKey }),
-  });
+  return useChange(annotationsQuery(run).queryKey, (reason: string) =>
+    body(
+      api.DELETE("/api/runs/{run}/annotations/{annotation}", {
+        params: { path: { run, annotation: String(annotation) }, query: { reason } },
+      }),
+    ),
+  );
 }

@@ -1,6 +1,7 @@
 /** API queries and mutations for saved layouts of the metrics tab. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
+import { useChange } from "@/api/changes";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -10,34 +11,29 @@ export type MetricLook = Schemas["MetricLook"];
 export type MetricLayout = Schemas["MetricLayoutRow"];
 type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
 
+const LAYOUTS = "metric-layouts";
+
 export function layoutsQuery(run: string) {
   return queryOptions({
-    queryKey: ["metric-layouts", run],
+    queryKey: [LAYOUTS, run],
     queryFn: async (): Promise<MetricLayout[]> =>
       (await body(api.GET("/api/runs/{run}/metric-layouts", { params: { path: { run } } }))).results,
   });
 }
 
-function useLayoutsChanged() {
-  const queries = useQueryClient();
-  return () => queries.invalidateQueries({ queryKey: ["metric-layouts"] });
-}
-
 /** Create a layout, or replace an existing one. */
 export function useSaveLayout(run: string) {
-  return useMutation({
-    mutationFn: ({ id, layout }: { id: number | null; layout: SetMetricLayout }): Promise<MetricLayout> =>
+  return useChange(
+    [LAYOUTS],
+    ({ id, layout }: { id: number | null; layout: SetMetricLayout }): Promise<MetricLayout> =>
       id === null
         ? body(api.POST("/api/runs/{run}/metric-layouts", { params: { path: { run } }, body: layout }))
         : body(api.PUT("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) } }, body: layout })),
-    onSettled: useLayoutsChanged(),
-  });
+  );
 }
 
 export function useDeleteLayout(run: string) {
-  return useMutation({
-    mutationFn: ({ id, reason }: { id: number; reason: string }) =>
-      body(api.DELETE("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) }, query: { reason } } })),
-    onSettled: useLayoutsChanged(),
-  });
+  return useChange([LAYOUTS], ({ id, reason }: { id: number; reason: string }) =>
+    body(api.DELETE("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) }, query: { reason } } })),
+  );
 }

@@ -1,0 +1,25 @@
+"""Kind of the saved layouts of run metrics."""
+
+from typing import Final
+
+from runs.saved.rules import SavedKind
+from web.rules.errors import Conflict
+
+
+class LayoutExists(Conflict):
+    """A layout of this name exists already."""
+
+    code = "layout_exists"
+    title = "Name taken"
+
+
+class TooManyLayouts(Conflict):
+    """The limit on layouts is reached."""
+
+    code = "too_many_layouts"
+    title = "No room for another layout"
+
+
+LAYOUT: Final = SavedKind(
+    name="layout", body="look", at_most=50, name_taken=LayoutExists, too_many=TooManyLayouts
+)
