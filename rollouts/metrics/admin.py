@@ -1,9 +1,4 @@
-"""Admin of metric layouts and comparisons."""
-
-from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
+"""Admin of metric layouts, comparisons, annotations and metrics."""
 
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.models.comparisons import Comparison
@@ -15,103 +10,59 @@ from rollouts.metrics.models.metrics import (
     MetricSeries,
     TokenTally,
 )
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, chosen_by_name, register_read_only
 
-
-@admin.register(MetricLayout)
-class MetricLayoutAdmin(ReadOnlyAdmin):
-    """Metric layouts of users."""
-
-    list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
-    list_select_related = ("run",)
-    list_filter = ("tag", RUN_FILTER)
-    search_fields: tuple[str, ...] = ("name", "owner")
-    search_help_text = "Part of a layout's name or owner"
-    ordering = ("name",)
-
-
-@admin.register(Comparison)
-class ComparisonAdmin(ReadOnlyAdmin):
-    """Saved comparisons of runs."""
-
-    dashboard = "/compare"
-    list_display = ("name", "created_by", "created_at")
-    list_filter = ("created_at",)
-    exclude = ("remarks",)
-    search_fields: tuple[str, ...] = ("name", "created_by")
-    ordering = ("-id",)
-
-
-@admin.register(MetricSample)
-class MetricSampleAdmin(ReadOnlyAdmin):
-    """Recorded metric values."""
-
-    may_grow = True
-    dashboard = "/runs/{run}/metrics"
-    list_display = ("at", "run_link", "series", "step", "value")
-    list_filter = (RUN_FILTER,)
-    list_select_related = ("run", "series")
-    ordering = ("-id",)
-
-
-@admin.register(MetricSeries)
-class MetricSeriesAdmin(ReadOnlyAdmin):
-    """Metric names of runs."""
-
-    may_grow = True
-    dashboard = "/runs/{run}/metrics"
-    list_display = ("name", "run_link", "chunks", "packed_step", "packed_value", "packed_at")
-    list_filter = (RUN_FILTER,)
-    list_select_related = ("run",)
-    search_fields = ("name",)
-    ordering = ("-id",)
-
-
-@admin.register(MetricChunk)
-class MetricChunkAdmin(ReadOnlyAdmin):
-    """Packed samples, without their binary columns."""
-
-    may_grow = True
-    run_lookup = "series__run"
-    search_fields = ("series__run__name",)
-    list_display = ("id", "series", "number", "samples", "step_min", "step_max")
-    list_filter = (("series__run", AutocompleteSelectFilter),)
-    list_select_related = ("series",)
-    ordering = ("-id",)
-    exclude = ("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount")
-
-    def get_queryset(self, request: HttpRequest) -> "QuerySet[MetricChunk]":
-        """Return chunks without their binary columns."""
-        found: QuerySet[MetricChunk] = super().get_queryset(request)
-        return found.defer(*self.exclude)
-
-
-@admin.register(TokenTally)
-class TokenTallyAdmin(ReadOnlyAdmin):
-    """Served tokens of each run."""
-
-    list_display = ("run_link", "ordinal", "tokens")
-    list_filter = (RUN_FILTER,)
-    list_select_related = ("run",)
-    ordering = ("-id",)
-
-
-@admin.register(MeasureCursor)
-class MeasureCursorAdmin(ReadOnlyAdmin):
-    """Progress of the built-in measurements of each run."""
-
-    list_display = ("run_link", "measured_at", "was_quiet", "accepted", "queued", "batch")
-    list_filter = ("was_quiet", RUN_FILTER)
-    list_select_related = ("run",)
-    ordering = ("-id",)
-
-
-@admin.register(Annotation)
-class AnnotationAdmin(ReadOnlyAdmin):
-    """Chart annotations of runs, including deleted ones."""
-
-    list_display = ("at", "text", "run_link", "step", "created_by", "deleted_at", "deleted_by")
-    list_select_related = ("run",)
-    list_filter = (RUN_FILTER,)
-    may_grow = True
-    ordering = ("-id",)
+register_read_only(
+    MetricLayout,
+    columns="name owner run_link tag changed_at changed_by",
+    filters=("tag", RUN_FILTER),
+    search_fields=("name", "owner"),
+    search_help="Part of a layout's name or owner",
+    ordering=("name",),
+)
+register_read_only(
+    Comparison,
+    columns="name created_by created_at",
+    filters=("created_at",),
+    search_fields=("name", "created_by"),
+    search_help="Part of a comparison's name or author",
+    hidden=("remarks",),
+    run_lookup="",
+    dashboard="/compare",
+)
+register_read_only(
+    Annotation,
+    columns="at text run_link step created_by deleted_at deleted_by",
+    may_grow=True,
+)
+register_read_only(
+    MetricSample,
+    columns="at run_link series step value",
+    joins=("series",),
+    dashboard="/runs/{run}/metrics",
+    may_grow=True,
+)
+register_read_only(
+    MetricSeries,
+    columns="name run_link chunks packed_step packed_value packed_at",
+    search_fields=("name",),
+    search_help="Part of a metric's name",
+    dashboard="/runs/{run}/metrics",
+    may_grow=True,
+)
+register_read_only(
+    MetricChunk,
+    columns="id series number samples step_min step_max",
+    filters=(chosen_by_name("series__run"),),
+    search_fields=("series__run__name",),
+    joins=("series",),
+    hidden=("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount"),
+    run_lookup="series__run",
+    may_grow=True,
+)
+register_read_only(TokenTally, columns="run_link ordinal tokens")
+register_read_only(
+    MeasureCursor,
+    columns="run_link measured_at was_quiet accepted queued batch",
+    filters=("was_quiet", RUN_FILTER),
+)

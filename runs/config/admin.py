@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from runs.config.models import SavedPreset
-from runs.lifecycle.admin.read_only import ReadOnlyAdmin
+from web.admin.read_only import ReadOnlyAdmin, is_empty
 
 
 @admin.register(SavedPreset)
@@ -11,7 +11,7 @@ class SavedPresetAdmin(ReadOnlyAdmin):
     """Saved presets, including deleted ones."""
 
     list_display = ("name", "description", "access", "owner", "revision", "changed_at", "is_there")
-    list_filter = ("access", ("deleted_at", admin.EmptyFieldListFilter))
+    list_filter = ("access", is_empty("deleted_at"))
     list_select_related = ("owner",)
     search_fields = ("name", "description")
     search_help_text = "Name or description of a preset"

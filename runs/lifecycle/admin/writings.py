@@ -3,9 +3,9 @@
 from django.contrib import admin
 from django.utils.safestring import SafeString
 
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written
 from runs.lifecycle.admin.rows import RunAdmin
 from runs.lifecycle.models.notes import RunNote
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written
 
 
 @admin.register(RunNote)

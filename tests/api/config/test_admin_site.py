@@ -17,9 +17,9 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from buffer.archive.models import ArchiveJob
 from buffer.items.models.items import Batch, TrajectoryGroup
-from runs.lifecycle.admin import read_only
 from runs.lifecycle.models.runs import ApiToken, Run
 from tests.e2e import pages
+from web.admin import read_only
 
 pytestmark = pytest.mark.django_db
 OURS = ("runs", "buffer", "rollouts")

@@ -17,10 +17,10 @@ from rollouts.control.services.logs import ask_for_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
-from runs.lifecycle.admin.read_only import COUNTED_AT_MOST
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
+from web.admin.read_only import COUNTED_AT_MOST
 
 pytestmark = pytest.mark.django_db
 TABLES = [

@@ -10,9 +10,9 @@ from django.db import connection
 from django.db.models import Model
 from django.test import Client, RequestFactory
 
-from runs.lifecycle.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin
 from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run
+from web.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin
 
 pytestmark = pytest.mark.django_db
 # Tables with as many rows as runs, requests of people, or recently live processes.
