@@ -2,7 +2,7 @@
 
 from buffer.archive import admin as archive
 from buffer.archive.models import ArchiveJob
-from buffer.batches.admin import batches, items, mixing
+from buffer.batches.admin import batches, items
 from buffer.capture import admin as capture
 from buffer.capture.models import CaptureSession
 from buffer.followers import admin as followers
@@ -23,7 +23,6 @@ __all__ = [
     "inspect",
     "item_counts",
     "items",
-    "mixing",
     "payloads",
 ]
 

@@ -14,7 +14,7 @@ from buffer.archive.services.archive_jobs import TooManyArchives, ask_for_archiv
 from runs.lifecycle.admin.rows import RunAdmin
 from runs.lifecycle.models.runs import Run
 from web.admin.decisions import Decision, reason_or_page
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, register_read_only
 
 EXPORT: Final = Decision(
     title="Export these runs?",
@@ -46,12 +46,8 @@ def export(
 
 RunAdmin.actions = (*(RunAdmin.actions or ()), export)
 
-
-@admin.register(ArchiveJob)
-class ArchiveJobAdmin(ReadOnlyAdmin):
-    """Archive jobs and their progress."""
-
-    list_display = ("id", "run_link", "verb", "state", "asked_by", "created_at", "finished_at")
-    list_filter = ("verb", "state", RUN_FILTER)
-    list_select_related = ("run",)
-    ordering = ("-id",)
+register_read_only(
+    ArchiveJob,
+    columns="id run_link verb state asked_by created_at finished_at",
+    filters=("verb", "state", RUN_FILTER),
+)

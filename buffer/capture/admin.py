@@ -1,38 +1,24 @@
-"""Admin of capture sessions."""
-
-from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
+"""Admin of capture sessions and their calls."""
 
 from buffer.capture.models import CapturedCall, CaptureSession
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import RUN_FILTER, chosen_by_name, register_read_only
 
-
-@admin.register(CaptureSession)
-class CaptureSessionAdmin(ReadOnlyAdmin):
-    """Sessions captured by a proxy."""
-
-    list_display = ("name", "run_link", "state", "calls", "size_bytes", "score", "changed_at")
-    list_filter = ("state", RUN_FILTER)
-    list_select_related = ("run",)
-    search_fields = ("name", "run__name")
-    search_help_text = "Name of a session or of its run"
-    ordering = ("-changed_at",)
-
-
-@admin.register(CapturedCall)
-class CapturedCallAdmin(ReadOnlyAdmin):
-    """Calls of captured sessions; their content is in the resulting group."""
-
-    list_display = ("session", "number", "key", "at")
-    list_filter = (("session", AutocompleteSelectFilter),)
-    list_select_related = ("session",)
-    search_fields = ("session__name",)
-    search_help_text = "Name of a session"
-    ordering = ("-id",)
-    exclude = ("content",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[CapturedCall]:
-        """Return the rows without their content."""
-        return super().get_queryset(request).defer("content")
+register_read_only(
+    CaptureSession,
+    columns="name run_link state calls size_bytes score changed_at",
+    filters=("state", RUN_FILTER),
+    search_fields=("name", "run__name"),
+    search_help="Name of a session or of its run",
+    ordering=("-changed_at",),
+)
+# The content of a call is in the resulting group.
+register_read_only(
+    CapturedCall,
+    columns="session number key at",
+    filters=(chosen_by_name("session"),),
+    search_fields=("session__name",),
+    search_help="Name of a session",
+    joins=("session",),
+    hidden=("content",),
+    run_lookup="",
+)

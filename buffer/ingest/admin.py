@@ -1,26 +1,9 @@
 """Admin of idempotency keys and unanswered pushes."""
 
-from django.contrib import admin
-
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import register_read_only
 
-
-@admin.register(IdempotencyRecord)
-class IdempotencyRecordAdmin(ReadOnlyAdmin):
-    """Idempotency keys of pushes."""
-
-    list_display = ("key", "run_link", "created_at")
-    list_filter = (RUN_FILTER,)
-    list_select_related = ("run",)
-    ordering = ("-created_at", "pk")
-
-
-@admin.register(UnansweredPush)
-class UnansweredPushAdmin(ReadOnlyAdmin):
-    """Pushes whose client may not have received the answer."""
-
-    list_display = ("__str__", "run_link", "sender", "accepted_at")
-    list_filter = (RUN_FILTER,)
-    list_select_related = ("run",)
-    ordering = ("-pk",)
+register_read_only(
+    IdempotencyRecord, columns="key run_link created_at", ordering=("-created_at", "pk")
+)
+register_read_only(UnansweredPush, columns="__str__ run_link sender accepted_at", ordering=("-pk",))

@@ -1,26 +1,12 @@
 """Admin of segments."""
 
-from django.contrib import admin
-
-from buffer.items.admin import RunlessAdmin
 from buffer.payloads.models import Segment
+from web.admin.read_only import is_empty, register_read_only
 
-
-@admin.register(Segment)
-class SegmentAdmin(RunlessAdmin):
-    """Payload segments and their lifecycle."""
-
-    list_display = (
-        "number",
-        "opened_at",
-        "sealed_at",
-        "dropped_at",
-        "cleared_at",
-        "items",
-        "size_bytes",
-    )
-    list_filter = (
-        ("sealed_at", admin.EmptyFieldListFilter),
-        ("dropped_at", admin.EmptyFieldListFilter),
-    )
-    ordering = ("-number",)
+register_read_only(
+    Segment,
+    columns="number opened_at sealed_at dropped_at cleared_at items size_bytes",
+    filters=(is_empty("sealed_at"), is_empty("dropped_at")),
+    ordering=("-number",),
+    run_lookup="",
+)

@@ -1,13 +1,11 @@
-"""Read-only admin pages of fleets, lessons and metrics."""
+"""Admin of fleets, workers, recordings and logs."""
 
 from typing import ClassVar
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.db.models import Model
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import (
@@ -25,9 +23,49 @@ from web.admin.read_only import (
     RUN_FILTER,
     ReadOnlyAdmin,
     as_written,
-    link_to,
+    chosen_by_name,
+    is_empty,
+    linked,
     links_to_lists,
+    register_read_only,
     rounded,
+)
+
+register_read_only(
+    WorkerAttempt,
+    columns="worker run_link started_at ended_at node pid env_steps fragments_sent lost_steps "
+    "unsent_fragments reason",
+    filters=(chosen_by_name("fleet__run"),),
+    ordering=("-pk",),
+    run_lookup="fleet__run",
+    dashboard="/runs/{run}/fleet?worker={row.worker}",
+)
+register_read_only(
+    EpisodeWindow,
+    columns="at run_link environment worker mode count return_mean length_mean terminated "
+    "truncated aborted policy_step",
+    rounded_columns="return_mean length_mean",
+    filters=("mode", RUN_FILTER),
+    dashboard="/runs/{run}/episodes",
+    may_grow=True,
+)
+register_read_only(
+    WeightsDelivery,
+    columns="run_link epoch step worker announced_at staged_at active_at",
+    filters=(chosen_by_name("fleet__run"),),
+    run_lookup="fleet__run",
+    dashboard="/runs/{run}/weights",
+    may_grow=True,
+)
+register_read_only(
+    MachineCordon,
+    columns="host node reason cordoned_by cordoned_at",
+    filters=("cordoned_at",),
+    search_fields=("host", "node", "cordoned_by"),
+    search_help="Part of a machine's name, its id or the administrator's name",
+    ordering=("node",),
+    run_lookup="",
+    dashboard="/cluster",
 )
 
 
@@ -63,42 +101,18 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
         *("index", "run_link", "state", "heartbeat_at", "node", rounded("env_steps_per_second")),
         *("active_step", "to_send", "restarts", "reason", "time_use"),
     )
-    list_filter = ("state", ("fleet__run", AutocompleteSelectFilter))
+    list_filter = ("state", chosen_by_name("fleet__run"))
     list_select_related = ("fleet__run",)
     ordering = ("-fleet", "index")
     run_lookup = "fleet__run"
+    run_link = linked("run", run_lookup)
     dashboard = "/runs/{run}/fleet?worker={row.index}"
     readonly_fields = ("belongings",)
-
-    @admin.display(description="run", ordering="fleet__run")
-    def run_link(self, row: FleetWorker) -> SafeString | str:
-        """Return a link to the worker's run."""
-        return link_to(row.fleet.run)
 
     @admin.display(description="related")
     def belongings(self, worker: FleetWorker) -> SafeString:
         """Return a link to the worker's slots."""
         return links_to_lists(EnvSlot, worker__id__exact=worker.pk)
-
-
-@admin.register(WorkerAttempt)
-class WorkerAttemptAdmin(ReadOnlyAdmin):
-    """Incarnations of workers, with the reasons of their ends."""
-
-    list_display = (
-        *("worker", "run_link", "started_at", "ended_at", "node", "pid", "env_steps"),
-        *("fragments_sent", "lost_steps", "unsent_fragments", "reason"),
-    )
-    list_filter = (("fleet__run", AutocompleteSelectFilter),)
-    list_select_related = ("fleet__run",)
-    ordering = ("-pk",)
-    run_lookup = "fleet__run"
-    dashboard = "/runs/{run}/fleet?worker={row.worker}"
-
-    @admin.display(description="run", ordering="fleet__run")
-    def run_link(self, row: WorkerAttempt) -> SafeString | str:
-        """Return a link to the run of the attempt's worker."""
-        return link_to(row.fleet.run)
 
 
 @admin.register(EnvSlot)
@@ -108,36 +122,13 @@ class EnvSlotAdmin(ReadOnlyAdmin):
     list_display = (
         *("slot", "worker_link", "run_link", "state", "pid", "episodes", "restarts", "error"),
     )
-    list_filter = ("state", ("worker__fleet__run", AutocompleteSelectFilter))
+    list_filter = ("state", chosen_by_name("worker__fleet__run"))
     list_select_related = ("worker__fleet__run",)
     ordering = ("-worker", "slot")
     run_lookup = "worker__fleet__run"
+    run_link = linked("run", run_lookup)
     dashboard = "/runs/{run}/fleet?worker={row.worker.index}"
-
-    @admin.display(description="worker", ordering="worker")
-    def worker_link(self, row: EnvSlot) -> SafeString | str:
-        """Return a link to the slot's worker."""
-        return link_to(row.worker)
-
-    @admin.display(description="run", ordering="worker__fleet__run")
-    def run_link(self, row: EnvSlot) -> SafeString | str:
-        """Return a link to the slot's run."""
-        return link_to(row.worker.fleet.run)
-
-
-@admin.register(EpisodeWindow)
-class EpisodeWindowAdmin(ReadOnlyAdmin):
-    """Windows of ended episodes."""
-
-    may_grow = True
-    dashboard = "/runs/{run}/episodes"
-    list_display = (
-        *("at", "run_link", "environment", "worker", "mode", "count", rounded("return_mean")),
-        *(rounded("length_mean"), "terminated", "truncated", "aborted", "policy_step"),
-    )
-    list_filter = ("mode", RUN_FILTER)
-    list_select_related = ("run",)
-    ordering = ("-id",)
+    worker_link = linked("worker", "worker")
 
 
 @admin.register(Recording)
@@ -173,53 +164,14 @@ class LogRequestAdmin(ReadOnlyAdmin):
         *("asked_at", "run_link", "worker", "slot", "answered_at", "lines", "node", "path"),
         "note",
     )
-    list_filter = (
-        ("answered_at", admin.EmptyFieldListFilter),
-        RUN_FILTER,
-    )
+    list_filter = (is_empty("answered_at"), RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-asked_at", "id")
     dashboard = "/runs/{run}/logs"
     exclude = ("content", "request")
     readonly_fields = ("text",)
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[LogRequest]:
-        """Return the rows without their lines, which only the page of one row reads."""
-        return super().get_queryset(request).defer("content")
-
     @admin.display(description="lines")
     def text(self, row: LogRequest) -> SafeString:
         """Return the end of the log."""
         return as_written("\n".join(row.content))
-
-
-@admin.register(WeightsDelivery)
-class WeightsDeliveryAdmin(ReadOnlyAdmin):
-    """Weight syncs by worker."""
-
-    list_display = (
-        *("run_link", "epoch", "step", "worker", "announced_at", "staged_at", "active_at"),
-    )
-    list_filter = (("fleet__run", AutocompleteSelectFilter),)
-    list_select_related = ("fleet__run",)
-    ordering = ("-id",)
-    may_grow = True
-    run_lookup = "fleet__run"
-    dashboard = "/runs/{run}/weights"
-
-    @admin.display(description="run", ordering="fleet__run")
-    def run_link(self, row: WeightsDelivery) -> SafeString | str:
-        """Return a link to the run."""
-        return link_to(row.fleet.run)
-
-
-@admin.register(MachineCordon)
-class MachineCordonAdmin(ReadOnlyAdmin):
-    """Cordoned machines; they are cordoned on *Cluster*."""
-
-    dashboard = "/cluster"
-    list_display = ("host", "node", "reason", "cordoned_by", "cordoned_at")
-    list_filter = ("cordoned_at",)
-    search_fields: tuple[str, ...] = ("host", "node", "cordoned_by")
-    search_help_text = "Part of a machine's name, its id or the administrator's name"
-    ordering = ("node",)

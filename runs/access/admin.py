@@ -1,4 +1,4 @@
-"""Admin of users and groups, the only editable rows of the admin."""
+"""Admin of users and groups, the only editable rows, and of tokens, logins and calls."""
 
 from typing import Final
 
@@ -11,7 +11,6 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs.access.models.calls import ApiCall
@@ -19,7 +18,13 @@ from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken
 from runs.access.services.tokens import revoke_token
 from web.admin.decisions import Decision, reason_or_page
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+from web.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    chosen_by_name,
+    is_empty,
+    register_read_only,
+)
 
 REVOKE: Final = Decision(
     title="Revoke these tokens?",
@@ -49,27 +54,32 @@ class PersonGroupAdmin(GroupAdmin, ModelAdmin):
     """Groups; members of `operator` may operate runs."""
 
 
-@admin.register(LoginCount)
-class LoginCountAdmin(ReadOnlyAdmin):
-    """Counters of password attempts, without names and addresses."""
-
-    list_display = ("key", "attempts", "window_ends_at")
-    list_filter = ("window_ends_at",)
-    search_fields: tuple[str, ...] = ()
-    run_lookup = ""
-    ordering = ("-window_ends_at",)
-
-
-@admin.register(LogEntry)
-class LogEntryAdmin(ReadOnlyAdmin):
-    """The log of this admin."""
-
-    list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
-    list_select_related = ("user", "content_type")
-    list_filter = (("user", AutocompleteSelectFilter), "content_type")
-    search_fields = ("object_repr", "change_message")
-    search_help_text = "The changed object, or a part of the message"
-    ordering = ("-id",)
+register_read_only(
+    LoginCount,
+    columns="key attempts window_ends_at",
+    filters=("window_ends_at",),
+    ordering=("-window_ends_at",),
+    run_lookup="",
+)
+register_read_only(
+    LogEntry,
+    columns="action_time user content_type object_repr change_message",
+    filters=(chosen_by_name("user"), "content_type"),
+    search_fields=("object_repr", "change_message"),
+    search_help="The changed object, or a part of the message",
+    joins=("user", "content_type"),
+    run_lookup="",
+)
+register_read_only(
+    ApiCall,
+    columns="at client method path status duration_ms stands_for",
+    filters=("replayed",),
+    search_fields=("client", "path"),
+    search_help="A client or a part of a path, among the newest calls",
+    run_lookup="",
+    dashboard="/tokens",
+    may_grow=True,
+)
 
 
 @admin.register(ApiToken)
@@ -77,20 +87,11 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     """Tokens without their secrets, with an action that revokes them."""
 
     list_display = (
-        "name",
-        "prefix",
-        "scopes",
-        "run_link",
-        "created_by",
-        "last_used_at",
-        "expires_at",
-        "revoked_at",
+        *("name", "prefix", "scopes", "run_link"),
+        *("created_by", "last_used_at", "expires_at", "revoked_at"),
     )
     list_select_related = ("run", "created_by")
-    list_filter = (
-        ("revoked_at", admin.EmptyFieldListFilter),
-        RUN_FILTER,
-    )
+    list_filter = (is_empty("revoked_at"), RUN_FILTER)
     search_fields = ("name", "prefix", "run__name")
     ordering = ("-id",)
     exclude = ("token_sha256",)
@@ -109,17 +110,3 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             self.audit(request, token, f"revoked; {reason}")
         messages.success(request, f"{len(chosen)} tokens revoked.")
         return None
-
-
-@admin.register(ApiCall)
-class ApiCallAdmin(ReadOnlyAdmin):
-    """Recent API calls of machines; search by id finds one call."""
-
-    list_display = ("at", "client", "method", "path", "status", "duration_ms", "stands_for")
-    list_filter = ("replayed",)
-    run_lookup = ""
-    dashboard = "/tokens"
-    may_grow = True
-    ordering = ("-id",)
-    search_fields: tuple[str, ...] = ("client", "path")
-    search_help_text = "A client or a part of a path, among the newest calls"

@@ -1,4 +1,4 @@
-"""Admin page of batches, with actions to release or discard them."""
+"""Admin of batches, with actions to release or discard them, and of mixing shares."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,11 +12,17 @@ from django.utils.safestring import SafeString
 
 from buffer.batches.services import lease_expiry
 from buffer.batches.services.lease_expiry import NotQuarantined
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models.items import Batch, FragmentChunk, MixingShare, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import ItemKind
 from web.admin.decisions import Decision, reason_or_page
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_lists
+from web.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    link_to,
+    links_to_lists,
+    register_read_only,
+)
 
 RELEASE: Final = Decision(
     title="Requeue these batches?",
@@ -30,6 +36,13 @@ DISCARD: Final = Decision(
     "with your reason. Batches with an active lease are skipped.",
     verb="Discard",
     destroys=True,
+)
+
+register_read_only(
+    MixingShare,
+    columns="run_link env_id sequences target debt blocks_since",
+    ordering=("-run", "env_id"),
+    dashboard="/runs/{run}/environments",
 )
 
 

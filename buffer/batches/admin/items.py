@@ -1,4 +1,4 @@
-"""Admin pages of groups and fragments; payloads are previewed one row at a time, truncated."""
+"""Admin pages of groups, fragments and their uses; a row's payload is previewed, truncated."""
 
 from typing import Any
 
@@ -11,17 +11,27 @@ from django.utils.safestring import SafeString
 
 from buffer.batches.queries.previews import fragment_preview, group_preview
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, link_to_row
+from buffer.items.models.uses import BatchUse
+from web.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    as_written,
+    chosen_by_name,
+    is_empty,
+    link_to_row,
+    linked,
+)
 
 
 class ItemAdmin(ReadOnlyAdmin):
     """Base of the group and fragment pages: tables of millions of rows, newest first."""
 
-    list_filter = ("state", ("segment", admin.EmptyFieldListFilter), RUN_FILTER)
+    list_filter = ("state", is_empty("segment"), RUN_FILTER)
     list_select_related = ("run", "batch")
     ordering = ("-id",)
     readonly_fields: tuple[str, ...] = ("preview", "batch_link")
     may_grow = True
+    indexed_filters = ("run__", "batch__id__exact")
     search_help_text = "An id, or the name of a run (its rows with stored bytes)"
 
     @admin.display(description="batch", ordering="batch")
@@ -43,9 +53,6 @@ class ItemAdmin(ReadOnlyAdmin):
         names_a_run = any(name.startswith("run__") for name in request.GET)
         return rows.filter(Q(segment__isnull=False)) if names_a_run else rows
 
-    def _looks_through(self, request: HttpRequest) -> bool:
-        return super()._looks_through(request) and "batch__id__exact" not in request.GET
-
 
 @admin.register(TrajectoryGroup)
 class TrajectoryGroupAdmin(ItemAdmin):
@@ -54,17 +61,8 @@ class TrajectoryGroupAdmin(ItemAdmin):
     dashboard = "/runs/{run}/groups/{row.pk}"
 
     list_display = (
-        "id",
-        "run_link",
-        "environment_link",
-        "state",
-        "drop_reason",
-        "sequences",
-        "tokens",
-        "score_mean",
-        "score_std",
-        "received_at",
-        "batch_link",
+        *("id", "run_link", "environment_link", "state", "drop_reason", "sequences", "tokens"),
+        *("score_mean", "score_std", "received_at", "batch_link"),
     )
 
     readonly_fields = ("preview", "batch_link", "environment_link")
@@ -91,22 +89,25 @@ class FragmentChunkAdmin(ItemAdmin):
     dashboard = "/runs/{run}/fragments/{row.pk}"
 
     list_display = (
-        "id",
-        "run_link",
-        "slot",
-        "number",
-        "environment",
-        "state",
-        "drop_reason",
-        "epoch",
-        "version_min",
-        "version_max",
-        "steps",
-        "received_at",
-        "batch_link",
+        *("id", "run_link", "slot", "number", "environment", "state", "drop_reason"),
+        *("epoch", "version_min", "version_max", "steps", "received_at", "batch_link"),
     )
 
     @admin.display(description="payload arrays")
     def preview(self, row: FragmentChunk) -> SafeString:
         """Return the names, dtypes and shapes of the fragment's arrays."""
         return as_written(fragment_preview(row.pk))
+
+
+@admin.register(BatchUse)
+class BatchUseAdmin(ReadOnlyAdmin):
+    """Fragments in sampled batches."""
+
+    list_display = ("batch_link", "position", "item_id", "importance_weight")
+    list_filter = (chosen_by_name("batch__run"),)
+    list_select_related = ("batch",)
+    ordering = ("-id",)
+    run_lookup = "batch__run"
+    may_grow = True
+    indexed_filters = ("batch__id__exact",)
+    batch_link = linked("batch", "batch")

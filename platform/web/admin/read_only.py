@@ -7,11 +7,11 @@ states. Filtering by run searches all rows, as they have an index by run.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from functools import reduce
+from typing import Any, ClassVar, Final, cast
 from urllib.parse import quote
 
 from django.contrib import admin, messages
-from django.contrib.admin.utils import get_fields_from_path, get_model_from_relation
 from django.contrib.auth import get_permission_codename
 from django.core.paginator import Paginator
 from django.db import connection
@@ -33,8 +33,21 @@ LOOKED_AT: Final = 200_000
 """Newest rows that filters without an index search."""
 # Query parameters of a list other than filters.
 _NO_FILTERS: Final = frozenset({"p", "o", "e", "all", "q", "_changelist_filters"})
-RUN_FILTER: Final = ("run", AutocompleteSelectFilter)
-"""Filter by run, with completion by the beginning of its name and no query of the rows."""
+Filter = str | tuple[str, type[admin.FieldListFilter]]
+
+
+def chosen_by_name(field: str) -> Filter:
+    """Return a filter by a related row, with completion by name and no query of the rows."""
+    return field, AutocompleteSelectFilter
+
+
+def is_empty(field: str) -> Filter:
+    """Return a filter by whether a field has a value."""
+    return field, admin.EmptyFieldListFilter
+
+
+RUN_FILTER: Final = chosen_by_name("run")
+"""Filter by run."""
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
@@ -117,6 +130,25 @@ def rounded(name: str) -> Callable[[Any], str]:
     return shown
 
 
+def linked(name: str, lookup: str) -> Callable[[Any, Any], SafeString | str]:
+    """Return a method of an admin for a list column that links to a related row.
+
+    Args:
+        name: Title of the column.
+        lookup: Path from a row to the related row, like ``worker__fleet``.
+    """
+
+    @admin.display(description=name, ordering=lookup)
+    def link(_admin: Any, row: Any) -> SafeString | str:
+        return link_to(_followed(row, lookup))
+
+    return link
+
+
+def _followed(row: Any, lookup: str) -> Any:
+    return reduce(getattr, lookup.split("__"), row)
+
+
 class ReadOnlyAdmin(ModelAdmin):
     """Admin that lists, filters and searches, but never adds, changes or deletes."""
 
@@ -134,8 +166,11 @@ class ReadOnlyAdmin(ModelAdmin):
     """Lookup from a row to its run; empty if there is none, or the row is a run."""
     dashboard = ""
     """Dashboard path of a `{row}` of a `{run}`; empty without one."""
+    run_link = linked("run", "run")
     may_grow = False
     """Whether the table may become too large to scan; it has numeric keys."""
+    indexed_filters: tuple[str, ...] = ("run__",)
+    """Beginnings of the query parameters whose rows an index finds."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False."""
@@ -161,9 +196,7 @@ class ReadOnlyAdmin(ModelAdmin):
         """Return the dashboard path of a row, or None."""
         if "{run}" not in self.dashboard:
             return self.dashboard or None
-        run = row
-        for name in self.run_lookup.split("__") if self.run_lookup else ():
-            run = getattr(run, name)
+        run = _followed(row, self.run_lookup) if self.run_lookup else row
         if run is None or run.archived_at is not None:
             return None
         return self.dashboard.format(run=quote(run.name, safe=""), row=row)
@@ -173,11 +206,6 @@ class ReadOnlyAdmin(ModelAdmin):
     ) -> Sequence[Any]:
         """Return the first column that is not a link, as the link to the row."""
         return [name for name in list_display if not str(name).endswith("_link")][:1]
-
-    @admin.display(description="run", ordering="run")
-    def run_link(self, row: Any) -> SafeString | str:
-        """Return a link to the row's run."""
-        return link_to(row.run)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -195,19 +223,23 @@ class ReadOnlyAdmin(ModelAdmin):
             return found
         if self.may_grow and words.isdigit() and len(words) < 19:
             return queryset.filter(pk=int(words)), False
-        field = get_fields_from_path(self.model, self.run_lookup)[-1]
-        runs = get_model_from_relation(field)._default_manager.filter(name__istartswith=words)
-        newest_first = runs.order_by("-id").values_list("pk", flat=True)
-        ids = list(newest_first[: 1 if self.may_grow else 100])
+        runs = self._runs().filter(name__istartswith=words).order_by("-id")
+        ids = list(runs.values_list("pk", flat=True)[: 1 if self.may_grow else 100])
         return self.rows_of_runs(queryset, ids), False
+
+    def _runs(self) -> QuerySet[Any]:
+        model: Any = self.model
+        for name in self.run_lookup.split("__"):
+            model = model._meta.get_field(name).related_model
+        return cast("QuerySet[Any]", model._default_manager.all())
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
         """Return the rows of runs, with a query that uses an index."""
         return queryset.filter(**{f"{self.run_lookup}__in": runs})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return all rows, or the newest ones if a filter has no index."""
-        rows: QuerySet[Any] = super().get_queryset(request)
+        """Return all rows without their hidden columns, or the newest if a filter has no index."""
+        rows: QuerySet[Any] = super().get_queryset(request).defer(*(self.exclude or ()))
         if not self.may_grow or not self._looks_through(request):
             return rows
         newest = self.model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
@@ -215,7 +247,7 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def _looks_through(self, request: HttpRequest) -> bool:
         asked = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
-        if any(name.startswith("run__") for name in asked):
+        if any(name.startswith(self.indexed_filters) for name in asked):
             return False
         return bool(asked) or self._searches_through(request.GET.get("q", "").strip())
 
@@ -241,3 +273,54 @@ class ReadOnlyAdmin(ModelAdmin):
     def audit(self, request: HttpRequest, row: Model, words: str) -> None:
         """Record an action on a row in the admin's log."""
         self.log_change(request, row, words)
+
+
+def register_read_only(
+    model: type[Model],
+    *,
+    columns: str,
+    rounded_columns: str = "",
+    filters: Sequence[Filter] = (RUN_FILTER,),
+    search_fields: tuple[str, ...] | None = None,
+    search_help: str = ReadOnlyAdmin.search_help_text,
+    ordering: tuple[str, ...] = ("-id",),
+    joins: tuple[str, ...] = (),
+    hidden: tuple[str, ...] = (),
+    run_lookup: str = "run",
+    dashboard: str = "",
+    may_grow: bool = False,
+) -> None:
+    """Register a model whose admin needs no code of its own.
+
+    Args:
+        model: The model.
+        columns: Names of the list's columns, separated by spaces; `run_link` links to the run.
+        rounded_columns: The columns of these that show four significant digits.
+        filters: Filters of the list.
+        search_fields: Searched fields; by default the name of the run, if there is one.
+        search_help: Explanation of the search.
+        ordering: Order of the list; an index has it.
+        joins: Related rows that the list shows in addition to the run.
+        hidden: Columns that are neither read nor shown.
+        run_lookup: See :attr:`ReadOnlyAdmin.run_lookup`.
+        dashboard: See :attr:`ReadOnlyAdmin.dashboard`.
+        may_grow: See :attr:`ReadOnlyAdmin.may_grow`.
+    """
+    names, short = columns.split(), rounded_columns.split()
+    if search_fields is None:
+        search_fields = ReadOnlyAdmin.search_fields if run_lookup else ()
+    options = {
+        "list_display": tuple(rounded(name) if name in short else name for name in names),
+        "list_filter": filters,
+        "list_select_related": ((run_lookup,) if "run_link" in names else ()) + joins,
+        "search_fields": search_fields,
+        "search_help_text": search_help,
+        "ordering": ordering,
+        "exclude": hidden,
+        "run_lookup": run_lookup,
+        "run_link": linked("run", run_lookup),
+        "dashboard": dashboard,
+        "may_grow": may_grow,
+        "__module__": model.__module__,
+    }
+    admin.site.register(model, type(f"{model.__name__}Admin", (ReadOnlyAdmin,), options))

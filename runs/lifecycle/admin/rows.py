@@ -9,7 +9,21 @@ from django.utils.safestring import SafeString
 from runs.access.models.tokens import ApiToken
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, links_to_lists
+from web.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    is_empty,
+    links_to_lists,
+    register_read_only,
+)
+
+register_read_only(
+    RunEvent,
+    columns="at run_link level kind message actor reason",
+    filters=("level", RUN_FILTER),
+    dashboard="/audit?run={run}",
+    may_grow=True,
+)
 
 
 @admin.register(Run)
@@ -20,17 +34,10 @@ class RunAdmin(ReadOnlyAdmin):
     """Models of other apps with a `run`, which register themselves."""
 
     list_display = (
-        "name",
-        "kind",
-        "status",
-        "status_reason",
-        "served_steps",
-        "epoch",
-        "policy_step",
-        "created_at",
-        "archived_at",
+        *("name", "kind", "status", "status_reason", "served_steps"),
+        *("epoch", "policy_step", "created_at", "archived_at"),
     )
-    list_filter = ("status", "kind", "is_default", ("archived_at", admin.EmptyFieldListFilter))
+    list_filter = ("status", "kind", "is_default", is_empty("archived_at"))
     search_fields = ("name", "wandb_group", "wandb_project")
     search_help_text = "Name, group or project of a run"
     ordering = ("-created_at",)
@@ -80,14 +87,8 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     """Models of other apps with a `run` and an `env_id`, which register themselves."""
 
     list_display = (
-        "wandb_name",
-        "run_link",
-        "env_id",
-        "group_size",
-        "weight",
-        "connected",
-        "muted",
-        "last_seen_at",
+        *("wandb_name", "run_link", "env_id", "group_size"),
+        *("weight", "connected", "muted", "last_seen_at"),
     )
     list_select_related = ("run",)
     list_filter = ("connected", "muted", RUN_FILTER)
