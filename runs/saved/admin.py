@@ -3,8 +3,8 @@
 from django.contrib import admin
 from django.utils.safestring import SafeString
 
-from runs.lifecycle.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written
 from runs.saved.models import SavedObject
+from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written
 
 
 @admin.register(SavedObject)

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from runs.lifecycle.services.events import ACTOR_LENGTH, record_event
+from runs.events.services import ACTOR_LENGTH, record_event
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, SavedKind, differences
 

@@ -3941,6 +3941,7 @@ export interface components {
          */
         AlertKindList: {
             results: components["schemas"]["AlertKindRow"][];
+            next: string | null;
         };
         /**
          * AlertKindRow

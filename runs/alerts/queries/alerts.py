@@ -50,7 +50,8 @@ def alert_kinds() -> AlertKindList:
                 severity=note.severity.value,
             )
             for kind, note in KINDS.items()
-        ]
+        ],
+        next=None,
     )
 
 

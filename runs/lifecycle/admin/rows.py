@@ -14,15 +14,6 @@ from web.admin.read_only import (
     ReadOnlyAdmin,
     is_empty,
     links_to_lists,
-    register_read_only,
-)
-
-register_read_only(
-    RunEvent,
-    columns="at run_link level kind message actor reason",
-    filters=("level", RUN_FILTER),
-    dashboard="/audit?run={run}",
-    may_grow=True,
 )
 
 
