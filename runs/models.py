@@ -1,6 +1,5 @@
 """Models of runs and of the requests about them."""
 
-from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
@@ -30,7 +29,6 @@ __all__ = [
     "AlertDelivery",
     "AlertRule",
     "AlertSilence",
-    "ApiCall",
     "ApiToken",
     "DeckNotice",
     "DeckPart",

@@ -1,50 +1,9 @@
-"""Schemas of API calls, the audit log and sessions."""
+"""Schemas of the audit log and sessions."""
 
 from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct
-
-
-class CallRow(Struct, frozen=True, kw_only=True):
-    """One API call, or the representative of several."""
-
-    id: int
-    client: str
-    at: datetime
-    method: str
-    path: str
-    status: int
-    duration_ms: float
-    stands_for: int
-    """Number of similar calls within two seconds, of which this is the slowest; 1 for refusals."""
-    replayed: bool
-    """A repeated push: answered like the first one, not stored again."""
-    problem: dict[str, Any]
-
-
-class CallList(Struct, frozen=True, kw_only=True):
-    """Calls, newest first."""
-
-    results: list[CallRow]
-
-
-class ClientRow(Struct, frozen=True, kw_only=True):
-    """One client of the API, summarized from its stored calls."""
-
-    client: str
-    name: str
-    """Name of its token; empty for an address."""
-    last_at: datetime
-    calls: int
-    refused: int
-    replayed: int
-
-
-class ClientList(Struct, frozen=True, kw_only=True):
-    """Clients, the latest first."""
-
-    results: list[ClientRow]
 
 
 class AuditRow(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse
+from django.utils import timezone
 from msgspec import Struct
 from rest_framework.views import APIView
 
@@ -16,8 +17,7 @@ from buffer.ingest.services.backpressure import DiskFull, QueueFull
 from buffer.ingest.services.groups import RunNotAccepting
 from buffer.ingest.services.idempotency import InvalidKey, KeyInFlight, KeyReused
 from buffer.payloads.services.objects import PayloadStorageDown
-from runs.access.api.refusals import note_refused_push
-from runs.access.rules.call_digest import RefusedPush
+from runs.access.services.refused_pushes import RefusedPush, note_refused_push
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import RunIsOver
 
@@ -64,9 +64,13 @@ class CountsRefusals(APIView):
             named = _named_by(self.request.body) if self._groups is None else self._groups
             if env_ids := _some(named):
                 push = RefusedPush(
-                    run_id=self._found.pk, env_ids=env_ids, reason=_reason_of(exc), said=str(exc)
+                    run_id=self._found.pk,
+                    env_ids=env_ids,
+                    reason=_reason_of(exc),
+                    said=str(exc),
+                    at=timezone.now(),
                 )
-                note_refused_push(self.request, push)
+                note_refused_push(push)
         return response
 
 

@@ -215,46 +215,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/api-calls": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List API calls of a client
-         * @description All refused and replayed calls, and a sample of the successful ones; newest first.
-         */
-        get: operations["api_calls"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/api-clients": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List API clients
-         * @description Most recent first, from the stored calls of each client.
-         */
-        get: operations["api_clients"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/audit": {
         parameters: {
             query?: never;
@@ -4420,13 +4380,6 @@ export interface components {
             expires_at: string;
         };
         /**
-         * CallList
-         * @description Calls, newest first.
-         */
-        CallList: {
-            results: components["schemas"]["CallRow"][];
-        };
-        /**
          * CallPush
          * @description Body of ``POST /api/runs/{run}/captures/{session}/calls``.
          */
@@ -4452,22 +4405,6 @@ export interface components {
         CallReceipt: {
             number: number;
             is_new: boolean;
-        };
-        /**
-         * CallRow
-         * @description One API call, or the representative of several.
-         */
-        CallRow: {
-            id: number;
-            client: string;
-            at: string;
-            method: string;
-            path: string;
-            status: number;
-            duration_ms: number;
-            stands_for: number;
-            replayed: boolean;
-            problem: Record<string, unknown>;
         };
         /**
          * CaptureDetail
@@ -4554,25 +4491,6 @@ export interface components {
             preset: string;
             /** @default {} */
             config: Record<string, unknown>;
-        };
-        /**
-         * ClientList
-         * @description Clients, the latest first.
-         */
-        ClientList: {
-            results: components["schemas"]["ClientRow"][];
-        };
-        /**
-         * ClientRow
-         * @description One client of the API, summarized from its stored calls.
-         */
-        ClientRow: {
-            client: string;
-            name: string;
-            last_at: string;
-            calls: number;
-            refused: number;
-            replayed: number;
         };
         /**
          * ClockFrame
@@ -9751,113 +9669,6 @@ export interface operations {
             };
             /** @description The media type or Content-Encoding is not supported. */
             415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    api_calls: {
-        parameters: {
-            query: {
-                /** @description token:<id> or address:<ip> */
-                client: string;
-                only?: "refused" | "replayed";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["CallList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    api_clients: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ClientList"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
                 headers: {
                     [name: string]: unknown;
                 };

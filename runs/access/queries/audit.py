@@ -1,48 +1,15 @@
-"""Read API calls of clients and the audit log."""
+"""Read the audit log."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 
-from runs.access.models.calls import ApiCall
-from runs.access.schemas import AuditList, AuditRow, CallRow, ClientRow
+from runs.access.schemas import AuditList, AuditRow
 from runs.lifecycle.models.events import RunEvent
 from runs.lifecycle.models.runs import ApiToken
 
 AUDIT_AT_MOST: Final = 500
-CALLS_AT_MOST: Final = 1000
-CLIENTS_AT_MOST: Final = 200
-
-
-def calls(*, client: str, only: str = "", limit: int = 100) -> list[CallRow]:
-    """Return a client's stored calls, newest first; `only` is "refused", "replayed" or ""."""
-    found = ApiCall.objects.filter(client=client)
-    if only == "refused":
-        found = found.filter(status__gte=400)
-    if only == "replayed":
-        found = found.filter(replayed=True)
-    return [
-        CallRow(**{name: getattr(row, name) for name in CallRow.__struct_fields__})
-        for row in found.order_by("-id")[:limit]
-    ]
-
-
-def clients() -> list[ClientRow]:
-    """Return recent clients, the latest first, with their refusal counts."""
-    found = (
-        ApiCall.objects.values("client")
-        .annotate(
-            last_at=Max("at"),
-            calls=Sum("stands_for"),
-            refused=Sum("stands_for", filter=Q(status__gte=400), default=0),
-            replayed=Count("id", filter=Q(replayed=True)),
-        )
-        .order_by("-last_at")[:CLIENTS_AT_MOST]
-    )
-    rows = list(found)
-    names = token_names(row["client"] for row in rows)
-    return [ClientRow(**row, name=names.get(row["client"], "")) for row in rows]
 
 
 def token_names(identities: Any) -> dict[str, str]:
