@@ -35,6 +35,8 @@ class Arrival:
     item_id: int = 0
     fate: ItemState = ItemState.QUEUED
     place: Place = NOT_KEPT
+    origin: str = ""
+    """Run and id of a restored group there; empty for a pushed one."""
 
     @property
     def counted(self) -> Counted:
