@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db import connection
+from msgspec import Struct
 
 from buffer.ingest.rules.group_versions import drop_reason, version_of
 from buffer.ingest.rules.mixed_sizes import WaitingGroups
@@ -16,8 +17,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Result for one group: queued, unless a field is set."""
 
     waiting_sequences: int | None = None

@@ -13,8 +13,8 @@ from django.db import transaction
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
+from buffer.ingest.services.idempotency import CLAIM, Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_for
-from buffer.ingest.services.retries import CLAIM, Claim, Retried
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
@@ -55,7 +55,7 @@ def accept_groups(
     groups: list[Group],
     producer: str,
     now: datetime,
-    claim: Claim[list[Receipt]] | None = None,
+    claim: Claim | None = None,
     entrance: PushContext | None = None,
 ) -> list[Receipt]:
     """Store the groups of one push, all or none, and queue those that need not wait.
@@ -129,7 +129,7 @@ def _codec(kept: list[Arrival]) -> str:
     return kept[0].group.codec if kept else JSON_CODEC
 
 
-def _claim_alone(claim: Claim[list[Receipt]] | None, receipts: list[Receipt]) -> None:
+def _claim_alone(claim: Claim | None, receipts: list[Receipt]) -> None:
     """Make the claim of a push without rows to store."""
     if claim is not None:
         with database.cursor() as cursor:
@@ -143,7 +143,7 @@ class _Write:
     run: Run
     producer: str
     now: datetime
-    claim: Claim[list[Receipt]] | None
+    claim: Claim | None
     early: Writing | None
     """The write of the bytes, if already started."""
 
