@@ -16,7 +16,6 @@ CAUGHT_INSIDE = {
     "InvalidWebhook",
     "MalformedCredentials",
     "NotDelivered",
-    "NotSafetensors",
     "NotStorable",
     "UnreadableRange",
 }
