@@ -6,8 +6,7 @@ from django.utils import timezone
 from buffer.archive.jobs import work_on_archives
 from buffer.batches.services.lease_expiry import quarantine_poison, return_lapsed_batches
 from buffer.capture.services import forget_captures
-from buffer.ingest.services.idempotency import forget_old_keys
-from buffer.ingest.services.retries import forget_old_pushes
+from buffer.ingest.services.idempotency import forget_old_keys, forget_old_pushes
 from buffer.inspect.services import digests
 from buffer.items.services import audits
 from buffer.payloads.services.cleanup import drop_other_epochs, settle_ended_runs

@@ -3,26 +3,19 @@
 from celery import shared_task
 from django.utils import timezone
 
-from runs.access.services import calls, login_attempts
+from runs.access.services import login_attempts
 from runs.alerts.jobs import send_webhooks
 from runs.alerts.services import alert_retention, conditions
 from runs.deployment.services import heartbeats, samples
 
 __all__ = [
     "forget_alerts",
-    "forget_calls",
     "forget_login_attempts",
     "forget_silent_parts",
     "send_webhooks",
     "take_deck_sample",
     "watch_conditions",
 ]
-
-
-@shared_task(name="runs.jobs.forget_calls")
-def forget_calls() -> int:
-    """Delete the recorded calls of inactive clients; return their number."""
-    return calls.forget_calls(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.forget_silent_parts")

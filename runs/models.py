@@ -1,6 +1,5 @@
 """Models of runs and of the requests about them."""
 
-from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
@@ -29,7 +28,6 @@ __all__ = [
     "AlertDelivery",
     "AlertRule",
     "AlertSilence",
-    "ApiCall",
     "ApiToken",
     "DeckNotice",
     "DeckPart",

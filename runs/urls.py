@@ -7,8 +7,6 @@ from runs.access.api.audit import (
     AuditCsvView,
     AuditView,
     BrowserView,
-    CallsView,
-    ClientsView,
     SessionsView,
 )
 from runs.access.api.sessions import SessionView
@@ -80,8 +78,6 @@ urlpatterns = [
     path("session", SessionView.as_view()),
     path("sessions", SessionsView.as_view()),
     path("sessions/<slug:browser>", BrowserView.as_view()),
-    path("api-clients", ClientsView.as_view()),
-    path("api-calls", CallsView.as_view()),
     path("audit", AuditView.as_view()),
     path("audit.csv", AuditCsvView.as_view()),
     path("alerts", AlertsView.as_view()),

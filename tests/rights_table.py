@@ -47,8 +47,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/sessions"): KNOWN,
     ("DELETE", "/api/sessions"): KNOWN,
     ("DELETE", "/api/sessions/<slug:browser>"): KNOWN,
-    ("GET", "/api/api-clients"): ADMINISTER,
-    ("GET", "/api/api-calls"): ADMINISTER,
     ("GET", "/api/audit"): READ,
     ("GET", "/api/audit.csv"): READ,
     ("GET", "/api/alerts"): READ,

@@ -6,12 +6,12 @@ from runs.lifecycle.models.runs import Run
 
 
 class IdempotencyRecord(models.Model):
-    """The answer to a push with an idempotency key, stored in the push's transaction."""
+    """The receipt of a push with an idempotency key, stored in the push's transaction."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
     body_fingerprint = models.CharField(max_length=64)
-    answer = models.JSONField()
+    receipt = models.JSONField()
     created_at = models.DateTimeField(db_index=True)
 
     class Meta:
@@ -29,7 +29,7 @@ class UnansweredPush(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     fingerprint = models.BinaryField(help_text="Of the identity and the body; 16 bytes.")
     sender = models.CharField(max_length=120, help_text="The web process that answers.")
-    answer = models.JSONField()
+    receipt = models.JSONField()
     accepted_at = models.DateTimeField(db_index=True)
 
     class Meta:

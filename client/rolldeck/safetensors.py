@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rolldeck.safetensors_header import LENGTH_BYTES, Entry, Header, header_length, parse
 from rolldeck.wire import InvalidMessage, TensorSpec
 
 NAMES: Final = {
@@ -43,13 +44,6 @@ BITS: Final = {
     "F8_E5M2": np.dtype([("F8_E5M2", "u1")]),
 }
 """Structured dtypes for types that numpy lacks, by safetensors name."""
-MAX_HEADER_BYTES: Final = 100_000_000
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    dtype: str
-    shape: list[int]
-    data_offsets: tuple[int, int]
 
 
 def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
@@ -60,7 +54,7 @@ def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """
     if not tensors:
         raise InvalidMessage("no tensors to write")
-    header: dict[str, _Entry] = {}
+    header: dict[str, Entry] = {}
     chunks: list[bytes] = []
     offset = 0
     # Sorted by item size, largest first, which keeps tensors aligned as in the reference code.
@@ -72,7 +66,7 @@ def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
         # np.ascontiguousarray would turn a scalar of shape [] into shape [1].
         chunk = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         span = (offset, offset + len(chunk))
-        header[name] = _Entry(kind, list(array.shape), span)
+        header[name] = Entry(kind, list(array.shape), span)
         chunks.append(chunk)
         offset = span[1]
     head = msgspec.json.encode(header)
@@ -86,26 +80,29 @@ def specs(content: Content) -> list[TensorSpec]:
     Raises:
         InvalidMessage: If it is not a complete safetensors file.
     """
-    entries, _ = _entries(content)
-    return [TensorSpec(name=name, dtype=entry.dtype, shape=entry.shape) for name, entry in entries]
+    return [
+        TensorSpec(name=tensor.name, dtype=tensor.dtype, shape=list(tensor.shape))
+        for tensor in _header_of(content).tensors
+    ]
 
 
 def decode(content: Content) -> dict[str, NDArray[Any]]:
     """Return views of the tensors in the file `content`, read-only if `content` is.
 
     Raises:
-        InvalidMessage: If it is not a complete safetensors file.
+        InvalidMessage: If it is not a complete safetensors file, or holds a type that numpy lacks
+            and :data:`BITS` does not have.
     """
-    entries, start = _entries(content)
+    header = _header_of(content)
     tensors: dict[str, NDArray[Any]] = {}
-    for name, entry in entries:
+    for tensor in header.tensors:
         flat = np.frombuffer(
             content,
-            dtype=_dtype_of(entry.dtype).newbyteorder("<"),
-            count=math.prod(entry.shape),
-            offset=start + entry.data_offsets[0],
+            dtype=_dtype_of(tensor.dtype).newbyteorder("<"),
+            count=math.prod(tensor.shape),
+            offset=LENGTH_BYTES + header.header_bytes + tensor.begin,
         )
-        tensors[name] = flat.reshape(entry.shape)
+        tensors[tensor.name] = flat.reshape(tensor.shape)
     return tensors
 
 
@@ -134,36 +131,13 @@ def float32_of(bits: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _dtype_of(kind: str) -> np.dtype[Any]:
-    return DTYPES[kind] if kind in DTYPES else BITS[kind]
+    found = DTYPES.get(kind, BITS.get(kind))
+    if found is None:
+        raise InvalidMessage(f"numpy has no dtype for {kind}")
+    return found
 
 
-def _entries(content: Content) -> tuple[list[tuple[str, _Entry]], int]:
-    """Return the checked entries in the order of their bytes, and the start of the bytes."""
-    length = int.from_bytes(content[:8], "little")
-    start = 8 + length
-    if len(content) < 8 or length > MAX_HEADER_BYTES or start > len(content):
-        raise InvalidMessage("not a safetensors file: its header is incomplete")
-    try:
-        raw = msgspec.json.decode(content[8:start], type=dict[str, msgspec.Raw])
-        raw.pop("__metadata__", None)
-        header = {name: msgspec.json.decode(item, type=_Entry) for name, item in raw.items()}
-    except msgspec.DecodeError as error:
-        raise InvalidMessage(f"not a safetensors file: {error}") from error
-    entries = sorted(header.items(), key=lambda item: item[1].data_offsets)
-    reached = 0
-    for name, entry in entries:
-        first, end = entry.data_offsets
-        if first != reached or end - first != _size_bytes(name, entry):
-            raise InvalidMessage(f"{name}: offsets {first}..{end} do not match its shape")
-        reached = end
-    if start + reached != len(content):
-        raise InvalidMessage(f"{len(content) - start} bytes of tensors, {reached} in the header")
-    return entries, start
-
-
-def _size_bytes(name: str, entry: _Entry) -> int:
-    if entry.dtype not in DTYPES and entry.dtype not in BITS:
-        raise InvalidMessage(f"{name}: unknown dtype {entry.dtype!r}")
-    if any(size < 0 for size in entry.shape):
-        raise InvalidMessage(f"{name}: negative size in shape {entry.shape}")
-    return _dtype_of(entry.dtype).itemsize * math.prod(entry.shape)
+def _header_of(content: Content) -> Header:
+    length = header_length(bytes(content[:LENGTH_BYTES]), file_bytes=len(content))
+    text = bytes(content[LENGTH_BYTES : LENGTH_BYTES + length])
+    return parse(text, file_bytes=len(content))

@@ -69,10 +69,6 @@ const tokens = createRoute({
   getParentRoute: () => shell,
   path: "/tokens",
   component: lazyRouteComponent(pageCode.tokens, "TokensPage"),
-  validateSearch: (search): { client?: string; only?: "refused" | "replayed" } => ({
-    client: text(search.client),
-    only: search.only === "refused" || search.only === "replayed" ? search.only : undefined,
-  }),
 });
 const audit = createRoute({
   getParentRoute: () => shell,

@@ -42,7 +42,7 @@ SMALL_BYTES: Final = 1 << 16
 # Turns of the event loop within which a hang-up becomes visible.
 LOOP_TURNS: Final = 8
 MIDDLEWARE: Final = (
-    "config.call_recording.CallRecording",
+    "config.call_log.CallLog",
     "config.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",  # rejects unknown hosts

@@ -29,11 +29,6 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
-    "forget calls": {
-        "task": "runs.jobs.forget_calls",
-        "schedule": 600.0,
-        "options": {"expires": 600.0},
-    },
     "forget silent parts": {
         "task": "runs.jobs.forget_silent_parts",
         "schedule": 600.0,

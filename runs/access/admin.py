@@ -1,4 +1,4 @@
-"""Admin of users and groups, the only editable rows, and of tokens, logins and calls."""
+"""Admin of users and groups, the only editable rows, and of tokens and logins."""
 
 from typing import Final
 
@@ -13,7 +13,6 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken
 from runs.access.services.tokens import revoke_token
@@ -69,16 +68,6 @@ register_read_only(
     search_help="The changed object, or a part of the message",
     joins=("user", "content_type"),
     run_lookup="",
-)
-register_read_only(
-    ApiCall,
-    columns="at client method path status duration_ms stands_for",
-    filters=("replayed",),
-    search_fields=("client", "path"),
-    search_help="A client or a part of a path, among the newest calls",
-    run_lookup="",
-    dashboard="/tokens",
-    may_grow=True,
 )
 
 

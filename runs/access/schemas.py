@@ -1,4 +1,4 @@
-"""Schemas of API calls, the audit log, sessions and tokens."""
+"""Schemas of the audit log, sessions and tokens."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -7,43 +7,6 @@ from msgspec import Meta, Struct
 
 from web.http.field_types import Name
 from web.rules.pages import Page
-
-
-class CallRow(Struct, frozen=True, kw_only=True):
-    """One API call, or the representative of several."""
-
-    id: int
-    client: str
-    at: datetime
-    method: str
-    path: str
-    status: int
-    duration_ms: float
-    stands_for: int
-    """Number of similar calls within two seconds, of which this is the slowest; 1 for refusals."""
-    replayed: bool
-    """A repeated push: answered like the first one, not stored again."""
-    problem: dict[str, Any]
-
-
-class CallList(Page[CallRow], frozen=True, kw_only=True):
-    """Calls, newest first."""
-
-
-class ClientRow(Struct, frozen=True, kw_only=True):
-    """One client of the API, summarized from its stored calls."""
-
-    client: str
-    name: str
-    """Name of its token; empty for an address."""
-    last_at: datetime
-    calls: int
-    refused: int
-    replayed: int
-
-
-class ClientList(Page[ClientRow], frozen=True, kw_only=True):
-    """Clients, the latest first."""
 
 
 class AuditRow(Struct, frozen=True, kw_only=True):

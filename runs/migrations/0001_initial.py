@@ -57,25 +57,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='ApiCall',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('client', models.CharField(help_text='A token, a user or an address.', max_length=200)),
-                ('at', models.DateTimeField()),
-                ('method', models.CharField(max_length=8)),
-                ('path', models.TextField()),
-                ('route', models.CharField(help_text='The path without parameter values.', max_length=200)),
-                ('status', models.PositiveSmallIntegerField()),
-                ('duration_ms', models.FloatField()),
-                ('stands_for', models.PositiveIntegerField(default=1, help_text='Number of calls that this row represents.')),
-                ('replayed', models.BooleanField(default=False, help_text='A repeated push: answered like the first, not stored again.')),
-                ('problem', models.JSONField(blank=True, default=dict, help_text='Body of the refusal.')),
-            ],
-            options={
-                'indexes': [models.Index(models.F('client'), models.OrderBy(models.F('id'), descending=True), name='api_call_of_client')],
-            },
-        ),
-        migrations.CreateModel(
             name='DeckNotice',
             fields=[
                 ('id', models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),

@@ -40,7 +40,6 @@ CAUGHT_INSIDE = {
     "LaunchRefused",
     "MalformedCredentials",
     "NotDelivered",
-    "NotSafetensors",
     "NotStorable",
     "Retried",
     "TooFewChunks",

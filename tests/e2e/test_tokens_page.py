@@ -1,4 +1,4 @@
-"""An administrator creates a token, sees the responses to its bearer, and revokes it."""
+"""An administrator creates a token, which works until it is revoked."""
 
 from uuid import uuid4
 
@@ -12,8 +12,8 @@ from tests.e2e.conftest import VIEWER, sign_in
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck) -> None:
-    page, run, name = signed_in, deck.new_run("inspected"), f"trainer-{uuid4().hex[:6]}"
+def test_a_token_is_made_used_and_revoked(signed_in: Page, deck: Deck) -> None:
+    page, run, name = signed_in, deck.new_run("used"), f"trainer-{uuid4().hex[:6]}"
     page.goto("/tokens")
     page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
@@ -30,18 +30,7 @@ def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck)
     bearer = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=deck.url, headers=bearer) as machine:
         assert machine.get(f"/api/runs/{run}").status_code == 200
-        wrong = {"batch": "0", "fence": "two"}
-        assert machine.post(f"/api/runs/{run}/trainers", json={"name": 7}).status_code == 400
-        assert machine.post(f"/api/runs/{run}/pause", json=wrong).status_code == 403
-
-    clients = page.get_by_role("list", name="Clients")
-    clients.get_by_role("button", name=name).click(timeout=30_000)
-    calls = page.get_by_role("region", name="Calls, newest first")
-    expect(calls.get_by_text(f"/api/runs/{run}/trainers")).to_be_visible(timeout=30_000)
-    expect(calls.locator("tr", has_text="trainers").locator("code")).to_have_text("name")
-    page.get_by_text("Refused", exact=True).click()
-    expect(calls.get_by_text("200", exact=True)).to_have_count(0)
-    assert "only=refused" in page.url
+        assert machine.post(f"/api/runs/{run}/pause", json={}).status_code == 403
 
     expect(page.get_by_role("row", name=name)).to_contain_text("active")
     page.get_by_role("button", name=f"Revoke {name}").click()

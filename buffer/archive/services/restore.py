@@ -13,18 +13,24 @@ from typing import Any, Final
 
 from django.db import transaction
 from isal.isal_zlib import crc32
+from msgspec.structs import replace
 
 from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
 from buffer.archive.services.export import kind_of
 from buffer.archive.services.labels import checked_marks, restore_marks
-from buffer.ingest.rules.fragments import real_steps
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
-from buffer.ingest.services.fragments import InvalidFragments, decode_fragment
-from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.arrivals import Arrival, Receipt
+from buffer.ingest.services.fragments import (
+    InvalidFragments,
+    decode_fragment,
+    insert_fragments,
+)
+from buffer.ingest.services.groups import RunNotAccepting, insert_groups
+from buffer.ingest.services.push_context import new_group_ids
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
@@ -47,25 +53,6 @@ from web.live.announcements import announce
 from web.rules.errors import Conflict
 
 _KNOWN: Final = "SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])"
-_INSERT_GROUPS: Final = """
-    INSERT INTO buffer_trajectorygroup
-        (run_id, received_at, producer, epoch, policy_step, state, drop_reason, origin, env_id,
-         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
-         codec, crc32, segment, object, "offset", size_bytes)
-    SELECT %s, %s, %s, %s, %s, 'queued', '', r.*
-    FROM unnest(%s::text[], %s::int[], %s::int[], %s::bigint[], %s::int[], %s::float8[],
-                %s::float8[], %s::float8[], %s::float8[], %s::text[], %s::bigint[], %s::int[],
-                %s::text[], %s::bigint[], %s::int[]) AS r
-    RETURNING origin, id"""
-_INSERT_FRAGMENTS: Final = """
-    INSERT INTO buffer_fragmentchunk
-        (run_id, received_at, epoch, version_min, version_max, state, drop_reason, origin, slot,
-         number, contiguous, environment, worker, steps,
-         codec, crc32, segment, object, "offset", size_bytes)
-    SELECT %s, %s, %s, %s, %s, 'queued', '', r.*
-    FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bool[], %s::text[], %s::text[], %s::int[],
-                %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::int[]) AS r
-    RETURNING origin, id"""
 
 Progress = Callable[["RestoreReport"], None]
 
@@ -258,26 +245,25 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
     )
     same = _same_environments(run, archive.about("environments"))
-    places = _written(found)
-    rows = []
-    counted = []
-    for one, place in zip(found, places, strict=True):
-        group = one.item
-        assert isinstance(group, Group)  # noqa: S101 guaranteed by the archive's kind
-        env_id = group.env_id if group.env_id in same else None
-        counted.append(Counted(version.epoch, env_id, group.sequences, len(one.content)))
-        rows.append(
-            (
-                *(one.origin, env_id, group.sequences, group.tokens, group.longest_tokens),
-                *(group.score_mean, group.score_min, group.score_max, group.score_std),
-                *place,
-            )
+    arrivals = []
+    for one, place, item_id in zip(found, _written(found), new_group_ids(len(found)), strict=True):
+        assert isinstance(one.item, Group)  # noqa: S101 guaranteed by the archive's kind
+        env_id = one.item.env_id if one.item.env_id in same else None
+        arrival = Arrival(
+            group=replace(one.item, content=one.content, env_id=env_id),
+            version=version,
+            receipt=Receipt(),
+            item_id=item_id,
+            place=place,
+            origin=one.origin,
         )
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    producer = f"restored from {archive.about('run').get('name')}"[:200]
-    values = [run.pk, now, producer, version.epoch, version.step, *columns]
-    _insert(ItemKind.GROUPS, _INSERT_GROUPS, values, found, places)
-    _count(run, ItemKind.GROUPS, counted)
+        arrivals.append(arrival)
+    changes = Changes(run.pk, ItemKind.GROUPS)
+    changes.accept([arrival.counted for arrival in arrivals], ItemState.QUEUED)
+    producer = f"restored from {archive.about('run').get('name')}"
+    insert_groups(arrivals, changes, producer=producer, now=now)
+    contents = [(arrival.item_id, arrival.place, arrival.group.content) for arrival in arrivals]
+    insert_contents(ItemKind.GROUPS, contents)
 
 
 def _same_environments(run: Run, described: list[dict[str, Any]]) -> set[int]:
@@ -293,24 +279,34 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
     """
     epoch, version = max(run.epoch, 1), max(run.policy_step, BOOTSTRAP_STEP)
     places = _written(found)
-    rows = []
-    counted = []
-    for one, place in zip(found, places, strict=True):
-        fragment = one.item
-        assert isinstance(fragment, Fragment)  # noqa: S101 guaranteed by the archive's kind
-        counted.append(Counted(epoch, None, 1, len(one.content), fragment.environment))
-        rows.append(
-            (
-                *(one.origin, f"{fragment.slot[:103]}~{source}", fragment.number),
-                *(fragment.contiguous, fragment.environment, fragment.worker),
-                real_steps(fragment),
-                *place,
-            )
+    fragments = []
+    for one in found:
+        assert isinstance(one.item, Fragment)  # noqa: S101 guaranteed by the archive's kind
+        fragment = replace(
+            one.item,
+            slot=f"{one.item.slot[:103]}~{source}",
+            epoch=epoch,
+            version_min=version,
+            version_max=version,
         )
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    values = [run.pk, now, epoch, version, version, *columns]
-    _insert(ItemKind.FRAGMENTS, _INSERT_FRAGMENTS, values, found, places)
-    _count(run, ItemKind.FRAGMENTS, counted)
+        fragments.append((fragment, one.content))
+    ids = insert_fragments(
+        run,
+        fragments,
+        [(ItemState.QUEUED, None, place) for place in places],
+        now=now,
+        origins=[one.origin for one in found],
+    )
+    stored = [item_id for item_id in ids if item_id is not None]
+    if len(stored) < len(found):
+        raise ArchiveUnreadable("two fragments of the archive have the same slot and number")
+    contents = [one.content for one in found]
+    insert_contents(ItemKind.FRAGMENTS, zip(stored, places, contents, strict=True))
+    changes = Changes(run.pk, ItemKind.FRAGMENTS)
+    for fragment, content in fragments:
+        item = Counted(epoch, None, 1, len(content), fragment.environment)
+        changes.accept([item], ItemState.QUEUED)
+    changes.write()
 
 
 def _written(found: list[_Found]) -> list[Place]:
@@ -321,27 +317,6 @@ def _written(found: list[_Found]) -> list[Place]:
         written = write_contents([one.content for one in same], codec=codec)
         places |= {one.origin: place for one, place in zip(same, written, strict=True)}
     return [places[one.origin] for one in found]
-
-
-def _insert(
-    kind: ItemKind,
-    query: str,
-    values: list[Any],
-    found: list[_Found],
-    places: list[Place],
-) -> None:
-    with cursor() as sql:
-        ids = dict(sql.execute(query, values).fetchall())
-    insert_contents(
-        kind,
-        [(ids[one.origin], place, one.content) for one, place in zip(found, places, strict=True)],
-    )
-
-
-def _count(run: Run, kind: ItemKind, items: list[Counted]) -> None:
-    changes = Changes(run.pk, kind)
-    changes.accept(items, ItemState.QUEUED)
-    changes.write()
 
 
 def _note(

@@ -2,40 +2,34 @@
 
 from collections import Counter
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
-from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema, json_response
+from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema
 from buffer.ingest.api.refusals import CountsRefusals
 from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups
 from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
+from buffer.ingest.services.delivered_answers import deliveries
 from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.idempotency import Answer, PushKey, once
+from buffer.ingest.services.idempotency import Claim, ImplicitKey, PushKey, once, once_without_key
 from buffer.ingest.services.push_context import (
     PushContext,
     UnknownEnvironment,
     push_context_for_one,
-)
-from buffer.ingest.services.retries import (
-    Claim,
-    ImplicitKey,
-    note_answered_push,
-    note_sent_push,
-    once_without_key,
 )
 from buffer.items.api.callers import ENVIRONMENTS
 from buffer.items.api.delivery import delivery_of
 from buffer.items.queries.counts import limits
 from runs.access.api.identity import identity_of
 from runs.lifecycle.models.runs import Run
+from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
@@ -64,12 +58,8 @@ class PushView(CountsRefusals, AtroposView):
         key = PushKey.of(request.headers.get("Idempotency-Key"), body)
         identity, now = identity_of(request), timezone.now()
 
-        def contents(receipts: list[Receipt]) -> dict[str, Any]:
-            said = _list_answer(receipts) if many else _answer(receipts[0])
-            return cast("dict[str, Any]", msgspec.to_builtins(said))
-
-        def push(claim: Claim[list[Receipt]] | None = None) -> dict[str, Any]:
-            receipts = accept_groups(
+        def push(claim: Claim | None = None) -> list[Receipt]:
+            return accept_groups(
                 run=run,
                 groups=groups,
                 producer=identity,
@@ -77,27 +67,25 @@ class PushView(CountsRefusals, AtroposView):
                 claim=claim,
                 entrance=self._entrance,
             )
-            return contents(receipts)
 
         delivery = delivery_of(request)
         try:
             if key is not None or delivery is None:
-                answer = once(run_id=run.pk, key=key, now=now, push=push)
+                result = once(run_id=run.pk, key=key, now=now, push=push, kind=list[Receipt])
             else:
                 keyless = ImplicitKey.of(run_id=run.pk, identity=identity, body=body)
-                claim = Claim(keyless, now=now, answer=contents)
-                told = once_without_key(claim=claim, store=partial(push, claim))
-                delivery.on_sent = partial(note_sent_push, keyless, told.row_id)
-                delivery.on_read = partial(note_answered_push, keyless, told.row_id)
-                answer = Answer(content=told.content, replayed=told.replayed)
+                claim = Claim(keyless, now=now)
+                result = once_without_key(
+                    claim=claim, push=partial(push, claim), kind=list[Receipt]
+                )
+                delivery.on_sent = partial(deliveries.note_sent, keyless.key, result.row_id)
+                delivery.on_read = partial(deliveries.note, keyless.key, result.row_id)
         except UnknownEnvironment as error:
             loc = ("body", error.index, "env_id") if many else ("body", "env_id")
             problem = BodyProblem(loc, str(error), "unknown_environment")
             raise InvalidBody([problem]) from error
-        response = json_response(answer.content)
-        if answer.replayed:
-            response["Idempotent-Replayed"] = "true"
-        return response
+        said = _list_answer(result.receipt) if many else _answer(result.receipt[0])
+        return answer(said, is_replayed=result.replayed)
 
 
 def _answer(receipt: Receipt) -> messages.PushAnswer:

@@ -1,8 +1,7 @@
 """API view that pushes fragments."""
 
-from typing import Any
+from functools import partial
 
-import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -14,6 +13,7 @@ from buffer.ingest.services.idempotency import PushKey, once
 from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
 from runs.access.api.permissions import scoped
 from runs.lifecycle.queries.runs import run_named
+from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, msgpack_of, problems
 
 
@@ -40,13 +40,6 @@ class FragmentPushView(APIView):
         key = PushKey.of(request.headers.get("Idempotency-Key"), body)
         now = timezone.now()
 
-        def push() -> dict[str, Any]:
-            receipt = accept_fragments(run=found, fragments=fragments, now=now)
-            answer: dict[str, Any] = msgspec.to_builtins(receipt)
-            return answer
-
-        answer = once(run_id=found.pk, key=key, now=now, push=push)
-        headers = {"Idempotent-Replayed": "true"} if answer.replayed else {}
-        return HttpResponse(
-            msgspec.json.encode(answer.content), content_type="application/json", headers=headers
-        )
+        push = partial(accept_fragments, run=found, fragments=fragments, now=now)
+        result = once(run_id=found.pk, key=key, now=now, push=push, kind=FragmentReceipt)
+        return answer(result.receipt, is_replayed=result.replayed)

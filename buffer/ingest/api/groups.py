@@ -1,9 +1,8 @@
 """API view that pushes trajectory groups."""
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -23,6 +22,7 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import scoped
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import run_named
+from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF, msgpack_of, problems
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
@@ -57,21 +57,17 @@ class GroupPushView(CountsRefusals):
         key = PushKey.of(request.headers.get("Idempotency-Key"), body)
         now = timezone.now()
 
-        def push() -> dict[str, Any]:
+        def push() -> GroupsReceipt:
             receipts = accept_groups(
                 run=found, groups=groups, producer=identity_of(request), now=now
             )
-            answer: dict[str, Any] = msgspec.to_builtins(_receipt(found, receipts))
-            return answer
+            return _receipt(found, receipts)
 
         try:
-            answer = once(run_id=found.pk, key=key, now=now, push=push)
+            result = once(run_id=found.pk, key=key, now=now, push=push, kind=GroupsReceipt)
         except UnknownEnvironment as error:
             raise InvalidGroups(f"groups[{error.index}].env_id", str(error)) from error
-        headers = {"Idempotent-Replayed": "true"} if answer.replayed else {}
-        return HttpResponse(
-            msgspec.json.encode(answer.content), content_type="application/json", headers=headers
-        )
+        return answer(result.receipt, is_replayed=result.replayed)
 
 
 def _decoded(request: Request, run: Run) -> list[Group]:

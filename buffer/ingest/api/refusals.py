@@ -6,14 +6,14 @@ from typing import Final
 import msgspec
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse
+from django.utils import timezone
 from msgspec import Struct
 from rest_framework.views import APIView
 
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
-from runs.access.api.refusals import note_refused_push
-from runs.access.rules.call_digest import RefusedPush
 from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.refused_pushes import RefusedPush, note_refused_push
 from web.rules.errors import ApiError
 
 # Per push; a list of groups may name one environment per group.
@@ -48,9 +48,13 @@ class CountsRefusals(APIView):
             named = _named_by(self.request.body) if self._groups is None else self._groups
             if env_ids := _some(named):
                 push = RefusedPush(
-                    run_id=self._found.pk, env_ids=env_ids, reason=_reason_of(exc), said=str(exc)
+                    run_id=self._found.pk,
+                    env_ids=env_ids,
+                    reason=_reason_of(exc),
+                    said=str(exc),
+                    at=timezone.now(),
                 )
-                note_refused_push(self.request, push)
+                note_refused_push(push)
         return response
 
 

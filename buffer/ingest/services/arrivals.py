@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db import connection
+from msgspec import Struct
 
 from buffer.ingest.rules.group_versions import drop_reason, version_of
 from buffer.ingest.rules.mixed_sizes import WaitingGroups
@@ -16,8 +17,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Result for one group: queued, unless a field is set."""
 
     waiting_sequences: int | None = None
@@ -35,6 +35,8 @@ class Arrival:
     item_id: int = 0
     fate: ItemState = ItemState.QUEUED
     place: Place = NOT_KEPT
+    origin: str = ""
+    """Run and id of a restored group there; empty for a pushed one."""
 
     @property
     def counted(self) -> Counted:

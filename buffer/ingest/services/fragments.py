@@ -1,6 +1,7 @@
 """Accept pushes of fragments."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -37,14 +38,15 @@ _INSERT: Final = """
     INSERT INTO buffer_fragmentchunk
         (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
          environment, worker, version_min, version_max, steps,
-         codec, crc32, segment, object, "offset")
+         codec, crc32, segment, object, "offset", origin)
     SELECT %(run)s, %(now)s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number,
          r.contiguous, r.environment, r.worker, r.version_min, r.version_max, r.steps,
-         r.codec, r.crc32, r.segment, r.object, r."offset"
+         r.codec, r.crc32, r.segment, r.object, r."offset", r.origin
     FROM json_to_recordset(%(rows)s) AS r(
         state text, drop_reason text, epoch int, size_bytes int, slot text, number bigint,
         contiguous bool, environment text, worker text, version_min int, version_max int,
-        steps int, codec text, crc32 bigint, segment int, object text, "offset" bigint, place int)
+        steps int, codec text, crc32 bigint, segment int, object text, "offset" bigint,
+        origin text, place int)
     ORDER BY r.slot, r.number, r.place
     ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
 _decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
@@ -128,7 +130,8 @@ def accept_fragments(
     fate = ItemState.QUEUED if replay.fragments_per_chunk == 1 else ItemState.WAITING
     places = _places(fragments, reasons)
     fates = [fate if reason is None else ItemState.DROPPED for reason in reasons]
-    ids = _insert(run, fragments, list(zip(fates, reasons, places, strict=True)), now=now)
+    ends = list(zip(fates, reasons, places, strict=True))
+    ids = insert_fragments(run, fragments, ends, now=now)
     fresh = [
         (item_id, fragment, place, content, reason)
         for item_id, (fragment, content), place, reason in zip(
@@ -207,14 +210,23 @@ def _places(
     return [NOT_KEPT if why is not None else next(written) for why in reasons]
 
 
-def _insert(
+def insert_fragments(
     run: Run,
     fragments: list[tuple[Fragment, bytes]],
     ends: list[tuple[ItemState, DropReason | None, Place]],
     *,
     now: datetime,
+    origins: Sequence[str] | None = None,
 ) -> list[int | None]:
-    """Store the metadata; return the id of each row, or None if it is already stored."""
+    """Insert the rows of fragments; return the id of each row, or None if it is already stored.
+
+    Args:
+        run: The run.
+        fragments: Fragments with their bytes.
+        ends: State, reason and location of each fragment.
+        now: Time of the request.
+        origins: Run and id of each restored fragment there.
+    """
     if not fragments:
         return []
     rows = [
@@ -236,10 +248,11 @@ def _insert(
             "segment": place.segment,
             "object": place.object,
             "offset": place.offset,
+            "origin": origin,
             "place": index,
         }
-        for index, ((fragment, content), (fate, reason, place)) in enumerate(
-            zip(fragments, ends, strict=True)
+        for index, ((fragment, content), (fate, reason, place), origin) in enumerate(
+            zip(fragments, ends, origins or [""] * len(fragments), strict=True)
         )
     ]
     params = {"run": run.pk, "now": now, "rows": msgspec.json.encode(rows).decode()}

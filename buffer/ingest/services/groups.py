@@ -13,8 +13,8 @@ from django.db import transaction
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
+from buffer.ingest.services.idempotency import CLAIM, Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_for
-from buffer.ingest.services.retries import CLAIM, Claim, Retried
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
@@ -31,13 +31,13 @@ _STORE: Final = """
     INSERT INTO buffer_trajectorygroup
         (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
          sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
-         size_bytes, codec, crc32, segment, object, "offset")
+         size_bytes, codec, crc32, segment, object, "offset", origin)
     SELECT %(run)s, %(now)s, %(producer)s, r.*
     FROM json_to_recordset(%(rows)s) AS r(
         id bigint, state text, drop_reason text, epoch int, policy_step int, env_id int,
         sequences int, tokens bigint, longest_tokens int, score_mean float8,
         score_min float8, score_max float8, score_std float8, size_bytes int,
-        codec text, crc32 bigint, segment int, object text, "offset" bigint)"""
+        codec text, crc32 bigint, segment int, object text, "offset" bigint, origin text)"""
 _INSERT: Final = f"WITH stored AS ({_STORE}) {ADD}"
 _CLAIM_AND_INSERT: Final = f"""
     WITH claimed AS ({CLAIM}),
@@ -59,7 +59,7 @@ def accept_groups(
     groups: list[Group],
     producer: str,
     now: datetime,
-    claim: Claim[list[Receipt]] | None = None,
+    claim: Claim | None = None,
     entrance: PushContext | None = None,
 ) -> list[Receipt]:
     """Store the groups of one push, all or none, and queue those that need not wait.
@@ -133,7 +133,7 @@ def _codec(kept: list[Arrival]) -> str:
     return kept[0].group.codec if kept else JSON_CODEC
 
 
-def _claim_alone(claim: Claim[list[Receipt]] | None, receipts: list[Receipt]) -> None:
+def _claim_alone(claim: Claim | None, receipts: list[Receipt]) -> None:
     """Make the claim of a push without rows to store."""
     if claim is not None:
         with database.cursor() as cursor:
@@ -147,7 +147,7 @@ class _Write:
     run: Run
     producer: str
     now: datetime
-    claim: Claim[list[Receipt]] | None
+    claim: Claim | None
     early: Writing | None
     """The write of the bytes, if already started."""
 
@@ -189,18 +189,33 @@ class _Write:
                 self.early.wait()
 
     def _insert(self, arrivals: list[Arrival], receipts: list[Receipt], changes: Changes) -> None:
-        params = changes.params() | {
-            "now": self.now,
-            "producer": self.producer[:200],
-            # One JSON parameter: the driver takes 0.3 ms to encode 19 arrays.
-            "rows": msgspec.json.encode([_row(arrival) for arrival in arrivals]).decode(),
-        }
+        if self.claim is None:
+            insert_groups(arrivals, changes, producer=self.producer, now=self.now)
+            return
+        params = _params(arrivals, changes, producer=self.producer, now=self.now)
+        params |= self.claim.params(receipts)
         with database.cursor() as cursor:
-            if self.claim is None:
-                cursor.execute(_INSERT, params, prepare=True)
-                return
-            params |= self.claim.params(receipts)
             self.claim.made(cursor.execute(_CLAIM_AND_INSERT, params, prepare=True).fetchone())
+
+
+def insert_groups(
+    arrivals: list[Arrival], changes: Changes, *, producer: str, now: datetime
+) -> None:
+    """Insert the rows of groups and add their counts, in one statement."""
+    params = _params(arrivals, changes, producer=producer, now=now)
+    with database.cursor() as cursor:
+        cursor.execute(_INSERT, params, prepare=True)
+
+
+def _params(
+    arrivals: list[Arrival], changes: Changes, *, producer: str, now: datetime
+) -> dict[str, Any]:
+    return changes.params() | {
+        "now": now,
+        "producer": producer[:200],
+        # One JSON parameter: the driver takes 0.3 ms to encode 20 arrays.
+        "rows": msgspec.json.encode([_row(arrival) for arrival in arrivals]).decode(),
+    }
 
 
 def _row(arrival: Arrival) -> dict[str, Any]:
@@ -225,6 +240,7 @@ def _row(arrival: Arrival) -> dict[str, Any]:
         "segment": place.segment,
         "object": place.object,
         "offset": place.offset,
+        "origin": arrival.origin,
     }
 
 

@@ -1,28 +1,54 @@
-"""Idempotency keys, with which a repeated push runs once."""
+"""Idempotency of pushes: a repeated push is not stored again and gets the first receipt.
 
+A push with an idempotency key stores its receipt under the key for a day, in its own transaction.
+
+A push without a key is identified by its bytes. The stock Atropos client repeats a push, byte for
+byte, if it did not receive the answer; the same bytes after a received answer are new data. Such a
+push therefore stores a row, in its own transaction, until its answer is known to have been read by
+the client (:mod:`buffer.ingest.services.delivered_answers`). An equal push of the same identity
+that finds such a row gets the stored receipt. In the worst case, new data that is identical to the
+byte within ten minutes is taken for a retry.
+"""
+
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import xxhash
 from django.db import transaction
-from psycopg.types.json import Jsonb
 
-from buffer.ingest.models import IdempotencyRecord
+from buffer.ingest.models import IdempotencyRecord, UnansweredPush
+from buffer.ingest.services.delivered_answers import deliveries
+from buffer.ingest.services.senders import is_alive, this_process
 from web import database
 from web.rules.errors import ApiError, Conflict, Invalid
 
 KEPT_FOR: Final = timedelta(hours=24)
+RETRIED_WITHIN: Final = timedelta(minutes=10)
 FORGOTTEN_AT_ONCE: Final = 1000
+# Time for which a repeated push waits for the delivery state of the first answer.
+KNOWN_WITHIN_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.02
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))"
 _FIND: Final = """
-    SELECT body_fingerprint, answer::text FROM buffer_idempotencyrecord
+    SELECT body_fingerprint, receipt::text FROM buffer_idempotencyrecord
     WHERE run_id = %s AND key = %s"""
 _KEEP: Final = """
-    INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, answer, created_at)
+    INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, receipt, created_at)
     VALUES (%s, %s, %s, %s, %s)"""
+CLAIM: Final = """
+    INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, sender, receipt, accepted_at)
+    VALUES (%(run)s, %(fingerprint)s, %(sender)s, %(receipt)s, %(now)s)
+    ON CONFLICT (run_id, fingerprint) DO UPDATE
+    SET id = EXCLUDED.id, sender = EXCLUDED.sender, receipt = EXCLUDED.receipt,
+        accepted_at = EXCLUDED.accepted_at
+    WHERE known.id = %(delivered)s OR known.accepted_at < %(too_old)s
+    RETURNING id"""
+
+R = TypeVar("R")
 
 
 class KeyReused(ApiError):
@@ -72,30 +98,59 @@ class PushKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer to a push."""
+class ImplicitKey:
+    """Identity of a push without a key."""
 
-    content: dict[str, Any]
+    run_id: int
+    fingerprint: bytes
+    """16-byte hash of the identity, the length and the body."""
+
+    @classmethod
+    def of(cls, *, run_id: int, identity: str, body: bytes) -> "ImplicitKey":
+        """Return the identity of a push.
+
+        XXH3 hashes 0.5 MB in 0.01 ms; SHA-256 takes 0.29 ms. It resists accidental collisions
+        (2⁻¹²⁸), not attacks, but a collision within an identity affects only its own data.
+        """
+        fingerprint = xxhash.xxh3_128(f"{len(body)} {identity}\0".encode())
+        fingerprint.update(body)
+        return cls(run_id=run_id, fingerprint=fingerprint.digest())
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """Return the run id and the fingerprint."""
+        return self.run_id, self.fingerprint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushResult(Generic[R]):
+    """The receipt of a push."""
+
+    receipt: R
     replayed: bool = False
+    row_id: int = 0
+    """Row of a push without a key, to delete once the answer was delivered."""
 
 
 def once(
-    *, run_id: int, key: PushKey | None, now: datetime, push: Callable[[], dict[str, Any]]
-) -> Answer:
-    """Run `push` unless the key is known; return its answer, or that of the first push.
+    *, run_id: int, key: PushKey | None, now: datetime, push: Callable[[], R], kind: type[R]
+) -> PushResult[R]:
+    """Run `push` unless the key is known; return its receipt, or that of the first push.
+
+    Args:
+        run_id: The run.
+        key: Identity of the push; None if the client sent no key.
+        now: Time of the request.
+        push: Function that stores the push and returns its receipt.
+        kind: Type of the receipt.
 
     Raises:
         KeyReused: If the first push had another body.
         KeyInFlight: If the first push is still in progress.
     """
     if key is None:
-        return Answer(content=push())
-    with transaction.atomic():
-        return _once(run_id, key, now, push)
-
-
-def _once(run_id: int, key: PushKey, now: datetime, push: Callable[[], dict[str, Any]]) -> Answer:
-    with database.cursor() as cursor:
+        return PushResult(receipt=push())
+    with transaction.atomic(), database.cursor() as cursor:
         (free,) = cursor.execute(_LOCK, [f"{run_id}:{key.key}"], prepare=True).fetchone() or (
             False,
         )
@@ -104,14 +159,105 @@ def _once(run_id: int, key: PushKey, now: datetime, push: Callable[[], dict[str,
         # A separate statement after the lock, to see the rows of the previous holder.
         known = cursor.execute(_FIND, [run_id, key.key], prepare=True).fetchone()
         if known is not None:
-            fingerprint, first_answer = known
+            fingerprint, first = known
             if fingerprint != key.body_fingerprint:
                 raise KeyReused(f"key {key.key!r} was already used with another body")
-            return Answer(content=msgspec.json.decode(first_answer), replayed=True)
-        content = push()
-        record = [run_id, key.key, key.body_fingerprint, Jsonb(content), now]
+            return PushResult(receipt=msgspec.json.decode(first, type=kind), replayed=True)
+        receipt = push()
+        record = [run_id, key.key, key.body_fingerprint, _encoded(receipt), now]
         cursor.execute(_KEEP, record, prepare=True)
-    return Answer(content=content)
+    return PushResult(receipt=receipt)
+
+
+def _encoded(receipt: object) -> str:
+    return msgspec.json.encode(receipt).decode()
+
+
+class Retried(Exception):
+    """The first answer to the same push may be lost; the push is not stored again."""
+
+
+class Claim:
+    """The row of a push without a key, in progress.
+
+    The code that stores the push makes the claim in the same statement or transaction: it runs
+    :data:`CLAIM` with :meth:`params` and passes the returned row to :meth:`made`.
+    """
+
+    def __init__(self, push: ImplicitKey, *, now: datetime) -> None:
+        self.push = push
+        self.row_id = 0
+        self._now = now
+
+    def params(self, receipt: object) -> dict[str, Any]:
+        """Return the parameters of :data:`CLAIM`."""
+        return {
+            "run": self.push.run_id,
+            "fingerprint": self.push.fingerprint,
+            "sender": this_process(),
+            "receipt": _encoded(receipt),
+            "now": self._now,
+            "delivered": deliveries.row_of(self.push.key),
+            "too_old": self._now - RETRIED_WITHIN,
+        }
+
+    def made(self, row: tuple[Any, ...] | None) -> None:
+        """Process the row that the statement returned.
+
+        Raises:
+            Retried: If there is no row: the same push is in progress or was answered.
+        """
+        if row is None:
+            raise Retried
+        self.row_id = int(row[0])
+
+
+def once_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
+    """Store a push and return its receipt, or the earlier one if its answer may have been lost.
+
+    Args:
+        claim: Claim of the push.
+        push: Function that stores the push, makes the claim and returns the receipt.
+        kind: Type of the receipt.
+    """
+    while True:
+        try:
+            return PushResult(receipt=push(), row_id=claim.row_id)
+        except Retried:
+            first = _first_result(claim.push, kind)
+        except Exception:
+            # The run may be full or ended by now, but an earlier push is still stored.
+            first = _first_result(claim.push, kind)
+            if first is None:
+                raise
+        if first is not None:
+            return first
+
+
+def _first_result(push: ImplicitKey, kind: type[R]) -> PushResult[R] | None:
+    """Return the earlier result of the same push; None if its answer is known to have arrived."""
+    until = time.monotonic() + KNOWN_WITHIN_SECONDS
+    while True:
+        row = UnansweredPush.objects.filter(
+            run_id=push.run_id, fingerprint=push.fingerprint
+        ).first()
+        if row is None or deliveries.row_of(push.key) == row.pk:
+            return None
+        if time.monotonic() >= until or _is_settled(push, row):
+            receipt = msgspec.convert(row.receipt, kind)
+            return PushResult(receipt=receipt, row_id=row.pk, replayed=True)
+        # Another process may have delivered the answer without deleting the row yet.
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_settled(push: ImplicitKey, row: UnansweredPush) -> bool:
+    """Return whether the delivery state of a row's answer is final.
+
+    After this process has sent an answer, it takes a moment to learn whether the client read it.
+    """
+    if row.sender == this_process():
+        return not deliveries.is_sent(push.key, row.pk)
+    return is_alive(row.sender) is False
 
 
 def forget_old_keys(*, now: datetime) -> int:
@@ -119,3 +265,10 @@ def forget_old_keys(*, now: datetime) -> int:
     old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).order_by("created_at")
     ids = list(old.values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])
     return IdempotencyRecord.objects.filter(id__in=ids).delete()[0]
+
+
+def forget_old_pushes(*, now: datetime) -> int:
+    """Delete rows of pushes without a key older than ten minutes; return the number deleted."""
+    old = UnansweredPush.objects.filter(accepted_at__lt=now - RETRIED_WITHIN)
+    ids = list(old.order_by("accepted_at").values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])
+    return UnansweredPush.objects.filter(id__in=ids).delete()[0]

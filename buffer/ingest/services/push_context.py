@@ -150,6 +150,13 @@ def push_context_for(run: Run, groups: Sequence[Group], *, count: int) -> PushCo
     return found
 
 
+def new_group_ids(count: int) -> list[int]:
+    """Return ids for groups that no push brings."""
+    with database.cursor() as cursor:
+        query = f"SELECT {_NEXT_ID} FROM generate_series(1, %s)"  # noqa: S608
+        return [item_id for (item_id,) in cursor.execute(query, [count]).fetchall()]
+
+
 def _entrance(run: Run, *row: Any) -> PushContext:
     items, size_bytes, ids, known, sizes, muted, unseen = row
     return PushContext(

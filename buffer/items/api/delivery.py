@@ -1,8 +1,8 @@
 """ASGI middleware that detects whether a client read the answer to a push.
 
 Clients without idempotency keys repeat a push whose answer they did not receive. Such a repeat
-must not be stored twice (:mod:`buffer.ingest.services.retries`). Only the connection knows whether
-the answer was read.
+must not be stored twice (:mod:`buffer.ingest.services.idempotency`). Only the connection knows
+whether the answer was read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -24,26 +24,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alert-kinds": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the kinds of alerts
-         * @description Returns the title, the default severity and the recommended action of each kind.
-         */
-        get: operations["alert_kinds_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/alert-rules": {
         parameters: {
             query?: never;
@@ -102,8 +82,8 @@ export interface paths {
         };
         /**
          * Backtest an alert rule
-         * @description Returns the periods in which the rule would have fired, with the curves; newest run
-         *     first. Stores nothing.
+         * @description Returns the periods in which the rule would have fired, with the curves. Stores
+         *     nothing.
          */
         get: operations["alert_rules_preview"];
         put?: never;
@@ -229,46 +209,6 @@ export interface paths {
          * @description The alert does not fire again while its condition still holds.
          */
         post: operations["alerts_resolve"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/api-calls": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List API calls of a client
-         * @description All refused and replayed calls, and a sample of the successful ones; newest first.
-         */
-        get: operations["api_calls"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/api-clients": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List API clients
-         * @description Most recent first, from the stored calls of each client.
-         */
-        get: operations["api_clients"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -452,8 +392,7 @@ export interface paths {
         };
         /**
          * List retention periods
-         * @description For each kind of data, in a fixed order: the limits with their settings, the size and the
-         *     count.
+         * @description For each kind of data: the limits with their settings, the size and the count.
          */
         get: operations["kept_list"];
         put?: never;
@@ -473,7 +412,7 @@ export interface paths {
         };
         /**
          * List third-party licenses
-         * @description Each installed package with the license that it declares, by part and name.
+         * @description Each installed package with the license that it declares.
          */
         get: operations["licences_list"];
         put?: never;
@@ -637,8 +576,7 @@ export interface paths {
         };
         /**
          * List saved presets
-         * @description Shared presets and your own, by name; `GET /api/run-config-schema` returns the built-in
-         *     ones.
+         * @description Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
          */
         get: operations["presets_list"];
         put?: never;
@@ -687,7 +625,7 @@ export interface paths {
         };
         /**
          * List recent prompts of runs
-         * @description Most widely shared first, with the scores of each prompt.
+         * @description With the scores of each prompt.
          */
         get: operations["prompts_of_runs"];
         put?: never;
@@ -769,7 +707,7 @@ export interface paths {
         };
         /**
          * Get the costs of runs
-         * @description Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
+         * @description Used and dropped data of runs, and the lifetime of their workers.
          */
         get: operations["run_costs"];
         put?: never;
@@ -789,7 +727,7 @@ export interface paths {
         };
         /**
          * Get the run filter syntax
-         * @description Fields, operators and an example of each, in a fixed order.
+         * @description Fields, operators and an example of each.
          */
         get: operations["run_filter_show"];
         put?: never;
@@ -937,7 +875,7 @@ export interface paths {
         };
         /**
          * List annotations
-         * @description Annotations by users, and the changes of the run that charts show, oldest first.
+         * @description Annotations by users, and the changes of the run that charts show.
          */
         get: operations["annotations_list"];
         put?: never;
@@ -1046,7 +984,7 @@ export interface paths {
         };
         /**
          * Get push rates of environments
-         * @description Pushes within the last minute, by environment; environments without pushes are omitted.
+         * @description Pushes within the last minute; environments without pushes are omitted.
          */
         get: operations["arrivals_list"];
         put?: never;
@@ -1409,7 +1347,7 @@ export interface paths {
         };
         /**
          * List episode windows
-         * @description Newest first.
+         * @description Oldest first; without `after` the newest ones.
          */
         get: operations["episodes"];
         put?: never;
@@ -1429,8 +1367,7 @@ export interface paths {
         };
         /**
          * List an episode's fragments
-         * @description The stored fragments of the reported episode with a return or length, in the order of its
-         *     steps.
+         * @description The stored fragments of the reported episode with a return or length.
          */
         get: operations["episodes_fragments"];
         put?: never;
@@ -1450,7 +1387,7 @@ export interface paths {
         };
         /**
          * Find reports by return or length
-         * @description The newest reports with an episode in the range, newest first.
+         * @description The newest reports with an episode in the range.
          */
         get: operations["episodes_matches"];
         put?: never;
@@ -1821,7 +1758,7 @@ export interface paths {
         };
         /**
          * List followers
-         * @description By name, with the lag of each.
+         * @description With the lag of each.
          */
         get: operations["followers_list"];
         put?: never;
@@ -2096,7 +2033,7 @@ export interface paths {
         };
         /**
          * List a group's sequences
-         * @description By index: score, length, turns and anomalies, without tokens.
+         * @description Score, length, turns and anomalies, without tokens.
          */
         get: operations["sequences_list"];
         put?: never;
@@ -2136,7 +2073,7 @@ export interface paths {
         };
         /**
          * List a sequence's messages
-         * @description In order; each text is cut to `characters`.
+         * @description Each text is cut to `characters`.
          */
         get: operations["sequences_messages"];
         put?: never;
@@ -2279,7 +2216,7 @@ export interface paths {
         };
         /**
          * List lessons
-         * @description In topological order of their requirements; empty before the run has registered them.
+         * @description Empty before the run has registered them.
          */
         get: operations["lessons"];
         put?: never;
@@ -2379,7 +2316,7 @@ export interface paths {
         };
         /**
          * Get lesson progress
-         * @description Samples and successes of each lesson by policy version of this epoch, in lesson order.
+         * @description Samples and successes of each lesson by policy version of this epoch.
          */
         get: operations["lesson_progress"];
         put?: never;
@@ -2492,7 +2429,7 @@ export interface paths {
         };
         /**
          * List metric samples
-         * @description Newest first.
+         * @description The newest, oldest first; with `after` only later rows.
          */
         get: operations["metrics"];
         put?: never;
@@ -2514,10 +2451,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List metrics with their last samples
-         * @description By name.
-         */
+        /** List metrics with their last samples */
         get: operations["metric_keys"];
         put?: never;
         post?: never;
@@ -2574,10 +2508,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List metric names
-         * @description By name.
-         */
+        /** List metric names */
         get: operations["metric_names"];
         put?: never;
         post?: never;
@@ -3043,8 +2974,7 @@ export interface paths {
         };
         /**
          * List weight syncs
-         * @description When each worker was notified of, had loaded and used the newest versions; newest
-         *     version first, then by worker.
+         * @description When each worker was notified of, had loaded and used the newest versions.
          */
         get: operations["weights_deliveries"];
         put?: never;
@@ -3271,7 +3201,7 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description In the order of the settings, with the answer to the newest test delivery.
+         * @description With the answer to the newest test delivery.
          */
         get: operations["webhooks_list"];
         put?: never;
@@ -3936,32 +3866,12 @@ export interface components {
             deliveries: components["schemas"]["AlertDeliveryRow"][];
         };
         /**
-         * AlertKindList
-         * @description Every kind of alert.
-         */
-        AlertKindList: {
-            results: components["schemas"]["AlertKindRow"][];
-            next: string | null;
-        };
-        /**
-         * AlertKindRow
-         * @description A kind of alert, with its default texts and severity.
-         */
-        AlertKindRow: {
-            /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
-            title: string;
-            advice: string;
-            /** @enum {unknown} */
-            severity: "error" | "warning";
-        };
-        /**
          * AlertList
          * @description A page of alerts, newest first.
          */
         AlertList: {
             results: components["schemas"]["AlertRow"][];
-            next: string | null;
+            next_before: number | null;
             summary: components["schemas"]["AlertSummary"];
         };
         /**
@@ -4000,7 +3910,6 @@ export interface components {
          */
         AlertRuleList: {
             results: components["schemas"]["AlertRuleRow"][];
-            next: string | null;
             at_most: number;
         };
         /**
@@ -4075,11 +3984,10 @@ export interface components {
         };
         /**
          * Annotations
-         * @description The newest annotations and changes of a run's charts, oldest first.
+         * @description Annotations and changes of a run's charts, ordered by time.
          */
         Annotations: {
             results: components["schemas"]["AnnotationRow"][];
-            next: string | null;
             events: components["schemas"]["ChartEvent"][];
         };
         /**
@@ -4104,7 +4012,6 @@ export interface components {
          */
         ArchiveList: {
             results: components["schemas"]["ArchiveRow"][];
-            next: string | null;
         };
         /**
          * ArchiveRow
@@ -4141,7 +4048,6 @@ export interface components {
          */
         ArrivalList: {
             results: components["schemas"]["EnvironmentArrivals"][];
-            next: string | null;
         };
         /**
          * AskArchive
@@ -4208,7 +4114,6 @@ export interface components {
          */
         Attempts: {
             results: components["schemas"]["AttemptRow"][];
-            next: string | null;
         };
         /**
          * AuditList
@@ -4216,7 +4121,7 @@ export interface components {
          */
         AuditList: {
             results: components["schemas"]["AuditRow"][];
-            next: string | null;
+            next_before: number | null;
         };
         /**
          * AuditNews
@@ -4310,12 +4215,11 @@ export interface components {
         };
         /**
          * BatchItems
-         * @description A batch and its items by position.
+         * @description A batch and its items by position; at most 1,000 items.
          */
         BatchItems: {
-            results: components["schemas"]["BatchItem"][];
-            next: string | null;
             batch: components["schemas"]["BatchRow"];
+            items: components["schemas"]["BatchItem"][];
         };
         /**
          * BatchList
@@ -4323,7 +4227,6 @@ export interface components {
          */
         BatchList: {
             results: components["schemas"]["BatchRow"][];
-            next: string | null;
         };
         /**
          * BatchOfGroup
@@ -4477,14 +4380,6 @@ export interface components {
             expires_at: string;
         };
         /**
-         * CallList
-         * @description Calls, newest first.
-         */
-        CallList: {
-            results: components["schemas"]["CallRow"][];
-            next: string | null;
-        };
-        /**
          * CallPush
          * @description Body of ``POST /api/runs/{run}/captures/{session}/calls``.
          */
@@ -4510,22 +4405,6 @@ export interface components {
         CallReceipt: {
             number: number;
             is_new: boolean;
-        };
-        /**
-         * CallRow
-         * @description One API call, or the representative of several.
-         */
-        CallRow: {
-            id: number;
-            client: string;
-            at: string;
-            method: string;
-            path: string;
-            status: number;
-            duration_ms: number;
-            stands_for: number;
-            replayed: boolean;
-            problem: Record<string, unknown>;
         };
         /**
          * CaptureDetail
@@ -4574,7 +4453,6 @@ export interface components {
          */
         Captures: {
             results: components["schemas"]["CaptureRow"][];
-            next: string | null;
         };
         /**
          * ChangeSet
@@ -4613,26 +4491,6 @@ export interface components {
             preset: string;
             /** @default {} */
             config: Record<string, unknown>;
-        };
-        /**
-         * ClientList
-         * @description Clients, the latest first.
-         */
-        ClientList: {
-            results: components["schemas"]["ClientRow"][];
-            next: string | null;
-        };
-        /**
-         * ClientRow
-         * @description One client of the API, summarized from its stored calls.
-         */
-        ClientRow: {
-            client: string;
-            name: string;
-            last_at: string;
-            calls: number;
-            refused: number;
-            replayed: number;
         };
         /**
          * ClockFrame
@@ -4754,7 +4612,6 @@ export interface components {
          */
         Comparisons: {
             results: components["schemas"]["ComparisonRow"][];
-            next: string | null;
         };
         /**
          * ControlFrame
@@ -4773,11 +4630,10 @@ export interface components {
         };
         /**
          * Conversation
-         * @description The messages of a sequence, in order.
+         * @description The messages of a sequence.
          */
         Conversation: {
             results: components["schemas"]["MessageView"][];
-            next: string | null;
             total: number;
             pictures: components["schemas"]["Picture"][];
         };
@@ -4943,7 +4799,6 @@ export interface components {
          */
         Deliveries: {
             results: components["schemas"]["DeliveryRow"][];
-            next: string | null;
         };
         /**
          * DeliveryRow
@@ -5081,7 +4936,6 @@ export interface components {
          */
         EnvironmentList: {
             results: components["schemas"]["EnvironmentRow"][];
-            next: string | null;
         };
         /**
          * EnvironmentMixing
@@ -5205,8 +5059,7 @@ export interface components {
          *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
          */
         EpisodeFragments: {
-            results: components["schemas"]["EpisodePlace"][];
-            next: string | null;
+            parts: components["schemas"]["EpisodePlace"][];
             candidates: number;
         };
         /**
@@ -5215,7 +5068,6 @@ export interface components {
          */
         EpisodeMatches: {
             results: components["schemas"]["EpisodeFind"][];
-            next: string | null;
         };
         /**
          * EpisodeMeans
@@ -5357,11 +5209,10 @@ export interface components {
         };
         /**
          * Episodes
-         * @description Windows of ended episodes, newest first.
+         * @description Windows of ended episodes, oldest first.
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
-            next: string | null;
         };
         /**
          * EpisodesOfWorker
@@ -5383,7 +5234,8 @@ export interface components {
             /** @enum {unknown} */
             type: "error";
             topic: string;
-            code: string;
+            /** @enum {unknown} */
+            code: "forbidden" | "invalid" | "not_found" | "not_subscribed" | "too_many_topics" | "unknown_topic";
             detail: string;
         };
         /**
@@ -5446,7 +5298,6 @@ export interface components {
          */
         Evaluations: {
             results: components["schemas"]["EvaluationRow"][];
-            next: string | null;
         };
         /**
          * Event
@@ -5470,7 +5321,6 @@ export interface components {
          */
         EventList: {
             results: components["schemas"]["Event"][];
-            next: string | null;
         };
         /**
          * FacetValue
@@ -5658,7 +5508,6 @@ export interface components {
          */
         FollowerList: {
             results: components["schemas"]["FollowerRow"][];
-            next: string | null;
         };
         /**
          * FollowerRow
@@ -5705,7 +5554,7 @@ export interface components {
          */
         FragmentList: {
             results: components["schemas"]["FragmentSummary"][];
-            next: string | null;
+            next: string;
             is_partial: boolean;
         };
         /**
@@ -5790,7 +5639,7 @@ export interface components {
          */
         GroupList: {
             results: components["schemas"]["GroupSummary"][];
-            next: string | null;
+            next: string;
             is_partial: boolean;
         };
         /**
@@ -5829,6 +5678,7 @@ export interface components {
             has_bytes: boolean;
             prompt: string;
             mark: components["schemas"]["MarkOfGroup"] | null;
+            place: string;
         };
         /**
          * GroupsReceipt
@@ -5928,7 +5778,6 @@ export interface components {
          */
         KeptList: {
             results: components["schemas"]["Kept"][];
-            next: string | null;
             backed_up_at: string | null;
         };
         /**
@@ -6097,7 +5946,6 @@ export interface components {
          */
         LessonHistory: {
             results: components["schemas"]["LessonChangeRow"][];
-            next: string | null;
         };
         /**
          * LessonLine
@@ -6149,12 +5997,11 @@ export interface components {
          * @description Training progress of lessons in the present epoch, in buckets of versions.
          */
         LessonProgress: {
-            results: components["schemas"]["LessonLine"][];
-            next: string | null;
             epoch: number;
             bucket: number;
             outcomes: number;
             is_whole: boolean;
+            results: components["schemas"]["LessonLine"][];
         };
         /**
          * LessonRequirement
@@ -6219,20 +6066,16 @@ export interface components {
          * @description The lessons of a run, in topological order of their requirements.
          */
         Lessons: {
-            results: components["schemas"]["LessonRow"][];
-            next: string | null;
             summary: components["schemas"]["CurriculumSummary"];
+            results: components["schemas"]["LessonRow"][];
         };
         /**
          * Licences
-         * @description The license of Rolldeck, and those of the packages installed with it, by part and name.
-         *
-         *         The dashboard's packages are listed in its built files.
+         * @description The license of Rolldeck, and those of the packages installed with it.
          */
         Licences: {
-            results: components["schemas"]["Licensed"][];
-            next: string | null;
             own: string;
+            results: components["schemas"]["Licensed"][];
         };
         /**
          * Licensed
@@ -6455,8 +6298,8 @@ export interface components {
          */
         MetricKeys: {
             results: components["schemas"]["MetricKey"][];
-            next: string | null;
             total: number;
+            next: string | null;
         };
         /**
          * MetricLayoutRow
@@ -6479,7 +6322,6 @@ export interface components {
          */
         MetricLayouts: {
             results: components["schemas"]["MetricLayoutRow"][];
-            next: string | null;
         };
         /**
          * MetricLine
@@ -6541,8 +6383,7 @@ export interface components {
          * @description All metric names of a run, in order: at most 20,000.
          */
         MetricNames: {
-            results: string[];
-            next: string | null;
+            names: string[];
         };
         /**
          * MetricNews
@@ -6577,11 +6418,10 @@ export interface components {
         };
         /**
          * Metrics
-         * @description Stored values, newest first.
+         * @description The newest stored values, oldest first.
          */
         Metrics: {
             results: components["schemas"]["MetricRow"][];
-            next: string | null;
         };
         /**
          * MetricsPush
@@ -6616,7 +6456,6 @@ export interface components {
          */
         MicroEvaluations: {
             results: components["schemas"]["MicroEvaluationRow"][];
-            next: string | null;
         };
         /**
          * MintToken
@@ -7005,7 +6844,6 @@ export interface components {
          */
         PolicyVersionList: {
             results: components["schemas"]["PolicyVersionRow"][];
-            next: string | null;
         };
         /**
          * PolicyVersionRow
@@ -7092,7 +6930,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description An error response: problem details (RFC 9457) with a stable code.
+         * @description An error response: problem details (RFC 9457) with a code from one table.
          */
         Problem: {
             type: string;
@@ -7135,7 +6973,6 @@ export interface components {
          */
         PromptList: {
             results: components["schemas"]["PromptRow"][];
-            next: string | null;
         };
         /**
          * PromptRow
@@ -7191,7 +7028,6 @@ export interface components {
          */
         QualifierList: {
             results: components["schemas"]["QualifierRow"][];
-            next: string | null;
         };
         /**
          * QualifierRow
@@ -7356,7 +7192,6 @@ export interface components {
          */
         Recordings: {
             results: components["schemas"]["RecordingRow"][];
-            next: string | null;
         };
         /**
          * RefusedPushes
@@ -7500,11 +7335,10 @@ export interface components {
          * @description Result of a rule backtest.
          */
         RulePreview: {
-            results: components["schemas"]["PreviewedRun"][];
-            next: string | null;
             words: string;
             runs: number;
             measured: number;
+            results: components["schemas"]["PreviewedRun"][];
         };
         /**
          * RunCheck
@@ -7548,7 +7382,6 @@ export interface components {
          */
         RunCosts: {
             results: components["schemas"]["RunCost"][];
-            next: string | null;
         };
         /**
          * RunDetail
@@ -7603,6 +7436,7 @@ export interface components {
          */
         RunList: {
             results: components["schemas"]["RunRow"][];
+            /** @default null */
             next: string | null;
             /** @default null */
             total: number | null;
@@ -7756,7 +7590,6 @@ export interface components {
          */
         SavedPresetList: {
             results: components["schemas"]["SavedPresetRow"][];
-            next: string | null;
         };
         /**
          * SavedPresetRow
@@ -7879,7 +7712,6 @@ export interface components {
          */
         SegmentList: {
             results: components["schemas"]["SegmentRow"][];
-            next: string | null;
         };
         /**
          * SegmentRow
@@ -7900,7 +7732,6 @@ export interface components {
          */
         SequenceList: {
             results: components["schemas"]["SequenceSummary"][];
-            next: string | null;
             common_prefix: number;
             has_text: boolean;
             has_messages: boolean;
@@ -7956,12 +7787,12 @@ export interface components {
         };
         /**
          * SessionRow
-         * @description Browsers that a person is signed in on, including this one; newest first.
+         * @description Number of browsers that a person is signed in on, including this one.
          */
         SessionRow: {
-            results: components["schemas"]["BrowserRow"][];
-            next: string | null;
             sessions: number;
+            /** @default [] */
+            results: components["schemas"]["BrowserRow"][];
         };
         /**
          * SetAlertRule
@@ -8042,7 +7873,6 @@ export interface components {
          */
         SilenceList: {
             results: components["schemas"]["SilenceRow"][];
-            next: string | null;
         };
         /**
          * SilenceRow
@@ -8288,7 +8118,6 @@ export interface components {
          */
         TokenList: {
             results: components["schemas"]["TokenRow"][];
-            next: string | null;
         };
         /**
          * TokenMinted
@@ -8337,7 +8166,6 @@ export interface components {
          */
         TrainerList: {
             results: components["schemas"]["TrainerRow"][];
-            next: string | null;
         };
         /**
          * TrainerRegistered
@@ -8425,7 +8253,6 @@ export interface components {
          */
         ValueList: {
             results: components["schemas"]["ValueRow"][];
-            next: string | null;
         };
         /**
          * ValueRow
@@ -8478,7 +8305,6 @@ export interface components {
          */
         WebhookList: {
             results: components["schemas"]["WebhookRow"][];
-            next: string | null;
         };
         /**
          * WebhookRow
@@ -8535,15 +8361,14 @@ export interface components {
         };
         /**
          * WeightsOrders
-         * @description Current weights settings of a run, and the commands about them, newest first.
+         * @description Current weights settings of a run, and the history of commands.
          */
         WeightsOrders: {
-            results: components["schemas"]["WeightsOrderRow"][];
-            next: string | null;
             number: number;
             pinned_step: number | null;
             acting_step: number;
             newest_step: number;
+            results: components["schemas"]["WeightsOrderRow"][];
         };
         /**
          * WeightsPin
@@ -8850,53 +8675,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
-                };
-            };
-        };
-    };
-    alert_kinds_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AlertKindList"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -9572,10 +9350,10 @@ export interface operations {
     alerts_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
+                /** @description Only alerts with a smaller id. */
+                before?: number;
                 kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
-                /** @description Maximum number of results: 1 to 200, default 50. */
+                /** @description 1 to 200. */
                 limit?: number;
                 /** @description Full name of the run. */
                 run?: string;
@@ -9909,139 +9687,14 @@ export interface operations {
             };
         };
     };
-    api_calls: {
-        parameters: {
-            query: {
-                /** @description token:<id> or address:<ip> */
-                client: string;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 1000, default 1000. */
-                limit?: number;
-                only?: "refused" | "replayed";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["CallList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    api_clients: {
-        parameters: {
-            query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 200, default 200. */
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ClientList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     audit_list: {
         parameters: {
             query?: {
                 actor?: string;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
+                /** @description Only rows with a smaller id. */
+                before?: number;
                 kind?: string;
-                /** @description Maximum number of results: 1 to 500, default 100. */
+                /** @description 1 to 500. */
                 limit?: number;
                 people?: string;
                 request?: string;
@@ -11020,10 +10673,10 @@ export interface operations {
     environments_known: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
+                /** @description `next` of the previous page. */
+                after?: string;
                 kind?: "outside" | "steps" | "tokens";
-                /** @description Maximum number of results: 1 to 100, default 50. */
+                /** @description 1 to 100, default 50. */
                 limit?: number;
                 /** @description Part of the name. */
                 q?: string;
@@ -12426,9 +12079,8 @@ export interface operations {
     runs_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 500. */
+                /** @description `next` of the previous page. */
+                after?: string;
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
@@ -13037,9 +12689,6 @@ export interface operations {
     archives_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -13469,9 +13118,8 @@ export interface operations {
     batches_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 50. */
+                /** @description Only smaller ordinals. */
+                before?: number;
                 limit?: number;
                 state?: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             };
@@ -13849,12 +13497,7 @@ export interface operations {
     };
     batches_items: {
         parameters: {
-            query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 1000, default 1000. */
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path: {
                 batch: string;
@@ -13871,15 +13514,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BatchItems"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14498,12 +14132,7 @@ export interface operations {
     };
     captures_list: {
         parameters: {
-            query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 200. */
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path: {
                 run: string;
@@ -14519,15 +14148,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Captures"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -15011,11 +14631,9 @@ export interface operations {
     episodes: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id. */
-                after_id?: number;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id, oldest first. */
+                after?: number;
+                /** @description Maximum number of rows: 1 to 2000, default 500. */
                 limit?: number;
             };
             header?: never;
@@ -15444,11 +15062,9 @@ export interface operations {
     evaluations: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of results: 1 to 500, default 100. */
+                /** @description Maximum number of rows: 1 to 500, default 100. */
                 limit?: number;
                 /** @description Number of newest results with sample answers: 0 to 20, default 1. */
                 samples?: number;
@@ -15794,11 +15410,10 @@ export interface operations {
     runs_events: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
+                /** @description Only events with a smaller id. */
+                before?: number;
                 /** @description Comma-separated; omit for all. */
                 kinds?: string;
-                /** @description Maximum number of results: 1 to 200, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -15926,9 +15541,7 @@ export interface operations {
     worker_attempts: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 1000, default 100. */
+                /** @description Maximum number of rows: 1 to 1000, default 100. */
                 limit?: number;
                 /** @description Index of one worker; all if absent. */
                 worker?: number;
@@ -17341,9 +16954,7 @@ export interface operations {
         parameters: {
             query?: {
                 batch?: string;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
-                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Prefix of the slot's name. */
                 q?: string;
@@ -18024,20 +17635,15 @@ export interface operations {
     groups_list: {
         parameters: {
             query?: {
-                /** @description Read in reverse order. Default: false. */
                 backward?: boolean;
                 batch?: string;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 env?: string[];
                 flag?: string[];
-                /** @description Begin the first page next to this group, without it. */
-                from_group?: number;
                 label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
-                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 mark?: string[];
                 prompt?: string;
@@ -18566,11 +18172,6 @@ export interface operations {
         parameters: {
             query?: {
                 characters?: number;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 500. */
-                limit?: number;
-                /** @description Only the message with this index. */
                 message?: number;
             };
             header?: never;
@@ -19279,9 +18880,7 @@ export interface operations {
     lesson_micro_evaluations: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 100. */
+                /** @description Maximum number of rows: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19568,11 +19167,9 @@ export interface operations {
     lesson_history: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of results: 1 to 500, default 100. */
+                /** @description Maximum number of rows: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -20326,11 +19923,9 @@ export interface operations {
     metrics: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id. */
-                after_id?: number;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id, oldest first. */
+                after?: number;
+                /** @description Maximum number of rows: 1 to 2000, default 500. */
                 limit?: number;
                 /** @description Comma-separated; all if absent. */
                 names?: string;
@@ -20521,9 +20116,9 @@ export interface operations {
     metric_keys: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 200. */
+                /** @description Only names after this one. */
+                after?: string;
+                /** @description 1 to 500, default 200. */
                 limit?: number;
                 /** @description Prefix of the name. */
                 prefix?: string;
@@ -21395,12 +20990,7 @@ export interface operations {
     };
     recordings: {
         parameters: {
-            query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 500, default 100. */
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path: {
                 run: string;
@@ -21416,15 +21006,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Recordings"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -21737,9 +21318,7 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
+                content?: never;
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
@@ -22760,11 +22339,9 @@ export interface operations {
     weights_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Only the version with this id. */
-                id?: number;
-                /** @description Maximum number of results: 1 to 200, default 50. */
+                /** @description Only versions with a smaller id. */
+                before?: number;
+                /** @description 1 to 200, 50 if absent. */
                 limit?: number;
             };
             header?: never;
@@ -23029,9 +22606,7 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
+                content?: never;
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
@@ -23117,10 +22692,6 @@ export interface operations {
     weights_deliveries: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 5000, default 5000. */
-                limit?: number;
                 /** @description Number of newest versions: 1 to 200, default 20. */
                 versions?: number;
             };
@@ -23190,12 +22761,7 @@ export interface operations {
     };
     weights_orders: {
         parameters: {
-            query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 200, default 200. */
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path: {
                 run: string;
@@ -23211,15 +22777,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WeightsOrders"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -23584,9 +23141,6 @@ export interface operations {
     segments_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Maximum number of results: 1 to 2000, default 200. */
                 limit?: number;
             };
             header?: never;

@@ -1,4 +1,4 @@
-/** API queries and mutations for tokens and their request logs. */
+/** API queries and mutations for tokens. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -9,31 +9,11 @@ export type TokenRow = Schemas["TokenRow"];
 export type TokenMinted = Schemas["TokenMinted"];
 type MintToken = Schemas["MintTokenRequest"];
 export type Scope = MintToken["scopes"][number];
-export type ClientRow = Schemas["ClientRow"];
-export type CallRow = Schemas["CallRow"];
 
 export const tokensQuery = queryOptions({
   queryKey: ["tokens"],
   queryFn: async () => (await body(api.GET("/api/tokens"))).results,
 });
-
-export const clientsQuery = queryOptions({
-  queryKey: ["api-clients"],
-  queryFn: async () => (await body(api.GET("/api/api-clients"))).results,
-  refetchInterval: 3_000,
-});
-
-export type Only = "refused" | "replayed" | undefined;
-
-export function callsQuery(client: string, only: Only) {
-  return queryOptions({
-    queryKey: ["api-calls", client, only],
-    queryFn: async () => (await body(api.GET("/api/api-calls", { params: { query: { client, only } } }))).results,
-    enabled: client !== "",
-    refetchInterval: 3_000,
-    placeholderData: (before) => before,
-  });
-}
 
 export function useMint() {
   const queries = useQueryClient();

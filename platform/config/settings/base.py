@@ -79,7 +79,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "config.request_ids.request_id_middleware",
-    "config.call_recording.CallRecording",  # outermost of these: sees the final response
+    "config.call_log.CallLog",  # outermost of these: sees the final response
     "config.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -149,8 +149,9 @@ ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 # Whether `manage.py simulate` may register simulated fleets on this platform.
 ROLLDECK_SIMULATION = env.flag("ROLLDECK_SIMULATION", default=False)
 
-# Recorded calls per API client; 0: none are recorded.
-ROLLDECK_RECORDED_CALLS = env.integer("ROLLDECK_RECORDED_CALLS", 100, at_least=0, at_most=10_000)
+# API calls of machines that take as long are logged; 0: all calls. Refused ones are always logged.
+ROLLDECK_SLOW_CALL_MS = env.integer("ROLLDECK_SLOW_CALL_MS", 1000, at_least=0)
+COUNT_REFUSED_PUSHES = True
 
 # --- Alerts: recipients and thresholds ---
 ROLLDECK_ALERT_WEBHOOKS = webhooks(env.words("ROLLDECK_ALERT_WEBHOOKS"))

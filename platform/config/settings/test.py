@@ -8,5 +8,5 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 del DATABASES["default"]["OPTIONS"]["pool"]
 # The servers' first database has all migrations (tests/prepared.py).
 DATABASES["default"]["TEST"]["TEMPLATE"] = DATABASES["default"]["NAME"]
-# The recording thread would write outside the transaction of a test.
-ROLLDECK_RECORDED_CALLS = 0
+# The counting thread would write outside the transaction of a test.
+COUNT_REFUSED_PUSHES = False

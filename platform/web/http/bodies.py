@@ -115,8 +115,13 @@ def reason_in(request: Request) -> str:
     return reason
 
 
-def answer(message: msgspec.Struct, *, status: int = 200) -> HttpResponse:
-    """Return `message` as JSON."""
+def answer(
+    message: msgspec.Struct, *, status: int = 200, is_replayed: bool = False
+) -> HttpResponse:
+    """Return `message` as JSON; `is_replayed` marks the answer to a repeated push."""
     return HttpResponse(
-        msgspec.json.encode(message), status=status, content_type="application/json"
+        msgspec.json.encode(message),
+        status=status,
+        content_type="application/json",
+        headers={"Idempotent-Replayed": "true"} if is_replayed else None,
     )

@@ -1,7 +1,7 @@
 """API of metrics: recording, samples, columns and chart lines."""
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -109,14 +109,11 @@ class MetricsView(APIView):
         key = PushKey.of(request.headers.get("Idempotency-Key"), request.body)
         run_id, now = run_named(run).pk, timezone.now()
 
-        def store() -> dict[str, Any]:
-            return {"stored": record_metrics(run_id=run_id, push=push, now=now)}
+        def store() -> Receipt:
+            return Receipt(stored=record_metrics(run_id=run_id, push=push, now=now))
 
-        answer = once(run_id=run_id, key=key, now=now, push=store)
-        response = bodies.answer(Receipt(**answer.content), status=201)
-        if answer.replayed:
-            response["Idempotent-Replayed"] = "true"
-        return response
+        result = once(run_id=run_id, key=key, now=now, push=store, kind=Receipt)
+        return bodies.answer(result.receipt, status=201, is_replayed=result.replayed)
 
 
 class MetricKeysView(APIView):

@@ -1,8 +1,7 @@
-"""API views of clients, calls, the audit log and sessions."""
+"""API views of the audit log and sessions."""
 
 import csv
 import io
-from datetime import datetime
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -12,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of, person_of
-from runs.access.api.permissions import Admins, Known, Readers
+from runs.access.api.permissions import Known, Readers
 from runs.access.queries import audit as watching
-from runs.access.schemas import AuditList, BrowserRow, CallList, ClientList, SessionRow
+from runs.access.schemas import AuditList, BrowserRow, SessionRow
 from runs.access.services import sessions
 from web.http.bodies import InvalidBody, answer, reason_in, whole_number
 from web.http.openapi import REASON, between
@@ -23,55 +22,6 @@ from web.rules.spreadsheets import plain_cell
 
 QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
 AUDIT_FILTERS = [OpenApiParameter(name) for name in QUESTIONS]
-
-
-class ClientsView(APIView):
-    """The clients of the API."""
-
-    permission_classes = [Admins]
-
-    @extend_schema(
-        operation_id="api_clients",
-        parameters=page_parameters(default=watching.CLIENTS_AT_MOST, most=watching.CLIENTS_AT_MOST),
-        responses={200: ClientList},
-        tags=["tokens"],
-    )
-    def get(self, request: Request) -> HttpResponse:
-        """List API clients.
-
-        Most recent first, from the stored calls of each client.
-        """
-        most = watching.CLIENTS_AT_MOST
-        page = page_of(request, tuple[datetime, str], default=most, most=most)
-        return answer(watching.clients(page))
-
-
-class CallsView(APIView):
-    """The calls of one client."""
-
-    permission_classes = [Admins]
-
-    @extend_schema(
-        operation_id="api_calls",
-        parameters=[
-            OpenApiParameter("client", required=True, description="token:<id> or address:<ip>"),
-            OpenApiParameter("only", enum=["refused", "replayed"]),
-            *page_parameters(default=watching.CALLS_AT_MOST, most=watching.CALLS_AT_MOST),
-        ],
-        responses={200: CallList},
-        tags=["tokens"],
-    )
-    def get(self, request: Request) -> HttpResponse:
-        """List API calls of a client.
-
-        All refused and replayed calls, and a sample of the successful ones; newest first.
-        """
-        client, only = (_word(request, name) for name in ("client", "only"))
-        if only not in ("", "refused", "replayed"):
-            raise InvalidBody("only", "must be refused or replayed")
-        most = watching.CALLS_AT_MOST
-        page = page_of(request, int, default=most, most=most)
-        return answer(watching.calls(client=client, only=only, page=page))
 
 
 class AuditView(APIView):

@@ -1,61 +1,15 @@
-"""Read API calls of clients and the audit log."""
+"""Read the audit log."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 
-from runs.access.models.calls import ApiCall
 from runs.access.models.tokens import ApiToken
-from runs.access.schemas import AuditRow, CallList, CallRow, ClientList, ClientRow
+from runs.access.schemas import AuditRow
 from runs.events.models import RunEvent
-from web.rules.pages import PageRequest
 
 AUDIT_AT_MOST: Final = 500
-CALLS_AT_MOST: Final = 1000
-CLIENTS_AT_MOST: Final = 200
-
-
-def calls(*, client: str, only: str, page: PageRequest[int]) -> CallList:
-    """Return a client's stored calls, newest first; `only` is "refused", "replayed" or ""."""
-    found = ApiCall.objects.filter(client=client)
-    if only == "refused":
-        found = found.filter(status__gte=400)
-    if only == "replayed":
-        found = found.filter(replayed=True)
-    if page.after is not None:
-        found = found.filter(id__lt=page.after)
-    rows, cursor = page.cut(found.order_by("-id")[: page.limit + 1], lambda row: row.pk)
-    return CallList(
-        results=[
-            CallRow(**{name: getattr(row, name) for name in CallRow.__struct_fields__})
-            for row in rows
-        ],
-        next=cursor,
-    )
-
-
-def clients(page: PageRequest[tuple[datetime, str]]) -> ClientList:
-    """Return clients with their refusal counts, the latest first, then by name."""
-    found = (
-        ApiCall.objects.values("client")
-        .annotate(
-            last_at=Max("at"),
-            calls=Sum("stands_for"),
-            refused=Sum("stands_for", filter=Q(status__gte=400), default=0),
-            replayed=Count("id", filter=Q(replayed=True)),
-        )
-        .order_by("-last_at", "client")
-    )
-    if page.after is not None:
-        last_at, client = page.after
-        found = found.filter(Q(last_at__lt=last_at) | Q(last_at=last_at, client__gt=client))
-    rows, cursor = page.cut(found[: page.limit + 1], lambda row: (row["last_at"], row["client"]))
-    names = token_names(row["client"] for row in rows)
-    return ClientList(
-        results=[ClientRow(**row, name=names.get(row["client"], "")) for row in rows], next=cursor
-    )
 
 
 def token_names(identities: Any) -> dict[str, str]:

@@ -1,54 +1,129 @@
-"""Count the refused pushes of each environment, by reason."""
+"""Count the refused pushes of each environment, by reason.
 
+A refused push costs one append to a bounded list. A thread of the process adds the pushes of the
+last seconds to their environments; a process that dies loses them.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import defaultdict, deque
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from typing import Final
 
 import msgspec
-from django.db import transaction
+from django.conf import settings
+from django.db import connection, transaction
 
-from runs.access.rules.call_digest import Call, RefusedPush
 from runs.lifecycle.models.runs import Environment
 from runs.lifecycle.schemas.runs import RefusedPushes
 from web.rules.storable_text import storable
+
+logger = logging.getLogger(__name__)
 
 # Per environment; further reasons are counted together.
 REASONS_KEPT: Final = 20
 FURTHER: Final = "other"
 LONGEST_SAID: Final = 300
+# Between two flushes; further pushes evict the oldest.
+PUSHES_AT_MOST: Final = 20_000
+FLUSH_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedPush:
+    """A refused push that named its environments."""
+
+    run_id: int
+    env_ids: tuple[int, ...]
+    reason: str
+    """A short reason code."""
+    said: str
+    """The full refusal as sent to the environment."""
+    at: datetime
+
+
+class _Buffer:
+    """Refused pushes since the last flush, and the thread that flushes them."""
+
+    def __init__(self) -> None:
+        self._pushes: deque[RefusedPush] = deque(maxlen=PUSHES_AT_MOST)
+        self._filled = threading.Event()
+        self._flushing = threading.Lock()
+        threading.Thread(target=self._flush_for_ever, name="refused-pushes", daemon=True).start()
+
+    def add(self, push: RefusedPush) -> None:
+        self._pushes.append(push)
+        self._filled.set()
+
+    def flush(self) -> None:
+        with self._flushing:
+            pushes = []
+            while self._pushes:
+                pushes.append(self._pushes.popleft())
+            if pushes:
+                _count(pushes)
+
+    def _flush_for_ever(self) -> None:
+        while True:
+            self._filled.wait()
+            time.sleep(FLUSH_SECONDS)
+            self._filled.clear()
+            try:
+                self.flush()
+            except Exception:
+                logger.exception("refused pushes of the last seconds were not counted")
+            finally:
+                connection.close()  # the thread sleeps for seconds and must not hold one
+
+
+@cache
+def _buffer(pid: int) -> _Buffer:  # noqa: ARG001 threads do not survive a fork
+    return _Buffer()
+
+
+def note_refused_push(push: RefusedPush) -> None:
+    """Count a refused push within seconds; never wait, never raise."""
+    if settings.COUNT_REFUSED_PUSHES:
+        _buffer(os.getpid()).add(push)
+
+
+def flush_refused_pushes() -> None:
+    """Count the refused pushes of this process now."""
+    _buffer(os.getpid()).flush()
 
 
 @transaction.atomic
-def count_refused_pushes(calls: Iterable[Call]) -> None:
-    """Add refusals to the counts of their environments; unknown environments are ignored."""
-    refused = [(call, call.refused_push) for call in calls if call.refused_push is not None]
-    if not refused:
-        return
-    runs = {push.run_id for _, push in refused}
-    named = {env_id for _, push in refused for env_id in push.env_ids}
+def _count(pushes: Iterable[RefusedPush]) -> None:
+    """Add pushes to the counts of their environments; unknown environments are ignored."""
+    of_each: dict[tuple[int, int], list[RefusedPush]] = defaultdict(list)
+    for push in pushes:
+        for env_id in push.env_ids:
+            of_each[push.run_id, env_id].append(push)
+    runs, named = ({key[place] for key in of_each} for place in (0, 1))
     # In a fixed order, to avoid deadlocks.
     rows = Environment.objects.filter(run_id__in=runs, env_id__in=named).order_by("pk")
     for row in rows.select_for_update():
-        mine = [
-            (call, push)
-            for call, push in refused
-            if push.run_id == row.run_id and row.env_id in push.env_ids
-        ]
+        mine = of_each.get((row.run_id, row.env_id), [])
         if mine:
             counts = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
-            for call, push in mine:
-                _add(counts, call, push)
+            for push in mine:
+                _add(counts, push)
             row.refused = msgspec.to_builtins(counts)
             row.save(update_fields=["refused"])
 
 
-def _add(counts: dict[str, RefusedPushes], call: Call, push: RefusedPush) -> None:
+def _add(counts: dict[str, RefusedPushes], push: RefusedPush) -> None:
     reason = push.reason
     if reason not in counts and len(counts) >= REASONS_KEPT:
         reason = FURTHER
     before = counts.get(reason)
     counts[reason] = RefusedPushes(
-        pushes=call.stands_for + (before.pushes if before else 0),
-        newest_at=datetime.fromtimestamp(call.at, UTC),
+        pushes=1 + (before.pushes if before else 0),
+        newest_at=push.at,
         said=storable(push.said[:LONGEST_SAID]),
     )

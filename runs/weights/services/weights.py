@@ -18,12 +18,13 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from rolldeck.wire import WeightsManifest
+from rolldeck import safetensors_header
+from rolldeck.wire import InvalidMessage, WeightsManifest
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.weights.queries import newest_order
-from runs.weights.rules import safetensors_header
+from runs.weights.rules.manifests import differing_field
 from web.live.announcements import announce
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
@@ -147,9 +148,9 @@ def _check_header(file: "File[bytes]", manifest: WeightsManifest) -> None:
             file.read(safetensors_header.LENGTH_BYTES), file_bytes=file.size
         )
         header = safetensors_header.parse(file.read(length), file_bytes=file.size)
-    except safetensors_header.NotSafetensors as error:
+    except InvalidMessage as error:
         raise ManifestMismatch("weights", str(error)) from error
-    differing = safetensors_header.differing_field(
+    differing = differing_field(
         header,
         expected=[(spec.name, spec.dtype, tuple(spec.shape)) for spec in manifest.tensors],
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from buffer.ingest.models import IdempotencyRecord
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part, miscounts
 from runs.lifecycle.models.runs import Run
@@ -277,6 +278,7 @@ def test_a_retried_push_is_stored_once(server: Server) -> None:
     assert again.headers["Idempotent-Replayed"] == "true"
     assert other.status_code == 422
     assert TrajectoryGroup.objects.count() == 1
+    assert IdempotencyRecord.objects.get().receipt == [{}]  # queued; no words of the answer
 
 
 def test_a_full_queue_says_when_to_come_back(server: Server, settings: Any) -> None:

@@ -5,19 +5,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.urls import resolve
-from rest_framework.test import APIRequestFactory
+from django.test import Client
 
-from config.call_recording import CallRecording
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
-from runs.access.rules.call_digest import Call, digest
 from runs.alerts.models.alerts import Alert
 from runs.alerts.queries.refused_pushes import RECENT
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.services.refused_pushes import FURTHER, REASONS_KEPT, count_refused_pushes
+from runs.lifecycle.services.refused_pushes import (
+    FURTHER,
+    REASONS_KEPT,
+    flush_refused_pushes,
+)
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import body, group
 from tests.factories import make_token
@@ -26,114 +27,96 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck() -> Deck:
-    """A run with two environments."""
+def deck(settings: Any) -> Deck:
+    """A run with two environments, whose refused pushes are counted."""
+    settings.COUNT_REFUSED_PUSHES = True
     return make_mixed_deck()
 
 
-@pytest.fixture
-def noted() -> list[Call]:
-    return []
-
-
-def push(noted: list[Call], content: Any, status: int, **headers: str) -> None:
+def push(content: Any, status: int, **headers: str) -> None:
     path = f"/atropos/words/scored_data{'_list' if isinstance(content, list) else ''}"
     sent = content if isinstance(content, bytes) else body(content)
-    assert post(noted, path, sent, "application/json", **headers) == status
+    assert post(path, sent, "application/json", **headers) == status
 
 
-def push_binary(noted: list[Call], deck: Deck, *groups: dict[str, Any], status: int) -> None:
+def push_binary(deck: Deck, *groups: dict[str, Any], status: int) -> None:
     sent = wire.encode(wire.GroupPush(groups=[msgspec.msgpack.encode(one) for one in groups]))
     token = {"Authorization": f"Bearer {make_token('env', run=deck.run)[1]}"}
-    assert post(noted, "/api/runs/words/groups", sent, GROUPS_TYPE, **token) == status
+    assert post("/api/runs/words/groups", sent, GROUPS_TYPE, **token) == status
 
 
-def post(noted: list[Call], path: str, sent: bytes, kind: str, **headers: str) -> int:
-    """Push through the middleware that notes calls; return the status of the answer."""
-
-    def answer(request: Any) -> Any:
-        request.resolver_match = match = resolve(path)
-        return match.func(request, *match.args, **match.kwargs)
-
-    request = APIRequestFactory().generic("POST", path, sent, kind, headers=headers)
-    return int(CallRecording(answer, add=noted.append)(request).status_code)
+def post(path: str, sent: bytes, kind: str, **headers: str) -> int:
+    return int(Client().generic("POST", path, sent, kind, headers=headers).status_code)
 
 
-def refused(deck: Deck, noted: list[Call]) -> dict[int, dict[str, Any]]:
-    """Return what the page shows, once the calls so far were written down."""
-    count_refused_pushes(digest(noted))
-    noted.clear()
+def refused(deck: Deck) -> dict[int, dict[str, Any]]:
+    """Return what the page shows, once the refusals so far were counted."""
+    flush_refused_pushes()
     rows = deck.get("environments")["results"]
     return {row["env_id"]: row["refused"] for row in rows}
 
 
-def test_refusals_are_added_up_by_environment_and_reason(deck: Deck, noted: list[Call]) -> None:
-    push(noted, group(env_id=0), 200)
-    push(noted, group(env_id=0) | {"scores": [1.0]}, 422)
-    push(noted, {"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
-    push(noted, {"env_id": 0, "tokens": [[1]], "scores": [1.0]}, 422)
-    found = refused(deck, noted)
+def test_refusals_are_added_up_by_environment_and_reason(deck: Deck) -> None:
+    push(group(env_id=0), 200)
+    push(group(env_id=0) | {"scores": [1.0]}, 422)
+    push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
+    push({"env_id": 0, "tokens": [[1]], "scores": [1.0]}, 422)
+    found = refused(deck)
 
     assert found[1] == {}
     assert found[0].keys() == {"missing", "length_mismatch"}
     assert found[0]["missing"]["pushes"] == 2
     assert found[0]["missing"]["said"] == "body.masks: Field required"
 
-    push(noted, {"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
-    again = refused(deck, noted)[0]["missing"]
+    push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
+    again = refused(deck)[0]["missing"]
     assert (again["pushes"], again["said"]) == (3, "body.tokens: Field required")
     assert again["newest_at"] > found[0]["missing"]["newest_at"]
 
 
-def test_a_push_of_several_counts_for_each_environment_that_it_names(
-    deck: Deck, noted: list[Call]
-) -> None:
+def test_a_push_of_several_counts_for_each_environment_that_it_names(deck: Deck) -> None:
     broken = group(env_id=1) | {"scores": [1.0]}
-    push(noted, [group(env_id=0), broken, broken], 422)
+    push([group(env_id=0), broken, broken], 422)
 
-    found = refused(deck, noted)
+    found = refused(deck)
     assert [[one["pushes"] for one in found[env].values()] for env in (0, 1)] == [[1], [1]]
 
 
-def test_binary_pushes_are_counted_as_well(deck: Deck, noted: list[Call]) -> None:
+def test_binary_pushes_are_counted_as_well(deck: Deck) -> None:
     good, other = (msgspec.structs.asdict(pack_group(group(env_id=env))) for env in (0, 1))
-    push_binary(noted, deck, good, status=200)
-    push_binary(noted, deck, good, other | {"scores": 7}, status=422)
-    push_binary(noted, deck, good | {"scores": []}, status=422)
-    assert post(noted, "/api/runs/words/groups", b"{", GROUPS_TYPE) == 401
+    push_binary(deck, good, status=200)
+    push_binary(deck, good, other | {"scores": 7}, status=422)
+    push_binary(deck, good | {"scores": []}, status=422)
+    assert post("/api/runs/words/groups", b"{", GROUPS_TYPE) == 401
 
-    found = refused(deck, noted)
+    found = refused(deck)
     assert {env: one["invalid_data"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
     assert "scores" in found[1]["invalid_data"]["said"]
 
 
-def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
-    deck: Deck, noted: list[Call], settings: Any
-) -> None:
+def test_a_run_that_takes_nothing_and_a_full_queue_say_so(deck: Deck, settings: Any) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
-    push(noted, group(env_id=1), 503)
+    push(group(env_id=1), 503)
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 100
     deck.operator.post("/api/runs/words/kill", content_type="application/json")
-    push(noted, group(env_id=1), 409)
+    push(group(env_id=1), 409)
 
-    found = refused(deck, noted)[1]
+    found = refused(deck)[1]
     assert {reason: one["pushes"] for reason, one in found.items()} == {
         "over_quota": 1,
         "run_not_accepting": 1,
     }
 
 
-def test_who_names_no_environment_of_the_run_is_counted_for_none(
-    deck: Deck, noted: list[Call]
-) -> None:
+def test_who_names_no_environment_of_the_run_is_counted_for_none(deck: Deck) -> None:
     for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "0"}):
-        push(noted, content, 422)
-    push(noted, group(env_id=0) | {"scores": []}, 401, Authorization="Bearer unknown")
+        push(content, 422)
+    push(group(env_id=0) | {"scores": []}, 401, Authorization="Bearer unknown")
 
-    assert refused(deck, noted) == {0: {}, 1: {}}
+    assert refused(deck) == {0: {}, 1: {}}
 
 
-def test_one_environment_has_few_reasons(deck: Deck, noted: list[Call]) -> None:
+def test_one_environment_has_few_reasons(deck: Deck) -> None:
     Environment.objects.filter(env_id=0).update(
         refused={
             f"reason_{n}": {"pushes": 1, "newest_at": "2026-03-01T12:00:00Z", "said": ""}
@@ -141,8 +124,8 @@ def test_one_environment_has_few_reasons(deck: Deck, noted: list[Call]) -> None:
         }
     )
     for _ in range(2):
-        push(noted, {"env_id": 0}, 422)
-        found = refused(deck, noted)[0]
+        push({"env_id": 0}, 422)
+        found = refused(deck)[0]
 
     assert len(found) == REASONS_KEPT + 1
     assert found[FURTHER]["pushes"] == 2
@@ -152,13 +135,11 @@ def diagnosis(deck: Deck) -> dict[str, Any]:
     return deck.get("pipeline")["verdict"]
 
 
-def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
-    deck: Deck, noted: list[Call]
-) -> None:
+def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(deck: Deck) -> None:
     Run.objects.update(status="running")
     for _ in range(3):
-        push(noted, group(env_id=0) | {"scores": [1.0]}, 422)
-    refused(deck, noted)
+        push(group(env_id=0) | {"scores": [1.0]}, 422)
+    refused(deck)
     now = datetime.now(UTC)
     conditions.watch(now=now)
 
@@ -175,11 +156,11 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
 
 
-def test_a_full_queue_has_an_alert_of_its_own(deck: Deck, noted: list[Call], settings: Any) -> None:
+def test_a_full_queue_has_an_alert_of_its_own(deck: Deck, settings: Any) -> None:
     Run.objects.update(status="running")
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
-    push(noted, group(env_id=0), 503)
-    refused(deck, noted)
+    push(group(env_id=0), 503)
+    refused(deck)
     conditions.watch(now=datetime.now(UTC))
 
     assert not Alert.objects.filter(kind="pushes_refused").exists()

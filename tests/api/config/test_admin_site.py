@@ -31,7 +31,7 @@ PLACES = {re.sub(r"\$\w+", "$", place) for place in pages.addresses()}
 MODELS = [model for model in admin.site._registry if model._meta.app_label in OURS]
 SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # type: ignore[attr-defined]
 WITHOUT_ROWS = {
-    *("buffer.groupdigest", "runs.alertdelivery", "runs.apicall"),
+    *("buffer.groupdigest", "runs.alertdelivery"),
     *("runs.deckpart", "runs.decksample", "runs.decknotice", "rollouts.deniedenvironment"),
     "rollouts.machinecordon",
 }

@@ -4,7 +4,6 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from runs.access.models.calls import ApiCall
 from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken
 from runs.alerts.models.alerts import Alert
@@ -88,9 +87,6 @@ def run() -> Run:
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
-    ApiCall.objects.create(
-        client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
-    )
     return run
 
 
@@ -100,7 +96,6 @@ def test_every_model_is_there() -> None:
         "alertdelivery",
         "alertrule",
         "alertsilence",
-        "apicall",
         "apitoken",
         "decknotice",
         "deckpart",

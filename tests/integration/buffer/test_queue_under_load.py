@@ -267,13 +267,13 @@ def test_the_same_key_in_flight_is_refused(run: Run) -> None:
         return {"a": "b"}
 
     def first() -> None:
-        once(run_id=run.pk, key=key, now=NOON, push=slow)
+        once(run_id=run.pk, key=key, now=NOON, push=slow, kind=dict[str, str])
 
     def second() -> None:
         inside.wait(10)
         try:
             with pytest.raises(KeyInFlight):
-                once(run_id=run.pk, key=key, now=NOON, push=dict)
+                once(run_id=run.pk, key=key, now=NOON, push=dict, kind=dict)
         finally:
             finish.set()
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from buffer.ingest.models import UnansweredPush
-from buffer.ingest.services.retries import forget_old_pushes
+from buffer.ingest.services.idempotency import forget_old_pushes
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group

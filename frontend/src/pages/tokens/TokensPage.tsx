@@ -1,6 +1,5 @@
 import { Button, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useSession } from "@/api/session";
 import { tokensQuery } from "@/api/tokens";
@@ -10,7 +9,6 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { Inspector } from "@/pages/tokens/Inspector";
 import { MintForm } from "@/pages/tokens/MintForm";
 import { quickStarts } from "@/pages/tokens/quickStarts";
 import { TokenTable } from "@/pages/tokens/TokenTable";
@@ -43,8 +41,6 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
 }
 
 export function TokensPage() {
-  const { client = "", only } = useSearch({ from: "/shell/tokens" });
-  const navigate = useNavigate({ from: "/tokens" });
   const role = useSession()?.role;
   const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
   const [isMinting, setMinting] = useState(false);
@@ -84,11 +80,6 @@ export function TokensPage() {
               )}
               {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
             </Panel>
-            <Inspector
-              client={client}
-              only={only}
-              onLook={(next, kind) => void navigate({ search: { client: next || undefined, only: kind }, replace: true })}
-            />
           </>
         )}
       </div>

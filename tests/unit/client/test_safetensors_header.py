@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from runs.weights.rules import safetensors_header
-from runs.weights.rules.safetensors_header import NotSafetensors
+from rolldeck import safetensors_header
+from rolldeck.wire import InvalidMessage
 
 
 def parse(file: bytes) -> safetensors_header.Header:
@@ -64,7 +64,7 @@ def test_whatever_the_library_writes_is_accepted(tensors: dict[str, tuple[str, l
 def test_no_bytes_make_anything_but_the_named_error(noise: bytes) -> None:
     try:
         parse(noise)
-    except NotSafetensors:
+    except InvalidMessage:
         return
 
 
@@ -96,28 +96,5 @@ def test_a_malformed_file_is_refused_with_the_reason(file: bytes, reason: str) -
     if reason == "has 5":
         reason = "header describes"
 
-    with pytest.raises(NotSafetensors, match=reason):
+    with pytest.raises(InvalidMessage, match=reason):
         parse(file)
-
-
-HELD = parse(file_of({"a": entry(0, 4), "b": entry(4, 12, shape=[2])}, bytes(12)))
-
-
-@pytest.mark.parametrize(
-    ("expected", "field"),
-    [
-        ([("a", "F32", (1,)), ("b", "F32", (2,))], None),
-        ([("b", "F32", (2,)), ("a", "F32", (1,))], None),
-        ([("a", "F32", (1,))], "tensors"),
-        ([("a", "F32", (1,)), ("c", "F32", (2,))], "tensors[1].name"),
-        ([("a", "F32", (1,)), ("a", "F32", (1,))], "tensors[1].name"),
-        ([("a", "F16", (1,)), ("b", "F32", (2,))], "tensors[0].dtype"),
-        ([("a", "F32", (1,)), ("b", "F32", (2, 1))], "tensors[1].shape"),
-    ],
-)
-def test_the_first_difference_to_a_manifest_is_named(
-    expected: list[tuple[str, str, tuple[int, ...]]], field: str | None
-) -> None:
-    differing = safetensors_header.differing_field(HELD, expected=expected)
-
-    assert (differing[0] if differing else None) == field

@@ -15,6 +15,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from rolldeck.wire import InvalidMessage
+
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
 DTYPE_BITS: Final = {
@@ -43,11 +45,9 @@ DTYPE_BITS: Final = {
 Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class NotSafetensors(ValueError):
-    """The bytes are not a valid safetensors file; the message gives the position."""
+class Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """One tensor in the JSON text."""
 
-
-class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
     dtype: str
     shape: Annotated[list[Natural], Meta(max_length=64)]
     data_offsets: tuple[Natural, Natural]
@@ -83,15 +83,15 @@ def header_length(prefix: bytes, *, file_bytes: int) -> int:
     """Return the length of the JSON text that follows the first eight bytes.
 
     Raises:
-        NotSafetensors: If the file is too short, or the header too long.
+        InvalidMessage: If the file is too short, or the header too long.
     """
     if len(prefix) < LENGTH_BYTES:
-        raise NotSafetensors(f"{len(prefix)} bytes, at least {LENGTH_BYTES} required for a header")
+        raise InvalidMessage(f"{len(prefix)} bytes, at least {LENGTH_BYTES} required for a header")
     length = int.from_bytes(prefix[:LENGTH_BYTES], "little")
     if length > MAX_HEADER_BYTES:
-        raise NotSafetensors(f"a header of {length} bytes exceeds the limit {MAX_HEADER_BYTES}")
+        raise InvalidMessage(f"a header of {length} bytes exceeds the limit {MAX_HEADER_BYTES}")
     if LENGTH_BYTES + length > file_bytes:
-        raise NotSafetensors(f"the header of {length} bytes exceeds the file of {file_bytes} bytes")
+        raise InvalidMessage(f"the header of {length} bytes exceeds the file of {file_bytes} bytes")
     return length
 
 
@@ -103,17 +103,17 @@ def parse(text: bytes, *, file_bytes: int) -> Header:
         file_bytes: Length of the whole file.
 
     Raises:
-        NotSafetensors: If the header violates the format.
+        InvalidMessage: If the header violates the format.
     """
     if not text.startswith(b"{"):
-        raise NotSafetensors("the header does not start with {")
+        raise InvalidMessage("the header does not start with {")
     try:
         raw: dict[str, msgspec.Raw] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         if "__metadata__" in raw:
             msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
         tensors = [_tensor(name, entry) for name, entry in raw.items()]
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise NotSafetensors(f"invalid header: {error}") from error
+        raise InvalidMessage(f"invalid header: {error}") from error
     header = Header(
         tensors=tuple(sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))),
         header_bytes=len(text),
@@ -123,13 +123,13 @@ def parse(text: bytes, *, file_bytes: int) -> Header:
 
 
 def _tensor(name: str, raw: msgspec.Raw) -> Tensor:
-    entry = msgspec.json.decode(raw, type=_Entry)
+    entry = msgspec.json.decode(raw, type=Entry)
     begin, end = entry.data_offsets
     if entry.dtype not in DTYPE_BITS:
-        raise NotSafetensors(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
+        raise InvalidMessage(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
     bits = math.prod(entry.shape) * DTYPE_BITS[entry.dtype]
     if bits % 8 or end - begin != bits // 8:
-        raise NotSafetensors(
+        raise InvalidMessage(
             f"tensor {name!r}: offsets {begin} to {end} do not fit "
             f"shape {entry.shape} of {entry.dtype}"
         )
@@ -140,42 +140,12 @@ def _check_offsets(header: Header, file_bytes: int) -> None:
     reached = 0
     for tensor in header.tensors:
         if tensor.begin != reached:
-            raise NotSafetensors(
+            raise InvalidMessage(
                 f"tensor {tensor.name!r} begins at {tensor.begin}, not at {reached}: "
                 "tensors overlap or leave a gap"
             )
         reached = tensor.end
     if header.file_bytes != file_bytes:
-        raise NotSafetensors(
+        raise InvalidMessage(
             f"the file has {file_bytes} bytes, its header describes {header.file_bytes}"
         )
-
-
-def differing_field(
-    header: Header, *, expected: list[tuple[str, str, tuple[int, ...]]]
-) -> tuple[str, str] | None:
-    """Return path and reason of the first expected tensor that differs in the file.
-
-    Args:
-        header: Header of the file.
-        expected: Name, dtype and shape of each tensor, in any order.
-    """
-    held = {tensor.name: tensor for tensor in header.tensors}
-    seen: set[str] = set()
-    for index, (name, dtype, shape) in enumerate(expected):
-        path = f"tensors[{index}]"
-        tensor = held.get(name)
-        if tensor is None or name in seen:
-            return f"{path}.name", f"{name!r} is " + (
-                "named twice" if tensor else "not in the file"
-            )
-        if tensor.dtype != dtype:
-            return f"{path}.dtype", f"{name!r} is {tensor.dtype} in the file, not {dtype}"
-        if tensor.shape != shape:
-            return (
-                f"{path}.shape",
-                f"{name!r} is {list(tensor.shape)} in the file, not {list(shape)}",
-            )
-        seen.add(name)
-    missing = sorted(set(held) - seen)
-    return ("tensors", f"the file also holds {missing[0]!r}") if missing else None

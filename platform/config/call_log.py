@@ -1,0 +1,106 @@
+"""Log the refused and the slow API calls of machines, one line of JSON each."""
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from buffer.atropos.urls import NAMES as ATROPOS_NAMES
+from buffer.batches.api.sending import StoredAnswer
+from runs.lifecycle.models.runs import ApiToken
+from web.http.request_ids import CURRENT
+
+logger = logging.getLogger(__name__)
+
+LONGEST_TEXT: Final = 300
+"""Maximum characters of a path, a client's name or an error message in a line."""
+
+
+class CallLog:
+    """Middleware that logs the calls of machines.
+
+    Requests from the dashboard are not logged: run events cover changes made there. Requests
+    that wait for a batch are logged when they begin to wait.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Process the request, and log it if it was refused or slow."""
+        began = time.perf_counter()
+        response: HttpResponseBase = self._get_response(request)
+        duration_ms = (time.perf_counter() - began) * 1e3
+        is_refused = response.status_code >= 400
+        if is_refused or duration_ms >= settings.ROLLDECK_SLOW_CALL_MS:
+            _log(request, response, duration_ms=duration_ms, is_refused=is_refused)
+        return response
+
+
+def _log(
+    request: HttpRequest, response: HttpResponseBase, *, duration_ms: float, is_refused: bool
+) -> None:
+    match = request.resolver_match
+    route = match.route if match else ""
+    principal = _principal(request, route, is_refused=is_refused)
+    if not principal:
+        return
+    token = getattr(request, "auth", None)
+    facts: dict[str, Any] = {
+        "method": request.method,
+        "route": route,
+        "path": request.path[:LONGEST_TEXT],
+        "run": match.kwargs.get("run") if match else None,
+        "status": response.status_code,
+        "duration_ms": round(duration_ms, 1),
+        "principal": principal,
+        "token": f"{token.name} ({token.prefix})" if isinstance(token, ApiToken) else None,
+        "client": request.headers.get("User-Agent", "")[:LONGEST_TEXT],
+        "bytes_in": int(request.META.get("CONTENT_LENGTH") or 0),  # checked by the server
+        "bytes_out": _size(response),
+        "replayed": "Idempotent-Replayed" in response.headers,
+        "request_id": CURRENT.get(),
+        **_error(response),
+    }
+    level = logging.WARNING if is_refused else logging.INFO
+    # Without the empty facts. ASCII only: texts of clients cannot forge lines or control terminals.
+    logger.log(level, "api_call: %s", json.dumps({k: v for k, v in facts.items() if v}))
+    response._has_been_logged = True  # type: ignore[attr-defined] # noqa: SLF001 no second line
+
+
+def _principal(request: HttpRequest, route: str, *, is_refused: bool) -> str:
+    """Return the calling machine, or "" for people and their pages."""
+    token = getattr(request, "auth", None)
+    if isinstance(token, ApiToken):
+        return f"token:{token.pk}"
+    if getattr(getattr(request, "user", None), "is_authenticated", False):
+        return ""
+    is_machine = route in ATROPOS_NAMES or route.startswith("atropos/")
+    if is_machine or (is_refused and route.startswith("api/")):
+        return f"address:{request.META.get('REMOTE_ADDR', '')}"
+    return ""
+
+
+def _size(response: HttpResponseBase) -> int | None:
+    """Return the length of the body; None for a stream."""
+    if isinstance(response, StoredAnswer):
+        return sum(map(len, response.parts))
+    return len(response.content) if isinstance(response, HttpResponse) else None
+
+
+def _error(response: HttpResponseBase) -> dict[str, str]:
+    """Return the code and the message of a refusal."""
+    if response.status_code < 400 or not isinstance(response, HttpResponse):
+        return {}
+    try:
+        said = msgspec.json.decode(response.content, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    detail = str(said.get("detail", said.get("message", "")))
+    return {"code": str(said.get("code", "")), "detail": detail[:LONGEST_TEXT]}
