@@ -47,7 +47,7 @@ export function parseFrame(text: string): Frame | null {
     return {
       type: "error",
       topic: typeof raw.topic === "string" ? raw.topic : "",
-      code: raw.code as ErrorFrame["code"],
+      code: String(raw.code ?? ""),
       detail: String(raw.detail ?? ""),
     };
   }
