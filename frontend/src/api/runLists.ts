@@ -38,7 +38,8 @@ export function valuesQuery(of: ValueOf, part: string) {
 export function runsQuery(q: string, sort: Sort) {
   return infiniteQueryOptions({
     queryKey: ["runs", q, sort],
-    queryFn: ({ pageParam }) => body(api.GET("/api/runs", { params: { query: { q, sort, limit: preferences().rows, cursor: pageParam || undefined } } })),
+    queryFn: ({ pageParam }) =>
+      body(api.GET("/api/runs", { params: { query: { q, sort, limit: preferences().rows, cursor: pageParam || undefined } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,

@@ -92,7 +92,8 @@ def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -
     pk = reported(run, 2.0, 9.0, 1.0)
 
     assert asked(run, pk, value=9) == {
-        "parts": [
+        "next": None,
+        "results": [
             {"fragment": ids[0], "episode": "a/1", "first": 2, "steps": 4},
             {"fragment": ids[1], "episode": "a/1", "first": 0, "steps": 5},
         ],
@@ -108,7 +109,7 @@ def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -
 def test_return_and_length_together_identify_the_episode(run: Run, ids: list[int]) -> None:
     pk = reported(run, 2.0, lengths=[3])
 
-    assert asked(run, pk, value=2) == {"parts": [], "candidates": 0}
+    assert asked(run, pk, value=2) == {"results": [], "next": None, "candidates": 0}
 
 
 def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(

@@ -274,7 +274,7 @@ def test_figures_of_the_draw_are_metrics_once_a_version() -> None:
 
     rows = lessons.get("metrics", names="curriculum/effective lessons")["results"]
 
-    assert [(row["step"], round(row["value"], 3)) for row in rows] == [(0, 2.0), (1, 2.0)]
+    assert [(row["step"], round(row["value"], 3)) for row in rows] == [(1, 2.0), (0, 2.0)]
     names = {row["name"] for row in lessons.get("metrics")["results"]}
     assert names == {
         "curriculum/entropy",

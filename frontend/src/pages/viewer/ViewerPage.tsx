@@ -3,7 +3,15 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, neighbourQuery, type SequenceList, sequencesQuery } from "@/api/groups";
+import {
+  contentUrl,
+  type GroupDetail,
+  type GroupSummary,
+  groupQuery,
+  neighbourQuery,
+  type SequenceList,
+  sequencesQuery,
+} from "@/api/groups";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
