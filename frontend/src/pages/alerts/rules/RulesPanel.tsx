@@ -10,6 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/pages/alerts/api";
 import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
@@ -192,34 +193,26 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
         </EmptyState>
       )}
       {rules.length > 0 && (
-        <div className="table-scroll">
-          <table className="table" aria-label="Alert rules">
-            <thead>
-              <tr>
-                <th scope="col">State</th>
-                <th scope="col">Rule</th>
-                <th scope="col">Scope</th>
-                <th scope="col" className="wide-only">
-                  Changed
-                </th>
-                <th scope="col">
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rules.map((rule) => (
-                <Line
-                  key={rule.id}
-                  rule={rule}
-                  mayOperate={mayOperate}
-                  onEdit={() => onOpen(rule.id)}
-                  onAction={(action) => setDoing({ rule, action })}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Alert rules"
+          columns={[
+            "State",
+            "Rule",
+            "Scope",
+            { label: "Changed", className: "wide-only" },
+            { label: <span className="unseen">Actions</span> },
+          ]}
+        >
+          {rules.map((rule) => (
+            <Line
+              key={rule.id}
+              rule={rule}
+              mayOperate={mayOperate}
+              onEdit={() => onOpen(rule.id)}
+              onAction={(action) => setDoing({ rule, action })}
+            />
+          ))}
+        </Table>
       )}
       {opened === "new" && <RuleDialog onClose={close} />}
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}

@@ -11,6 +11,7 @@ import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { duration, utc, visible } from "@/format";
 import { type Silence, silencesQuery, useEndSilence } from "@/pages/alerts/api";
 import { SilenceDialog } from "./SilenceDialog";
@@ -106,56 +107,43 @@ export function SilencesPanel() {
         </EmptyState>
       )}
       {data && data.length > 0 && (
-        <div className="table-scroll">
-          <table className="table" aria-label="Silences">
-            <thead>
-              <tr>
-                <th scope="col">State</th>
-                <th scope="col">Alerts</th>
-                <th scope="col" className="wide-only">
-                  Reason
-                </th>
-                <th scope="col">
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.map((silence) => (
-                <tr key={silence.id} data-row data-silence-id={silence.id}>
-                  <td>
-                    <Until silence={silence} />
-                  </td>
-                  <td className="anywhere">
-                    {subjectOf(silence)}
-                    <div className="small soft">{silence.run ? `in ${silence.run}` : "in all runs"}</div>
-                    <div className="narrow-only small">“{visible(silence.reason)}”</div>
-                  </td>
-                  <td className="anywhere wide-only">
-                    “{visible(silence.reason)}”
-                    <div className="small soft">
-                      {visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" />
-                    </div>
-                  </td>
-                  <td className="num">
-                    {silence.is_lasting && (
-                      <Button
-                        size="compact-sm"
-                        variant="default"
-                        disabled={!mayOperate}
-                        title={why}
-                        aria-label={`End the silence of ${subjectOf(silence)}`}
-                        onClick={() => setEnding(silence)}
-                      >
-                        End…
-                      </Button>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Silences"
+          columns={["State", "Alerts", { label: "Reason", className: "wide-only" }, { label: <span className="unseen">Actions</span> }]}
+        >
+          {data.map((silence) => (
+            <tr key={silence.id} data-row data-silence-id={silence.id}>
+              <td>
+                <Until silence={silence} />
+              </td>
+              <td className="anywhere">
+                {subjectOf(silence)}
+                <div className="small soft">{silence.run ? `in ${silence.run}` : "in all runs"}</div>
+                <div className="narrow-only small">“{visible(silence.reason)}”</div>
+              </td>
+              <td className="anywhere wide-only">
+                “{visible(silence.reason)}”
+                <div className="small soft">
+                  {visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" />
+                </div>
+              </td>
+              <td className="num">
+                {silence.is_lasting && (
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    disabled={!mayOperate}
+                    title={why}
+                    aria-label={`End the silence of ${subjectOf(silence)}`}
+                    onClick={() => setEnding(silence)}
+                  >
+                    End…
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {isNew && <SilenceDialog start={{}} onClose={() => setNew(false)} />}
       {ending && <EndSilence silence={ending} onClose={() => setEnding(null)} />}

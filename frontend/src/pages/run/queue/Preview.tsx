@@ -4,6 +4,7 @@ import type { PreviewAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { type Names, nameIn } from "@/pages/run/queue/batches";
 
@@ -18,28 +19,24 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
   const names = [...new Set([...Object.keys(preview.composition), ...Object.keys(preview.shares)])].sort();
   const total = Object.values(preview.composition).reduce((sum, each) => sum + each, 0) || 1;
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label="Composition of the next batch">
-        <thead>
-          <tr>
-            <th>Environment</th>
-            <th className="num">Sequences</th>
-            <th className="num">Share</th>
-            <th className="num">Target share</th>
-          </tr>
-        </thead>
-        <tbody>
-          {names.map((name) => (
-            <tr key={name}>
-              <td className="anywhere">{visible(nameIn(named, name))}</td>
-              <td className="num">{number(preview.composition[name] ?? 0)}</td>
-              <td className="num">{percent((preview.composition[name] ?? 0) / total)}</td>
-              <td className="num soft">{preview.shares[name] === undefined ? "–" : percent(preview.shares[name])}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Composition of the next batch"
+      columns={[
+        "Environment",
+        { label: "Sequences", className: "num" },
+        { label: "Share", className: "num" },
+        { label: "Target share", className: "num" },
+      ]}
+    >
+      {names.map((name) => (
+        <tr key={name}>
+          <td className="anywhere">{visible(nameIn(named, name))}</td>
+          <td className="num">{number(preview.composition[name] ?? 0)}</td>
+          <td className="num">{percent((preview.composition[name] ?? 0) / total)}</td>
+          <td className="num soft">{preview.shares[name] === undefined ? "–" : percent(preview.shares[name])}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
