@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import { type TokenRow, useRevoke } from "@/api/tokens";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { Moment } from "@/components/Moment";
 import { useNow } from "@/components/now";
 import { ReasonDialog } from "@/components/ReasonDialog";
@@ -47,12 +48,9 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
                 <div className="mono tiny faint">{token.prefix}…</div>
               </td>
               <td>
-                <span className={`chip tone-${tone}`}>
-                  <span className="chip-sign" aria-hidden="true">
-                    {sign}
-                  </span>
+                <Chip tone={tone} sign={sign}>
                   {word}
-                </span>
+                </Chip>
               </td>
               <td>
                 {token.scopes.map((scope) => (

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -24,30 +25,21 @@ type RuleAction = "switch" | "delete" | "silence";
 function RuleChip({ rule }: { rule: AlertRule }) {
   if (!rule.is_enabled)
     return (
-      <span className="chip tone-quiet" data-rule-state="off">
-        <span className="chip-sign" aria-hidden="true">
-          ◌
-        </span>
+      <Chip tone="quiet" sign="◌" data-rule-state="off">
         disabled
-      </span>
+      </Chip>
     );
   if (rule.firing === 0)
     return (
-      <span className="chip tone-good" data-rule-state="quiet">
-        <span className="chip-sign" aria-hidden="true">
-          ✓
-        </span>
+      <Chip tone="good" sign="✓" data-rule-state="quiet">
         not firing
-      </span>
+      </Chip>
     );
   const tone = rule.severity === "error" ? "bad" : "held";
   return (
-    <span className={`chip tone-${tone}`} data-rule-state="firing">
-      <span className="chip-sign" aria-hidden="true">
-        ▲
-      </span>
+    <Chip tone={tone} sign="▲" data-rule-state="firing">
       firing in {number(rule.firing)}
-    </span>
+    </Chip>
   );
 }
 

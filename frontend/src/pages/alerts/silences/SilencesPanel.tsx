@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useAlertKinds } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -31,12 +32,9 @@ function Until({ silence }: { silence: Silence }) {
     const over = silence.ended_at ?? silence.until;
     return (
       <>
-        <span className="chip tone-quiet" data-silence="over">
-          <span className="chip-sign" aria-hidden="true">
-            ✓
-          </span>
+        <Chip tone="quiet" sign="✓" data-silence="over">
           ended
-        </span>
+        </Chip>
         <div className="small soft">
           <Age at={over} suffix=" ago" />
           {silence.ended_by && `, ended by ${visible(silence.ended_by)}`}
@@ -46,12 +44,9 @@ function Until({ silence }: { silence: Silence }) {
   }
   return (
     <>
-      <span className="chip tone-busy" data-silence="lasting">
-        <span className="chip-sign" aria-hidden="true">
-          ☾
-        </span>
+      <Chip tone="busy" sign="☾" data-silence="lasting">
         active
-      </span>
+      </Chip>
       <div className="small soft" title={utc(silence.until)}>
         {duration((Date.parse(silence.until) - now) / 1000)} remaining
       </div>

@@ -4,6 +4,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type BatchState, batchesQuery } from "@/api/queue";
 import type { BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
@@ -27,12 +28,9 @@ const STATES: { value: BatchState; label: string }[] = [
 export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
   const { tone, sign, words } = lookOf(batch, useNow());
   return (
-    <span className={`chip tone-${tone}`} data-batch-state={batch.state}>
-      <span className="chip-sign" aria-hidden="true">
-        {sign}
-      </span>
+    <Chip tone={tone} sign={sign} data-batch-state={batch.state}>
       {words}
-    </span>
+    </Chip>
   );
 }
 

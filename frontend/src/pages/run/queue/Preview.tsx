@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { previewQuery } from "@/api/queue";
 import type { PreviewAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
@@ -52,12 +53,9 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
           <p className="preview-line" data-preview={data.reason ?? "ready"}>
             {data.reason ? (
               <>
-                <span className="chip tone-quiet">
-                  <span className="chip-sign" aria-hidden="true">
-                    ◌
-                  </span>
+                <Chip tone="quiet" sign="◌">
                   none yet
-                </span>{" "}
+                </Chip>{" "}
                 {REASONS[data.reason]}{" "}
                 <span className="faint">
                   {number(data.queued_sequences)} of {number(data.batch_size)} sequences queued.
@@ -65,12 +63,9 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
               </>
             ) : (
               <>
-                <span className="chip tone-good">
-                  <span className="chip-sign" aria-hidden="true">
-                    ✓
-                  </span>
+                <Chip tone="good" sign="✓">
                   ready
-                </span>{" "}
+                </Chip>{" "}
                 {number(data.items)} groups, {number(data.sequences)} sequences
                 {data.comes_again && <span className="held"> · leased again after an expired lease</span>}
               </>

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ComponentProps } from "react";
 import type { DeliveryRow, PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
@@ -40,20 +41,14 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
       </td>
       <td className="nowrap">
         {isCurrent && (
-          <span className={`chip tone-${isBack ? "quiet" : "good"}`}>
-            <span className="chip-sign" aria-hidden="true">
-              {isBack ? "◌" : "●"}
-            </span>
+          <Chip tone={isBack ? "quiet" : "good"} sign={isBack ? "◌" : "●"}>
             {isBack ? "newest" : "current"}
-          </span>
+          </Chip>
         )}{" "}
         {isKept && (
-          <span className="chip tone-held">
-            <span className="chip-sign" aria-hidden="true">
-              ⊢
-            </span>
+          <Chip tone="held" sign="⊢">
             pinned
-          </span>
+          </Chip>
         )}
         {isBack && <span className="small"> not distributed</span>}
       </td>
