@@ -53,7 +53,7 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
             {alert.run}
           </Link>
         ) : (
-          <span className="faint">deployment</span>
+          <span className="faint">server</span>
         )}
       </td>
       <td className="num soft">

@@ -10,7 +10,7 @@ import { emptied, type Place } from "@/pages/cluster/topology";
 
 const EMPTY = [
   "Workers of all runs on this machine finish and send their current work, exit, and restart on other machines",
-  "with free resources. No new workers or managers of this deployment are placed on it until it is uncordoned.",
+  "with free resources. No new workers or managers of this server are placed on it until it is uncordoned.",
   "A manager on the machine keeps running there. Other workloads of the cluster are not affected.",
 ].join(" ");
 const LET_IN = "New workers and managers may be placed on the machine again. Moved workers stay where they are.";
