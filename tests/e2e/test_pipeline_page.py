@@ -76,7 +76,7 @@ def test_of_an_outside_run_the_way_begins_where_the_deck_sees_it(
     page = signed_in
     page.goto(f"/runs/{FOLLOWED}/pipeline")
 
-    expect(stage(page, "elsewhere")).to_contain_text("outside this deployment")
+    expect(stage(page, "elsewhere")).to_contain_text("outside this server")
     expect(stage(page, "push")).to_be_visible()
     expect(stage(page, "infer")).to_have_count(0)
     expect(page.get_by_role("region", name="Worker time")).to_have_count(0)

@@ -76,7 +76,7 @@ def test_everybody_sees_who_they_are_and_which_deck_this_is(page: Page, deck: De
     you = page.get_by_role("region", name="Account")
     expect(you).to_contain_text("Can view everything")
     expect(you).to_contain_text("An administrator can change your password")
-    expect(page.get_by_role("region", name="Deployment")).to_contain_text(deck.url)
+    expect(page.get_by_role("region", name="Server", exact=True)).to_contain_text(deck.url)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

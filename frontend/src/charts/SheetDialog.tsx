@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import type { Cell, Sheet } from "@/charts/model";
 import { Dialog } from "@/components/Dialog";
+import { Table } from "@/components/Table";
 import { clock, number, utc } from "@/format";
 
 type Props = { name: string; sheet: Sheet; isTime: boolean; onClose: () => void };
@@ -28,30 +29,22 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
     rows.length > 0 ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view` : "No data in view.";
   return (
     <Dialog onClose={onClose} title={`${name} as a table`} size="xl">
-      <div className="table-scroll chart-sheet" tabIndex={0} role="region" aria-label={`Rows of ${name}`}>
-        <table className="table">
-          <thead>
-            <tr>
-              {head.map((title, i) => (
-                <th key={title} scope="col" className={typeof rows[0]?.[i] === "string" ? "" : "num"}>
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {page.map((row, i) => (
-              <tr key={first + i}>
-                {head.map((title, at) => (
-                  <td key={title} className={typeof row[at] === "string" ? "anywhere" : "num"}>
-                    <Value value={row[at]} isMoment={isTime && at === place} />
-                  </td>
-                ))}
-              </tr>
+      <Table
+        label={`Rows of ${name}`}
+        role="region"
+        className="chart-sheet"
+        columns={[...head.map((title, i) => ({ label: title, className: typeof rows[0]?.[i] === "string" ? "" : "num" }))]}
+      >
+        {page.map((row, i) => (
+          <tr key={first + i}>
+            {head.map((title, at) => (
+              <td key={title} className={typeof row[at] === "string" ? "anywhere" : "num"}>
+                <Value value={row[at]} isMoment={isTime && at === place} />
+              </td>
             ))}
-          </tbody>
-        </table>
-      </div>
+          </tr>
+        ))}
+      </Table>
       <div className="chart-sheet-foot">
         <span className="small soft" role="status">
           {range}

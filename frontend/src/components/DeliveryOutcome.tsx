@@ -1,4 +1,5 @@
 import type { AlertDelivery } from "@/api/alerts";
+import { Chip } from "@/components/Chip";
 import { number, visible } from "@/format";
 
 const LOOKS: Record<AlertDelivery["state"], { tone: string; sign: string }> = {
@@ -16,12 +17,9 @@ export function DeliveryOutcome({ delivery }: { delivery: AlertDelivery }) {
   const why = status === null && delivery.state !== "delivered" ? delivery.last_error : "";
   return (
     <>
-      <span className={`chip tone-${tone}`} data-delivery={delivery.state}>
-        <span className="chip-sign" aria-hidden="true">
-          {sign}
-        </span>
+      <Chip tone={tone} sign={sign} data-delivery={delivery.state}>
         {delivery.state}
-      </span>
+      </Chip>
       {facts.length > 0 && <div className="small soft">{facts.join(" ")}</div>}
       {why && <div className="small soft anywhere">{visible(why)}</div>}
     </>

@@ -1,4 +1,5 @@
 import { Tooltip } from "@mantine/core";
+import { Chip } from "@/components/Chip";
 import { useNow } from "@/components/now";
 import { ageSeconds, duration, utc, visible } from "@/format";
 import { honest, lookOf } from "@/theme/chips";
@@ -34,14 +35,11 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
   return (
     <>
       <Tooltip label={lines.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
-        <span className={`chip tone-${tone}`} tabIndex={0} data-state={shown}>
-          <span className="chip-sign" aria-hidden="true">
-            {sign}
-          </span>
+        <Chip tone={tone} sign={sign} tabIndex={0} data-state={shown}>
           {shown}
           {lasting && <span className="chip-age">· {lasting}</span>}
           {why && <span className="unseen">, {visible(why)}</span>}
-        </span>
+        </Chip>
       </Tooltip>
       {isLate && (
         <span className="chip-late" data-late>

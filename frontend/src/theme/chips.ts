@@ -28,7 +28,7 @@ const LOOKS: Record<string, Look> = {
   degraded: { tone: "held", sign: "▲", meaning: "Some workers are down." },
   up: { tone: "good", sign: "●", meaning: "Responding." },
   down: { tone: "bad", sign: "✕", meaning: "Not responding, or refusing connections." },
-  absent: { tone: "quiet", sign: "○", meaning: "Not used by this deployment." },
+  absent: { tone: "quiet", sign: "○", meaning: "Not used by this server." },
   unknown: { tone: "quiet", sign: "?", meaning: "No recent heartbeat." },
 };
 

@@ -13,6 +13,7 @@ import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { useDraft } from "@/components/useDraft";
 import { number, visible } from "@/format";
 import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
@@ -55,37 +56,23 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
   if (rows.length === 0)
     return <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was silenced.</p>;
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label="Notifications">
-        <thead>
-          <tr>
-            <th scope="col">Receiver</th>
-            <th scope="col">Sent</th>
-            <th scope="col">Outcome</th>
-            <th scope="col" className="num">
-              Attempts
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.id}>
-              <td className="anywhere">{visible(row.target)}</td>
-              <td>
-                {row.change}{" "}
-                <span className="faint">
-                  <Age at={row.created_at} suffix=" ago" />
-                </span>
-              </td>
-              <td className="anywhere">
-                <DeliveryOutcome delivery={row} />
-              </td>
-              <td className="num">{number(row.attempts)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="Notifications" columns={["Receiver", "Sent", "Outcome", { label: "Attempts", className: "num" }]}>
+      {rows.map((row) => (
+        <tr key={row.id}>
+          <td className="anywhere">{visible(row.target)}</td>
+          <td>
+            {row.change}{" "}
+            <span className="faint">
+              <Age at={row.created_at} suffix=" ago" />
+            </span>
+          </td>
+          <td className="anywhere">
+            <DeliveryOutcome delivery={row} />
+          </td>
+          <td className="num">{number(row.attempts)}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

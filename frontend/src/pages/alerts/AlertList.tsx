@@ -8,6 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { number, utc, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";
@@ -52,7 +53,7 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
             {alert.run}
           </Link>
         ) : (
-          <span className="faint">deployment</span>
+          <span className="faint">server</span>
         )}
       </td>
       <td className="num soft">
@@ -147,35 +148,20 @@ export function AlertList({ asked, opened, look }: Props) {
         {pages.isError && <ErrorState title="Alerts unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
         {pages.isSuccess && rows.length === 0 && <Nothing asked={asked} />}
         {rows.length > 0 && (
-          <div className="table-scroll">
-            <table className="table">
-              <thead>
-                <tr>
-                  <th scope="col" className="wide-only">
-                    State
-                  </th>
-                  <th scope="col">Alert</th>
-                  <th scope="col" className="wide-only">
-                    Run
-                  </th>
-                  <th scope="col" className="num">
-                    Since
-                  </th>
-                  <th scope="col" className="num wide-only">
-                    Cleared
-                  </th>
-                  <th scope="col" className="num wide-only" title="Number of times the alert fired; a continuous condition counts once">
-                    Times
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.map((row) => (
-                  <Line key={row.id} alert={row} onOpen={() => look({ alert: row.id }, false)} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            columns={[
+              { label: "State", className: "wide-only" },
+              "Alert",
+              { label: "Run", className: "wide-only" },
+              { label: "Since", className: "num" },
+              { label: "Cleared", className: "num wide-only" },
+              { label: "Times", className: "num wide-only", title: "Number of times the alert fired; a continuous condition counts once" },
+            ]}
+          >
+            {rows.map((row) => (
+              <Line key={row.id} alert={row} onOpen={() => look({ alert: row.id }, false)} />
+            ))}
+          </Table>
         )}
         <ShowMore pages={pages} />
       </section>

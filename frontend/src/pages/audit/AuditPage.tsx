@@ -46,7 +46,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
             {row.run}
           </Link>
         ) : (
-          <span className="faint">deployment</span>
+          <span className="faint">server</span>
         )}
       </td>
       <td className={`anywhere ${css.what}`}>

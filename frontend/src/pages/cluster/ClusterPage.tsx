@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { BrokerPart, Cluster, DatabasePart, StoragePart } from "@/api/deployment";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
@@ -138,12 +139,9 @@ export function ClusterPage() {
       <div className="page-title">
         <h1>Cluster</h1>
         {data && found && (
-          <span className={`chip tone-${found.tone}`} data-health={found.tone} role="status">
-            <span className="chip-sign" aria-hidden="true">
-              {found.sign}
-            </span>
+          <Chip tone={found.tone} sign={found.sign} data-health={found.tone} role="status">
             <span className={css.health}>{found.text}</span>
-          </span>
+          </Chip>
         )}
         <span className="spacer" />
         {data && (

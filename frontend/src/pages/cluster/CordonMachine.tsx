@@ -3,13 +3,14 @@ import { useState } from "react";
 import { type MachineCordon, useCordonMachine } from "@/api/deployment";
 import { TAKES_ADMIN, useMayAdminister } from "@/api/session";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { emptied, type Place } from "@/pages/cluster/topology";
 
 const EMPTY = [
   "Workers of all runs on this machine finish and send their current work, exit, and restart on other machines",
-  "with free resources. No new workers or managers of this deployment are placed on it until it is uncordoned.",
+  "with free resources. No new workers or managers of this server are placed on it until it is uncordoned.",
   "A manager on the machine keeps running there. Other workloads of the cluster are not affected.",
 ].join(" ");
 const LET_IN = "New workers and managers may be placed on the machine again. Moved workers stay where they are.";
@@ -18,12 +19,9 @@ function State({ cordon }: { cordon: MachineCordon }) {
   const isApplied = cordon.workers === 0;
   return (
     <div className="small soft anywhere" role="status" data-machine-cordon={isApplied ? "applied" : "requested"}>
-      <span className="chip tone-held">
-        <span className="chip-sign" aria-hidden="true">
-          {isApplied ? "✓" : "◕"}
-        </span>
+      <Chip tone="held" sign={isApplied ? "✓" : "◕"}>
         cordoned
-      </span>{" "}
+      </Chip>{" "}
       by {visible(cordon.cordoned_by)} <Age at={cordon.cordoned_at} suffix=" ago" />: {visible(cordon.reason)}
       <div>{visible(emptied(cordon))}</div>
     </div>

@@ -2,6 +2,7 @@ import type { Cluster, JobWorker, ProcessRow } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { StateChip } from "@/components/StateChip";
+import { Table } from "@/components/Table";
 import { bytes, number, visible } from "@/format";
 import { jobName, processProofSeconds } from "@/pages/cluster/parts";
 import css from "./cluster.module.css";
@@ -52,45 +53,35 @@ export function Processes({ cluster }: { cluster: Cluster }) {
     );
   }
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label="Processes">
-        <thead>
-          <tr>
-            <th scope="col">Process</th>
-            <th scope="col">State</th>
-            <th scope="col" className="wide-only">
-              Current job
-            </th>
-            <th scope="col" className="num wide-only">
-              Memory
-            </th>
-            <th scope="col" className="num wide-only">
-              Started
-            </th>
+    <Table
+      label="Processes"
+      columns={[
+        "Process",
+        "State",
+        { label: "Current job", className: "wide-only" },
+        { label: "Memory", className: "num wide-only" },
+        { label: "Started", className: "num wide-only" },
+      ]}
+    >
+      {kinds.flatMap(({ role, rows }) =>
+        rows.map((row) => (
+          <tr key={`${role} ${row.name}`} data-process={role}>
+            <td className={css.process}>
+              <b>{role}</b> <span className="soft small anywhere">{visible(row.name)}</span>
+            </td>
+            <td>
+              <StateChip state="running" provenAt={row.proven_at} allowedSeconds={processProofSeconds(cluster)} />
+            </td>
+            <td className="wide-only">
+              <Doing row={row} />
+            </td>
+            <td className="num wide-only">{bytes(row.memory_bytes)}</td>
+            <td className="num soft wide-only">
+              <Age at={row.started_at} suffix=" ago" />
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {kinds.flatMap(({ role, rows }) =>
-            rows.map((row) => (
-              <tr key={`${role} ${row.name}`} data-process={role}>
-                <td className={css.process}>
-                  <b>{role}</b> <span className="soft small anywhere">{visible(row.name)}</span>
-                </td>
-                <td>
-                  <StateChip state="running" provenAt={row.proven_at} allowedSeconds={processProofSeconds(cluster)} />
-                </td>
-                <td className="wide-only">
-                  <Doing row={row} />
-                </td>
-                <td className="num wide-only">{bytes(row.memory_bytes)}</td>
-                <td className="num soft wide-only">
-                  <Age at={row.started_at} suffix=" ago" />
-                </td>
-              </tr>
-            )),
-          )}
-        </tbody>
-      </table>
-    </div>
+        )),
+      )}
+    </Table>
   );
 }

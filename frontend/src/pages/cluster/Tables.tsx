@@ -1,6 +1,7 @@
 import type { DatabasePart } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
+import { Table } from "@/components/Table";
 import { bytes, count, percent, visible } from "@/format";
 
 /** Share of dead rows above which a table is highlighted. */
@@ -18,44 +19,31 @@ export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
       {!tables ? (
         <p className="soft small">Not available: the database role lacks the permission, or the query timed out.</p>
       ) : (
-        <div className="table-scroll" tabIndex={0} role="group" aria-label="Largest tables">
-          <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">Table</th>
-                <th scope="col" className="num">
-                  Size
-                </th>
-                <th scope="col" className="num">
-                  Live rows
-                </th>
-                <th scope="col" className="num" title="Updated or deleted rows, not yet vacuumed">
-                  Dead rows
-                </th>
-                <th scope="col" className="num wide-only">
-                  Vacuumed
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {tables.map((table) => (
-                <tr key={table.name}>
-                  <td className="mono small anywhere">{visible(table.name)}</td>
-                  <td className="num">{bytes(table.size_bytes)}</td>
-                  <td className="num">{count(table.live_rows)}</td>
-                  <td className={`num ${isBloated(table) ? "held" : ""}`}>
-                    {isBloated(table) && <span aria-hidden="true">▲ </span>}
-                    {count(table.dead_rows)}
-                    {table.dead_rows > 0 && (
-                      <span className="faint"> · {percent(table.dead_rows / (table.live_rows + table.dead_rows))}</span>
-                    )}
-                  </td>
-                  <td className="num soft wide-only">{table.vacuumed_at ? <Age at={table.vacuumed_at} suffix=" ago" /> : "never"}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Largest tables"
+          role="group"
+          columns={[
+            "Table",
+            { label: "Size", className: "num" },
+            { label: "Live rows", className: "num" },
+            { label: "Dead rows", className: "num", title: "Updated or deleted rows, not yet vacuumed" },
+            { label: "Vacuumed", className: "num wide-only" },
+          ]}
+        >
+          {tables.map((table) => (
+            <tr key={table.name}>
+              <td className="mono small anywhere">{visible(table.name)}</td>
+              <td className="num">{bytes(table.size_bytes)}</td>
+              <td className="num">{count(table.live_rows)}</td>
+              <td className={`num ${isBloated(table) ? "held" : ""}`}>
+                {isBloated(table) && <span aria-hidden="true">▲ </span>}
+                {count(table.dead_rows)}
+                {table.dead_rows > 0 && <span className="faint"> · {percent(table.dead_rows / (table.live_rows + table.dead_rows))}</span>}
+              </td>
+              <td className="num soft wide-only">{table.vacuumed_at ? <Age at={table.vacuumed_at} suffix=" ago" /> : "never"}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );

@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deployment";
+import { Chip } from "@/components/Chip";
 import { bytes, counted, number, visible } from "@/format";
 import { Bar } from "@/pages/cluster/Bar";
 import { CordonMachine } from "@/pages/cluster/CordonMachine";
@@ -36,12 +37,9 @@ function Tile({ place }: { place: Place }) {
       <div>
         <b className="anywhere">{visible(place.host) || "node"}</b> {place.node?.is_head && <span className="tag">head</span>}
         {isGone && (
-          <span className="chip tone-bad">
-            <span className="chip-sign" aria-hidden="true">
-              ✕
-            </span>
+          <Chip tone="bad" sign="✕">
             gone
-          </span>
+          </Chip>
         )}
         {place.node && (
           <div className="faint tiny mono" title="Ray node ID">

@@ -7,6 +7,7 @@ import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
 import { RunChip } from "@/components/RunChip";
+import { Table } from "@/components/Table";
 import { count, number, policyStep, visible } from "@/format";
 import css from "./compare.module.css";
 import { figuresOf, stalenessOf } from "./comparing";
@@ -54,76 +55,60 @@ export function Summary({ chosen, metrics, view }: Props) {
   const note = view.span ? "metrics in the visible range" : "metrics: last, min … max";
   return (
     <Panel title="Summary" note={note}>
-      <div className="table-scroll" tabIndex={0} role="region" aria-label="Summary of the runs">
-        <table className={`table ${css.table}`}>
-          <thead>
-            <tr>
-              <th scope="col" className={css.fixed}>
-                Run
-              </th>
-              <th scope="col">State</th>
-              <th scope="col" className="num">
-                Train step
-              </th>
-              <th scope="col" className="num">
-                Policy
-              </th>
-              <th scope="col" className="num" title="In the newest batch: mean and maximum versions behind">
-                Staleness
-              </th>
-              <th scope="col" className="num" title="Tokens served, or env steps of fleet runs, at the newest sample">
-                Data served
-              </th>
-              {columns.map((name) => (
-                <th key={name} scope="col" className="num">
-                  {visible(name)}
+      <Table
+        label="Summary of the runs"
+        role="region"
+        tableClass={css.table}
+        columns={[
+          { label: "Run", className: css.fixed },
+          "State",
+          { label: "Train step", className: "num" },
+          { label: "Policy", className: "num" },
+          { label: "Staleness", className: "num", title: "In the newest batch: mean and maximum versions behind" },
+          { label: "Data served", className: "num", title: "Tokens served, or env steps of fleet runs, at the newest sample" },
+          ...columns.map((name) => ({ label: visible(name), className: "num" })),
+        ]}
+      >
+        {there.map(({ name, run, observedAt, fleetReason }, i) => {
+          const staleness = stalenessOf(batches[i]?.data?.staleness ?? {});
+          return (
+            run && (
+              <tr key={name} data-run={name}>
+                <th scope="row" className={css.fixed}>
+                  <Swatch look={lineStyleAt(view.places.get(name) ?? 0)} />{" "}
+                  <Link to="/runs/$name" params={{ name }} className="strong">
+                    {name}
+                  </Link>
                 </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {there.map(({ name, run, observedAt, fleetReason }, i) => {
-              const staleness = stalenessOf(batches[i]?.data?.staleness ?? {});
-              return (
-                run && (
-                  <tr key={name} data-run={name}>
-                    <th scope="row" className={css.fixed}>
-                      <Swatch look={lineStyleAt(view.places.get(name) ?? 0)} />{" "}
-                      <Link to="/runs/$name" params={{ name }} className="strong">
-                        {name}
-                      </Link>
-                    </th>
-                    <td>
-                      <RunChip run={run} observedAt={observedAt} reason={fleetReason} />
-                    </td>
-                    <td className="num">
-                      {number(run.served_steps)}
-                      {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}
-                    </td>
-                    <td className="num">{policyStep(run.policy_step)}</td>
-                    <td className="num">
-                      {staleness ? (
-                        <>
-                          {number(staleness.mean)} <span className="faint">· max {number(staleness.most)}</span>
-                        </>
-                      ) : (
-                        "–"
-                      )}
-                    </td>
-                    <td className="num">
-                      {amounts.has(name) ? count(amounts.get(name)) : "–"}
-                      {amounts.has(name) && <span className="faint tiny"> {run.kind === "fleet" ? "env steps" : "tokens"}</span>}
-                    </td>
-                    {columns.map((metric, at) => (
-                      <Figures key={metric} line={lines[at]?.data?.find((line) => line.run === name)} />
-                    ))}
-                  </tr>
-                )
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+                <td>
+                  <RunChip run={run} observedAt={observedAt} reason={fleetReason} />
+                </td>
+                <td className="num">
+                  {number(run.served_steps)}
+                  {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}
+                </td>
+                <td className="num">{policyStep(run.policy_step)}</td>
+                <td className="num">
+                  {staleness ? (
+                    <>
+                      {number(staleness.mean)} <span className="faint">· max {number(staleness.most)}</span>
+                    </>
+                  ) : (
+                    "–"
+                  )}
+                </td>
+                <td className="num">
+                  {amounts.has(name) ? count(amounts.get(name)) : "–"}
+                  {amounts.has(name) && <span className="faint tiny"> {run.kind === "fleet" ? "env steps" : "tokens"}</span>}
+                </td>
+                {columns.map((metric, at) => (
+                  <Figures key={metric} line={lines[at]?.data?.find((line) => line.run === name)} />
+                ))}
+              </tr>
+            )
+          );
+        })}
+      </Table>
       {metrics.length > columns.length && (
         <p className="small soft">
           Showing the first {number(columns.length)} of {number(metrics.length)} metrics.

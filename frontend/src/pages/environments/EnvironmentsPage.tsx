@@ -6,6 +6,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
@@ -98,46 +99,29 @@ export function EnvironmentsPage() {
           </EmptyState>
         )}
         {rows.length > 0 && (
-          <div className="table-scroll">
-            <table className="table">
-              <thead>
-                <tr>
-                  <th scope="col">Environment</th>
-                  <th scope="col" className="wide-only">
-                    Kind
-                  </th>
-                  <th scope="col" className="num">
-                    Runs
-                  </th>
-                  <th scope="col" className="wide-only">
-                    Last seen
-                  </th>
-                  <th scope="col" className="num wide-only">
-                    Per hour
-                  </th>
-                  <th scope="col" className="num">
-                    Mean reward
-                  </th>
-                  <th
-                    scope="col"
-                    className="num wide-only"
-                    title="Share of groups whose scores are all equal, and which therefore give no learning signal."
-                  >
-                    Zero variance
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.map((row) => (
-                  <Line
-                    key={`${row.kind} ${row.name}`}
-                    row={row}
-                    onOpen={() => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) })}
-                  />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            columns={[
+              "Environment",
+              { label: "Kind", className: "wide-only" },
+              { label: "Runs", className: "num" },
+              { label: "Last seen", className: "wide-only" },
+              { label: "Per hour", className: "num wide-only" },
+              { label: "Mean reward", className: "num" },
+              {
+                label: "Zero variance",
+                className: "num wide-only",
+                title: "Share of groups whose scores are all equal, and which therefore give no learning signal.",
+              },
+            ]}
+          >
+            {rows.map((row) => (
+              <Line
+                key={`${row.kind} ${row.name}`}
+                row={row}
+                onOpen={() => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) })}
+              />
+            ))}
+          </Table>
         )}
         <ShowMore pages={list} />
       </section>

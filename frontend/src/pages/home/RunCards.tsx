@@ -5,6 +5,7 @@ import { DIAGNOSES_AT_MOST, type Diagnosis, diagnosesQuery } from "@/api/pipelin
 import { AppLink } from "@/components/AppLink";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
+import { Table } from "@/components/Table";
 import { count, number, visible } from "@/format";
 import { progress } from "@/pages/home/attention";
 import { currentDiagnosis } from "@/pages/run/diagnosis/current";
@@ -98,51 +99,36 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
       <div className="panel-head">
         <h2>Recently finished</h2>
       </div>
-      <div className="table-scroll">
-        <table className="table">
-          <thead>
-            <tr>
-              <th scope="col">Run</th>
-              <th scope="col" className="wide-only">
-                Ended
-              </th>
-              <th scope="col" className="num wide-only">
-                Train steps
-              </th>
-              <th scope="col" className="num wide-only">
-                Return
-              </th>
-              <th scope="col" className="wide-only">
-                Trend
-              </th>
-              <th scope="col" className="wide-only">
-                Reason
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {runs.map((run) => (
-              <tr key={run.id} data-row className="opens">
-                <td>
-                  <Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>
-                    {run.name}
-                  </Link>
-                  <div className="narrow-only">
-                    <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
-                  </div>
-                </td>
-                <td className="wide-only">
-                  <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
-                </td>
-                <td className="num wide-only">{number(run.served_steps)}</td>
-                <td className="num wide-only">{number(run.return_mean)}</td>
-                <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>
-                <td className="wide-only soft small anywhere">{visible(run.status_reason)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        columns={[
+          "Run",
+          { label: "Ended", className: "wide-only" },
+          { label: "Train steps", className: "num wide-only" },
+          { label: "Return", className: "num wide-only" },
+          { label: "Trend", className: "wide-only" },
+          { label: "Reason", className: "wide-only" },
+        ]}
+      >
+        {runs.map((run) => (
+          <tr key={run.id} data-row className="opens">
+            <td>
+              <Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>
+                {run.name}
+              </Link>
+              <div className="narrow-only">
+                <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
+              </div>
+            </td>
+            <td className="wide-only">
+              <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
+            </td>
+            <td className="num wide-only">{number(run.served_steps)}</td>
+            <td className="num wide-only">{number(run.return_mean)}</td>
+            <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>
+            <td className="wide-only soft small anywhere">{visible(run.status_reason)}</td>
+          </tr>
+        ))}
+      </Table>
     </section>
   );
 }

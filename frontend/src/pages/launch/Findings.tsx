@@ -1,4 +1,5 @@
 import type { RunCheck } from "@/api/types";
+import { Chip } from "@/components/Chip";
 import { visible } from "@/format";
 
 const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
@@ -25,12 +26,9 @@ export function Findings({ check, isOld }: Props) {
   return (
     <section aria-label="Check" data-verdict={check.verdict}>
       <p className="check-result" role="status">
-        <span className={`chip tone-${tone}`}>
-          <span className="chip-sign" aria-hidden="true">
-            {sign}
-          </span>
+        <Chip tone={tone} sign={sign}>
           {words}
-        </span>{" "}
+        </Chip>{" "}
         <span className="faint tiny">{isOld ? "outdated: the form has changed" : `in ${check.seconds.toFixed(1)} s`}</span>
       </p>
       <ul className="findings">

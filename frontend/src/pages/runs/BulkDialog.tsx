@@ -34,7 +34,7 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
             All runs that match <code>{visible(filter)}</code> when the action runs.
           </>
         ) : (
-          "All runs of the deployment."
+          "All runs on the server."
         )}
       </p>
       {!act.isSuccess && (

@@ -5,6 +5,7 @@ import { licencesQuery } from "@/api/deployment";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { count, visible } from "@/format";
 
 function Listed() {
@@ -16,30 +17,17 @@ function Listed() {
       <p className="small soft">
         Rolldeck is licensed under {visible(data.own)}. It includes {count(data.results.length)} packages under these licences:
       </p>
-      <div className="table-scroll">
-        <table className="table" aria-label="Packages and their licences">
-          <thead>
-            <tr>
-              <th scope="col">Package</th>
-              <th scope="col">Licence</th>
-              <th scope="col" className="wide-only">
-                Used in
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {data.results.map(({ name, version, licence, part }) => (
-              <tr key={`${part} ${name} ${version}`}>
-                <td className="anywhere">
-                  {visible(name)} <span className="faint small">{visible(version)}</span>
-                </td>
-                <td className="anywhere">{visible(licence)}</td>
-                <td className="wide-only soft">{part === "server" ? "server" : "dashboard"}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Packages and their licences" columns={["Package", "Licence", { label: "Used in", className: "wide-only" }]}>
+        {data.results.map(({ name, version, licence, part }) => (
+          <tr key={`${part} ${name} ${version}`}>
+            <td className="anywhere">
+              {visible(name)} <span className="faint small">{visible(version)}</span>
+            </td>
+            <td className="anywhere">{visible(licence)}</td>
+            <td className="wide-only soft">{part === "server" ? "server" : "dashboard"}</td>
+          </tr>
+        ))}
+      </Table>
     </>
   );
 }

@@ -5,6 +5,7 @@ import { Command } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { bytes, count, percent } from "@/format";
 import { fullness, RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
 import css from "./settings.module.css";
@@ -54,29 +55,19 @@ export function RetentionPanel() {
       {!data && !error && <Skeletons heights={[200]} />}
       {data && (
         <>
-          <div className="table-scroll">
-            <table className="table" aria-label="Data retention">
-              <thead>
-                <tr>
-                  <th scope="col">Data</th>
-                  <th scope="col" className="num">
-                    Size
-                  </th>
-                  <th scope="col" className="num">
-                    Count
-                  </th>
-                  <th scope="col" className="num">
-                    Oldest
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {data.results.map((each) => (
-                  <Row key={each.what} retention={each} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            label="Data retention"
+            columns={[
+              "Data",
+              { label: "Size", className: "num" },
+              { label: "Count", className: "num" },
+              { label: "Oldest", className: "num" },
+            ]}
+          >
+            {data.results.map((each) => (
+              <Row key={each.what} retention={each} />
+            ))}
+          </Table>
           <p className="small soft">
             {data.backed_up_at ? (
               <>

@@ -42,7 +42,7 @@ function Person() {
 
 function Facts() {
   const { data, error } = useQuery(deploymentQuery);
-  if (error) return <ErrorState title="Deployment details unavailable" error={error} />;
+  if (error) return <ErrorState title="Server details unavailable" error={error} />;
   if (!data) return <Skeletons heights={[120]} />;
   const facts: [string, string][] = [
     ["Version", data.version || "not installed as a package"],
@@ -52,7 +52,7 @@ function Facts() {
   ];
   return (
     <Panel
-      title="Deployment"
+      title="Server"
       aside={
         <Button component={Link} to="/cluster" size="compact-sm" variant="default">
           View cluster

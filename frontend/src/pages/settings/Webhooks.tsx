@@ -9,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { visible } from "@/format";
 import { useWebhookTest, type Webhook, webhooksQuery } from "@/pages/settings/api";
 import css from "./settings.module.css";
@@ -86,24 +87,11 @@ export function Webhooks() {
         </EmptyState>
       )}
       {data && data.length > 0 && (
-        <div className="table-scroll">
-          <table className="table" aria-label="Notification receivers">
-            <thead>
-              <tr>
-                <th scope="col">Address</th>
-                <th scope="col">Last test</th>
-                <th scope="col">
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.map((each) => (
-                <Row key={each.id} webhook={each} mayTest={mayOperate} onTest={() => setAsking(each)} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Notification receivers" columns={["Address", "Last test", { label: <span className="unseen">Actions</span> }]}>
+          {data.map((each) => (
+            <Row key={each.id} webhook={each} mayTest={mayOperate} onTest={() => setAsking(each)} />
+          ))}
+        </Table>
       )}
       {asking && <Ask webhook={asking} onClose={() => setAsking(null)} />}
     </Panel>

@@ -8,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { bytes, number, visible } from "@/format";
 import { FragmentFacts } from "@/pages/viewer/FragmentFacts";
 import { endBeside } from "@/pages/viewer/fragment";
@@ -175,30 +176,16 @@ function Arrays({ content }: { content: FragmentContent }) {
   return (
     <details className={`panel ${own.arrays}`}>
       <summary>Arrays as received</summary>
-      <div className="table-scroll">
-        <table className="table" aria-label="Arrays of the fragment">
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Type</th>
-              <th scope="col">Shape</th>
-              <th scope="col" className="num">
-                Size
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {content.arrays.map(({ name, dtype, shape, size_bytes }) => (
-              <tr key={name}>
-                <td className="mono anywhere">{visible(name)}</td>
-                <td className="mono">{dtype}</td>
-                <td className="mono">{shape.join(" × ") || "scalar"}</td>
-                <td className="num">{bytes(size_bytes)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Arrays of the fragment" columns={["Name", "Type", "Shape", { label: "Size", className: "num" }]}>
+        {content.arrays.map(({ name, dtype, shape, size_bytes }) => (
+          <tr key={name}>
+            <td className="mono anywhere">{visible(name)}</td>
+            <td className="mono">{dtype}</td>
+            <td className="mono">{shape.join(" × ") || "scalar"}</td>
+            <td className="num">{bytes(size_bytes)}</td>
+          </tr>
+        ))}
+      </Table>
     </details>
   );
 }

@@ -1,3 +1,4 @@
+import { Chip } from "@/components/Chip";
 import styles from "@/pages/viewer/marks.module.css";
 
 type GroupState = { state: string; reason: string; step: number | null };
@@ -16,13 +17,10 @@ export function GroupStateChip({ state, reason, step }: GroupState) {
   const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
   const more = reason ? reason.replaceAll("_", " ") : step === null ? "" : `step ${step}`;
   return (
-    <span className={`chip tone-${tone}`}>
-      <span className="chip-sign" aria-hidden="true">
-        {sign}
-      </span>
+    <Chip tone={tone} sign={sign}>
       {state}
       {more && <span className="chip-age">· {more}</span>}
-    </span>
+    </Chip>
   );
 }
 

@@ -4,12 +4,14 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/pages/alerts/api";
 import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
@@ -23,30 +25,21 @@ type RuleAction = "switch" | "delete" | "silence";
 function RuleChip({ rule }: { rule: AlertRule }) {
   if (!rule.is_enabled)
     return (
-      <span className="chip tone-quiet" data-rule-state="off">
-        <span className="chip-sign" aria-hidden="true">
-          ◌
-        </span>
+      <Chip tone="quiet" sign="◌" data-rule-state="off">
         disabled
-      </span>
+      </Chip>
     );
   if (rule.firing === 0)
     return (
-      <span className="chip tone-good" data-rule-state="quiet">
-        <span className="chip-sign" aria-hidden="true">
-          ✓
-        </span>
+      <Chip tone="good" sign="✓" data-rule-state="quiet">
         not firing
-      </span>
+      </Chip>
     );
   const tone = rule.severity === "error" ? "bad" : "held";
   return (
-    <span className={`chip tone-${tone}`} data-rule-state="firing">
-      <span className="chip-sign" aria-hidden="true">
-        ▲
-      </span>
+    <Chip tone={tone} sign="▲" data-rule-state="firing">
       firing in {number(rule.firing)}
-    </span>
+    </Chip>
   );
 }
 
@@ -192,34 +185,26 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
         </EmptyState>
       )}
       {rules.length > 0 && (
-        <div className="table-scroll">
-          <table className="table" aria-label="Alert rules">
-            <thead>
-              <tr>
-                <th scope="col">State</th>
-                <th scope="col">Rule</th>
-                <th scope="col">Scope</th>
-                <th scope="col" className="wide-only">
-                  Changed
-                </th>
-                <th scope="col">
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rules.map((rule) => (
-                <Line
-                  key={rule.id}
-                  rule={rule}
-                  mayOperate={mayOperate}
-                  onEdit={() => onOpen(rule.id)}
-                  onAction={(action) => setDoing({ rule, action })}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Alert rules"
+          columns={[
+            "State",
+            "Rule",
+            "Scope",
+            { label: "Changed", className: "wide-only" },
+            { label: <span className="unseen">Actions</span> },
+          ]}
+        >
+          {rules.map((rule) => (
+            <Line
+              key={rule.id}
+              rule={rule}
+              mayOperate={mayOperate}
+              onEdit={() => onOpen(rule.id)}
+              onAction={(action) => setDoing({ rule, action })}
+            />
+          ))}
+        </Table>
       )}
       {opened === "new" && <RuleDialog onClose={close} />}
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}

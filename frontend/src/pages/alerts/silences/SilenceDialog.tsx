@@ -65,7 +65,7 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
           )}
           <TextInput
             label="Run"
-            description="Empty: all runs, and deployment-wide alerts."
+            description="Empty: all runs, and alerts of the server."
             spellCheck={false}
             value={run}
             onChange={(event) => setRun(event.currentTarget.value)}

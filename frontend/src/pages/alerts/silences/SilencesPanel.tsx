@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useAlertKinds } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -11,6 +12,7 @@ import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { duration, utc, visible } from "@/format";
 import { type Silence, silencesQuery, useEndSilence } from "@/pages/alerts/api";
 import { SilenceDialog } from "./SilenceDialog";
@@ -30,12 +32,9 @@ function Until({ silence }: { silence: Silence }) {
     const over = silence.ended_at ?? silence.until;
     return (
       <>
-        <span className="chip tone-quiet" data-silence="over">
-          <span className="chip-sign" aria-hidden="true">
-            ✓
-          </span>
+        <Chip tone="quiet" sign="✓" data-silence="over">
           ended
-        </span>
+        </Chip>
         <div className="small soft">
           <Age at={over} suffix=" ago" />
           {silence.ended_by && `, ended by ${visible(silence.ended_by)}`}
@@ -45,12 +44,9 @@ function Until({ silence }: { silence: Silence }) {
   }
   return (
     <>
-      <span className="chip tone-busy" data-silence="lasting">
-        <span className="chip-sign" aria-hidden="true">
-          ☾
-        </span>
+      <Chip tone="busy" sign="☾" data-silence="lasting">
         active
-      </span>
+      </Chip>
       <div className="small soft" title={utc(silence.until)}>
         {duration((Date.parse(silence.until) - now) / 1000)} remaining
       </div>
@@ -106,56 +102,43 @@ export function SilencesPanel() {
         </EmptyState>
       )}
       {data && data.length > 0 && (
-        <div className="table-scroll">
-          <table className="table" aria-label="Silences">
-            <thead>
-              <tr>
-                <th scope="col">State</th>
-                <th scope="col">Alerts</th>
-                <th scope="col" className="wide-only">
-                  Reason
-                </th>
-                <th scope="col">
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.map((silence) => (
-                <tr key={silence.id} data-row data-silence-id={silence.id}>
-                  <td>
-                    <Until silence={silence} />
-                  </td>
-                  <td className="anywhere">
-                    {subjectOf(silence)}
-                    <div className="small soft">{silence.run ? `in ${silence.run}` : "in all runs"}</div>
-                    <div className="narrow-only small">“{visible(silence.reason)}”</div>
-                  </td>
-                  <td className="anywhere wide-only">
-                    “{visible(silence.reason)}”
-                    <div className="small soft">
-                      {visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" />
-                    </div>
-                  </td>
-                  <td className="num">
-                    {silence.is_lasting && (
-                      <Button
-                        size="compact-sm"
-                        variant="default"
-                        disabled={!mayOperate}
-                        title={why}
-                        aria-label={`End the silence of ${subjectOf(silence)}`}
-                        onClick={() => setEnding(silence)}
-                      >
-                        End…
-                      </Button>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Silences"
+          columns={["State", "Alerts", { label: "Reason", className: "wide-only" }, { label: <span className="unseen">Actions</span> }]}
+        >
+          {data.map((silence) => (
+            <tr key={silence.id} data-row data-silence-id={silence.id}>
+              <td>
+                <Until silence={silence} />
+              </td>
+              <td className="anywhere">
+                {subjectOf(silence)}
+                <div className="small soft">{silence.run ? `in ${silence.run}` : "in all runs"}</div>
+                <div className="narrow-only small">“{visible(silence.reason)}”</div>
+              </td>
+              <td className="anywhere wide-only">
+                “{visible(silence.reason)}”
+                <div className="small soft">
+                  {visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" />
+                </div>
+              </td>
+              <td className="num">
+                {silence.is_lasting && (
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    disabled={!mayOperate}
+                    title={why}
+                    aria-label={`End the silence of ${subjectOf(silence)}`}
+                    onClick={() => setEnding(silence)}
+                  >
+                    End…
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {isNew && <SilenceDialog start={{}} onClose={() => setNew(false)} />}
       {ending && <EndSilence silence={ending} onClose={() => setEnding(null)} />}

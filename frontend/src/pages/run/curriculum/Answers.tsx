@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { EvaluationRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
+import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { evaluationQuery } from "@/pages/run/curriculum/api";
 import { intervalText } from "@/pages/run/curriculum/curriculum";
@@ -27,31 +28,21 @@ function Outcome({ row }: { row: EvaluationRow }) {
 function Samples({ row }: { row: EvaluationRow }) {
   if (row.samples.length === 0) return <p className="faint">Its answers are no longer stored.</p>;
   return (
-    <div className="table-scroll" tabIndex={0} role="group" aria-label={`Answers at version ${policyStep(row.policy_step)}`}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th scope="col">Prompt</th>
-            <th scope="col">Answer</th>
-            <th scope="col" className="num">
-              Reward
-            </th>
-            <th scope="col">Correct</th>
-          </tr>
-        </thead>
-        <tbody>
-          {row.samples.map((sample, at) => (
-            // Rows have no key but their index.
-            <tr key={at}>
-              <td className="answer">{visible(sample.prompt)}</td>
-              <td className="answer">{visible(sample.response)}</td>
-              <td className="num">{number(sample.reward)}</td>
-              <td>{sample.is_correct ? "yes" : "no"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={`Answers at version ${policyStep(row.policy_step)}`}
+      role="group"
+      columns={["Prompt", "Answer", { label: "Reward", className: "num" }, "Correct"]}
+    >
+      {row.samples.map((sample, at) => (
+        // Rows have no key but their index.
+        <tr key={at}>
+          <td className="answer">{visible(sample.prompt)}</td>
+          <td className="answer">{visible(sample.response)}</td>
+          <td className="num">{number(sample.reward)}</td>
+          <td>{sample.is_correct ? "yes" : "no"}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

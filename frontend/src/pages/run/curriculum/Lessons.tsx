@@ -4,6 +4,7 @@ import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
+import { type Heading, Table } from "@/components/Table";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, type Interval, intervalText, summaryOf } from "@/pages/run/curriculum/curriculum";
 import { appliedText, manualText } from "@/pages/run/curriculum/steering";
@@ -64,38 +65,25 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
   );
 }
 
-const HEADS: [string, boolean][] = [
-  ["Lesson", false],
-  ["State", false],
-  ["Evaluation success", false],
-  ["", true],
-  ["Next", true],
-  ["Samples", true],
-  ["Zero variance", true],
-  ["At version", true],
-  ["Why", false],
+const COLUMNS: Heading[] = [
+  "Lesson",
+  "State",
+  "Evaluation success",
+  { label: <span className="unseen">Success rate</span>, className: "num" },
+  { label: "Next", className: "num" },
+  { label: "Samples", className: "num" },
+  { label: "Zero variance", className: "num" },
+  { label: "At version", className: "num" },
+  "Why",
 ];
 
-function Table({ rows, onOpen }: { rows: LessonRow[]; onOpen: (name: string) => void }) {
+function LessonTable({ rows, onOpen }: { rows: LessonRow[]; onOpen: (name: string) => void }) {
   return (
-    <div className="table-scroll" tabIndex={0} role="group" aria-label="Lessons, in order of prerequisites">
-      <table className="table">
-        <thead>
-          <tr>
-            {HEADS.map(([head, isNumber]) => (
-              <th key={head} scope="col" className={isNumber ? "num" : undefined}>
-                {head || <span className="unseen">Success rate</span>}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <Line key={row.name} row={row} onOpen={() => onOpen(row.name)} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="Lessons, in order of prerequisites" role="group" columns={COLUMNS}>
+      {rows.map((row) => (
+        <Line key={row.name} row={row} onOpen={() => onOpen(row.name)} />
+      ))}
+    </Table>
   );
 }
 
@@ -115,7 +103,7 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
           {appliedText(curriculum)}
         </p>
       )}
-      {error ? <ErrorState title="Lessons unavailable" error={error} /> : lessons && <Table rows={lessons} onOpen={onOpen} />}
+      {error ? <ErrorState title="Lessons unavailable" error={error} /> : lessons && <LessonTable rows={lessons} onOpen={onOpen} />}
     </Panel>
   );
 }

@@ -1,3 +1,4 @@
+import { Table } from "@/components/Table";
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -48,42 +49,32 @@ export function EnvironmentsTab() {
           An Atropos environment registers itself if its server URL is this run's; a fleet's environments appear with their first fragment.
         </EmptyState>
       ) : (
-        <div className="table-scroll">
-          <table className="table" aria-label="Environments">
-            <thead>
-              <tr>
-                <th>Environment</th>
-                <th>Last seen</th>
-                <th className="num">Weight</th>
-                <th className="num">Target share</th>
-                <th className="num">Actual share</th>
-                <th className="num" title="Sequences that batches owe the environment by its weight; negative if it is ahead">
-                  Debt
-                </th>
-                <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} per minute`}>
-                  Pushed
-                </th>
-                <th className="num">Queued</th>
-                <th className="num">Served</th>
-                <th title="Refused: pushes that were rejected entirely">Dropped, refused</th>
-                <th>
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {views.map((view) => (
-                <EnvironmentLine
-                  key={view.key}
-                  run={run}
-                  view={view}
-                  mayOperate={mayOperate}
-                  onAsk={(what, environment) => setAsked({ what, environment })}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Environments"
+          columns={[
+            "Environment",
+            "Last seen",
+            { label: "Weight", className: "num" },
+            { label: "Target share", className: "num" },
+            { label: "Actual share", className: "num" },
+            { label: "Debt", className: "num", title: "Sequences that batches owe the environment by its weight; negative if it is ahead" },
+            { label: "Pushed", className: "num", title: `${run.kind === "fleet" ? "Fragments" : "Groups"} per minute` },
+            { label: "Queued", className: "num" },
+            { label: "Served", className: "num" },
+            { label: "Dropped, refused", title: "Refused: pushes that were rejected entirely" },
+            { label: <span className="unseen">Actions</span> },
+          ]}
+        >
+          {views.map((view) => (
+            <EnvironmentLine
+              key={view.key}
+              run={run}
+              view={view}
+              mayOperate={mayOperate}
+              onAsk={(what, environment) => setAsked({ what, environment })}
+            />
+          ))}
+        </Table>
       )}
       {asked && Dialog && <Dialog run={run.name} environment={asked.environment} onClose={() => setAsked(null)} />}
     </Panel>

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Table } from "@/components/Table";
 import { number, policyStep, visible } from "@/format";
 import type { EpisodeFind, Measure } from "@/pages/run/episodes/api";
 import { FindEpisode } from "@/pages/run/episodes/FindEpisode";
@@ -14,46 +15,40 @@ type Props = { run: RunDetail; matches: EpisodeFind[]; label: string; value: str
 export function EpisodeMatches({ run, matches, label, value, of = "return" }: Props) {
   const hasKinds = matches.some(({ kind }) => kind !== "match");
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label={label}>
-        <thead>
-          <tr>
-            {hasKinds && <th>Type</th>}
-            <th className="num">{value}</th>
-            <th>Environment</th>
-            <th className="num">Worker</th>
-            <th className="num">Version</th>
-            <th className="num">Ended</th>
-            <th>
-              <span className="unseen">Link</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {matches.map((find) => (
-            <tr key={`${find.kind} ${find.report} ${find.value}`} data-find={find.kind}>
-              {hasKinds && <td>{WORDS[find.kind]}</td>}
-              <td className="num">{number(find.value)}</td>
-              <td className="anywhere">
-                {visible(find.environment)}
-                {find.mode === "eval" && <span className="faint small"> evaluation</span>}
-              </td>
-              <td className="num">
-                <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: find.worker }}>
-                  w{find.worker}
-                </Link>
-              </td>
-              <td className="num">{policyStep(find.policy_step)}</td>
-              <td className="num">
-                <Age at={find.at} suffix=" ago" />
-              </td>
-              <td>
-                <FindEpisode run={run.name} find={find} of={find.kind === "match" ? of : find.kind === "longest" ? "length" : "return"} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={label}
+      columns={[
+        hasKinds && "Type",
+        { label: value, className: "num" },
+        "Environment",
+        { label: "Worker", className: "num" },
+        { label: "Version", className: "num" },
+        { label: "Ended", className: "num" },
+        { label: <span className="unseen">Link</span> },
+      ]}
+    >
+      {matches.map((find) => (
+        <tr key={`${find.kind} ${find.report} ${find.value}`} data-find={find.kind}>
+          {hasKinds && <td>{WORDS[find.kind]}</td>}
+          <td className="num">{number(find.value)}</td>
+          <td className="anywhere">
+            {visible(find.environment)}
+            {find.mode === "eval" && <span className="faint small"> evaluation</span>}
+          </td>
+          <td className="num">
+            <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: find.worker }}>
+              w{find.worker}
+            </Link>
+          </td>
+          <td className="num">{policyStep(find.policy_step)}</td>
+          <td className="num">
+            <Age at={find.at} suffix=" ago" />
+          </td>
+          <td>
+            <FindEpisode run={run.name} find={find} of={find.kind === "match" ? of : find.kind === "longest" ? "length" : "return"} />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
+import { Table } from "@/components/Table";
 import { count, percent } from "@/format";
 import { lessonsQuery } from "@/pages/run/curriculum/api";
 import { useRun } from "@/pages/run/RunContext";
@@ -22,40 +23,36 @@ export function LessonSuccess({ run }: { run: RunDetail }) {
       }
       className="span-12"
     >
-      <div className="table-scroll">
-        <table className="table" aria-label="Success by lesson">
-          <thead>
-            <tr>
-              <th>Lesson</th>
-              <th>State</th>
-              <th className="num">Training</th>
-              <th className="num">Evaluated</th>
-              <th className="num">Episodes</th>
-              <th className="num">Truncated</th>
-            </tr>
-          </thead>
-          <tbody>
-            {data.results.map((row) => (
-              <tr key={row.name} data-lesson={row.name}>
-                <td className="anywhere">
-                  <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ lesson: [row.name] }}>
-                    {row.name}
-                  </Link>
-                </td>
-                <td>
-                  <StateChip state={row.status} since={row.changed_at} />
-                </td>
-                <td className="num" title="The value that the curriculum strategy uses">
-                  {percent(row.success)}
-                </td>
-                <td className="num">{row.evaluation?.figures ? percent(row.evaluation.figures.success.estimate) : "–"}</td>
-                <td className="num">{count(row.samples)}</td>
-                <td className="num">{percent(row.truncated_share)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label="Success by lesson"
+        columns={[
+          "Lesson",
+          "State",
+          { label: "Training", className: "num" },
+          { label: "Evaluated", className: "num" },
+          { label: "Episodes", className: "num" },
+          { label: "Truncated", className: "num" },
+        ]}
+      >
+        {data.results.map((row) => (
+          <tr key={row.name} data-lesson={row.name}>
+            <td className="anywhere">
+              <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ lesson: [row.name] }}>
+                {row.name}
+              </Link>
+            </td>
+            <td>
+              <StateChip state={row.status} since={row.changed_at} />
+            </td>
+            <td className="num" title="The value that the curriculum strategy uses">
+              {percent(row.success)}
+            </td>
+            <td className="num">{row.evaluation?.figures ? percent(row.evaluation.figures.success.estimate) : "–"}</td>
+            <td className="num">{count(row.samples)}</td>
+            <td className="num">{percent(row.truncated_share)}</td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

@@ -6,6 +6,7 @@ import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { type EpisodeOutliers, episodeOutliersQuery } from "@/pages/run/episodes/api";
 import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
@@ -31,47 +32,43 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
             ? `No outliers among ${number(workers.length)} workers.`
             : `${number(unlike)} of ${number(workers.length)} workers ${unlike === 1 ? "is an outlier" : "are outliers"}.`}
       </p>
-      <div className="table-scroll">
-        <table className="table" aria-label="Episodes by worker">
-          <thead>
-            <tr>
-              <th>Worker</th>
-              <th className="num">Episodes</th>
-              <th className="num">Return</th>
-              <th className="num">Length</th>
-              <th className="num">Aborted</th>
-              <th>Deviation</th>
+      <Table
+        label="Episodes by worker"
+        columns={[
+          "Worker",
+          { label: "Episodes", className: "num" },
+          { label: "Return", className: "num" },
+          { label: "Length", className: "num" },
+          { label: "Aborted", className: "num" },
+          "Deviation",
+        ]}
+      >
+        {inOrder(workers)
+          .slice(0, SHOWN)
+          .map((row) => (
+            <tr key={row.worker} data-unlike={row.deviations.length > 0 || undefined}>
+              <td>
+                <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: row.worker }}>
+                  w{row.worker}
+                </Link>
+              </td>
+              <td className="num">{number(row.episodes)}</td>
+              <td className="num">{number(row.return_mean)}</td>
+              <td className="num">{number(row.length_mean)}</td>
+              <td className="num">{percent(row.aborted_share)}</td>
+              <td>
+                {row.deviations.length === 0 ? (
+                  <span className="faint">none</span>
+                ) : (
+                  <span className="held">
+                    <span aria-hidden="true">▲ </span>
+                    {row.deviations.map(unlikeText).join(", ")}
+                  </span>
+                )}
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {inOrder(workers)
-              .slice(0, SHOWN)
-              .map((row) => (
-                <tr key={row.worker} data-unlike={row.deviations.length > 0 || undefined}>
-                  <td>
-                    <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: row.worker }}>
-                      w{row.worker}
-                    </Link>
-                  </td>
-                  <td className="num">{number(row.episodes)}</td>
-                  <td className="num">{number(row.return_mean)}</td>
-                  <td className="num">{number(row.length_mean)}</td>
-                  <td className="num">{percent(row.aborted_share)}</td>
-                  <td>
-                    {row.deviations.length === 0 ? (
-                      <span className="faint">none</span>
-                    ) : (
-                      <span className="held">
-                        <span aria-hidden="true">▲ </span>
-                        {row.deviations.map(unlikeText).join(", ")}
-                      </span>
-                    )}
-                  </td>
-                </tr>
-              ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+      </Table>
       {workers.length > SHOWN && (
         <p className="faint small">
           {number(workers.length - SHOWN)} more workers without deviation.{" "}
@@ -95,41 +92,37 @@ function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: str
   const { data, error } = useQuery(groupsQuery(run.name, { sort }, undefined, 5));
   if (error) return <ErrorState title="Groups unavailable" error={error} />;
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label={title}>
-        <thead>
-          <tr>
-            <th>{title}</th>
-            <th className="num">Score</th>
-            <th className="num">Tokens</th>
-            <th className="num">Version</th>
-            <th className="num">Received</th>
-          </tr>
-        </thead>
-        <tbody>
-          {data?.results.map((group) => (
-            <tr key={group.id} data-group={group.id}>
-              <td>
-                <Link
-                  to="/runs/$name/groups/$group"
-                  params={{ name: run.name, group: String(group.id) }}
-                  search={{ sort }}
-                  className="strong clipped"
-                >
-                  {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
-                </Link>
-              </td>
-              <td className="num">{number(group.score_mean)}</td>
-              <td className="num">{count(group.longest_tokens)}</td>
-              <td className="num">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
-              <td className="num">
-                <Age at={group.received_at} suffix=" ago" />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={title}
+      columns={[
+        { label: title },
+        { label: "Score", className: "num" },
+        { label: "Tokens", className: "num" },
+        { label: "Version", className: "num" },
+        { label: "Received", className: "num" },
+      ]}
+    >
+      {data?.results.map((group) => (
+        <tr key={group.id} data-group={group.id}>
+          <td>
+            <Link
+              to="/runs/$name/groups/$group"
+              params={{ name: run.name, group: String(group.id) }}
+              search={{ sort }}
+              className="strong clipped"
+            >
+              {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
+            </Link>
+          </td>
+          <td className="num">{number(group.score_mean)}</td>
+          <td className="num">{count(group.longest_tokens)}</td>
+          <td className="num">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
+          <td className="num">
+            <Age at={group.received_at} suffix=" ago" />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

@@ -5,6 +5,7 @@ import type { RunDetail } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/pages/run/episodes/api";
 import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
@@ -75,42 +76,38 @@ function Tasks({
 }) {
   if (spread.tasks.length === 0) return null;
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label="By environment">
-        <thead>
-          <tr>
-            <th>{spread.unit === "groups" ? "Lesson or environment" : "Environment"}</th>
-            <th className="num">Count</th>
-            <th className="num">Mean</th>
-            <th className="num">p10</th>
-            <th className="num">Median</th>
-            <th className="num">p90</th>
-          </tr>
-        </thead>
-        <tbody>
-          {spread.tasks.map((task) => (
-            <tr key={keyOf(task)} data-selected={chosen === keyOf(task) || undefined}>
-              <td className="anywhere">
-                <button
-                  type="button"
-                  className="link-button"
-                  aria-pressed={chosen === keyOf(task)}
-                  onClick={() => onChoose(chosen === keyOf(task) ? undefined : keyOf(task))}
-                >
-                  {visible(task.task || "no environment")}
-                </button>
-                {task.mode === "eval" && <span className="faint small"> evaluation</span>}
-              </td>
-              <td className="num">{number(task.counted)}</td>
-              <td className="num">{number(task.mean)}</td>
-              <td className="num">{number(task.p10)}</td>
-              <td className="num">{number(task.p50)}</td>
-              <td className="num">{number(task.p90)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="By environment"
+      columns={[
+        { label: spread.unit === "groups" ? "Lesson or environment" : "Environment" },
+        { label: "Count", className: "num" },
+        { label: "Mean", className: "num" },
+        { label: "p10", className: "num" },
+        { label: "Median", className: "num" },
+        { label: "p90", className: "num" },
+      ]}
+    >
+      {spread.tasks.map((task) => (
+        <tr key={keyOf(task)} data-selected={chosen === keyOf(task) || undefined}>
+          <td className="anywhere">
+            <button
+              type="button"
+              className="link-button"
+              aria-pressed={chosen === keyOf(task)}
+              onClick={() => onChoose(chosen === keyOf(task) ? undefined : keyOf(task))}
+            >
+              {visible(task.task || "no environment")}
+            </button>
+            {task.mode === "eval" && <span className="faint small"> evaluation</span>}
+          </td>
+          <td className="num">{number(task.counted)}</td>
+          <td className="num">{number(task.mean)}</td>
+          <td className="num">{number(task.p10)}</td>
+          <td className="num">{number(task.p50)}</td>
+          <td className="num">{number(task.p90)}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

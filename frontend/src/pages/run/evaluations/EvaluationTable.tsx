@@ -1,5 +1,6 @@
 import type { LessonRow } from "@/api/types";
 import { StateChip } from "@/components/StateChip";
+import { Table } from "@/components/Table";
 import { number, percent } from "@/format";
 import { changeOf, differenceText } from "@/pages/run/evaluations/comparing";
 import css from "@/pages/run/evaluations/evaluations.module.css";
@@ -45,44 +46,42 @@ type Props = { matrix: Matrix; lessons: LessonRow[]; onOpen: (lesson: string, ev
 /** One row per lesson, one column per version; each cell links to its prompts and answers. */
 export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
   return (
-    <div className="table-scroll" tabIndex={0} role="group" aria-label="Success of each lesson at each version">
-      <table className="table">
-        <thead>
-          <tr>
-            <th scope="col">Lesson</th>
-            <th scope="col" className="num">
-              Goal
-            </th>
-            {matrix.columns.map(({ key, epoch, step }) => (
-              <th key={key} scope="col" className={`num ${css.cell}`}>
-                {matrix.epochs > 1 && <span className="faint">epoch {epoch} · </span>}version {number(step)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {lessons.map((lesson) => (
-            <tr key={lesson.name} data-row data-evaluated={lesson.name}>
-              <td>
-                <button type="button" className="row-open" data-open onClick={() => onOpen(lesson.name)}>
-                  {lesson.name}
-                </button>{" "}
-                <StateChip state={lesson.status} />
-                {lesson.has_regressed && <div className="small held">below its graduation result</div>}
+    <Table
+      label="Success of each lesson at each version"
+      role="group"
+      columns={[
+        "Lesson",
+        { label: "Goal", className: "num" },
+        ...matrix.columns.map(({ epoch, step }) => ({
+          label: (
+            <>
+              {matrix.epochs > 1 && <span className="faint">epoch {epoch} · </span>}version {number(step)}
+            </>
+          ),
+          className: `num ${css.cell}`,
+        })),
+      ]}
+    >
+      {lessons.map((lesson) => (
+        <tr key={lesson.name} data-row data-evaluated={lesson.name}>
+          <td>
+            <button type="button" className="row-open" data-open onClick={() => onOpen(lesson.name)}>
+              {lesson.name}
+            </button>{" "}
+            <StateChip state={lesson.status} />
+            {lesson.has_regressed && <div className="small held">below its graduation result</div>}
+          </td>
+          <td className="num soft">{percent(lesson.stop_success)}</td>
+          {matrix.columns.map(({ key }) => {
+            const cell = matrix.cells.get(lesson.name)?.get(key);
+            return (
+              <td key={key} className={`num ${css.cell}`}>
+                {cell ? <Shown cell={cell} onOpen={() => onOpen(lesson.name, cell.row.id)} /> : <span className="faint">·</span>}
               </td>
-              <td className="num soft">{percent(lesson.stop_success)}</td>
-              {matrix.columns.map(({ key }) => {
-                const cell = matrix.cells.get(lesson.name)?.get(key);
-                return (
-                  <td key={key} className={`num ${css.cell}`}>
-                    {cell ? <Shown cell={cell} onOpen={() => onOpen(lesson.name, cell.row.id)} /> : <span className="faint">·</span>}
-                  </td>
-                );
-              })}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+            );
+          })}
+        </tr>
+      ))}
+    </Table>
   );
 }

@@ -11,6 +11,7 @@ import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
+import { type Heading, Table } from "@/components/Table";
 import { bytes, number, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/recordingChoices";
@@ -92,7 +93,12 @@ function Line({ row, onOpen }: { row: RecordingRow; onOpen: () => void }) {
   );
 }
 
-const HEADS = ["State", "Worker", "Return", "Env steps", "Policy version", "Size", "Requested", ""];
+const COLUMNS: Heading[] = [
+  "State",
+  ...["Worker", "Return", "Env steps", "Policy version", "Size"].map((label) => ({ label, className: "num" })),
+  "Requested",
+  { label: <span className="unseen">Watch</span> },
+];
 
 /** Requested recordings of episodes. */
 export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
@@ -121,24 +127,11 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       {error ? (
         <ErrorState title="Recordings unavailable" error={error} />
       ) : rows && rows.length > 0 ? (
-        <div className="table-scroll" tabIndex={0} role="group" aria-label="Recordings, newest first">
-          <table className="table">
-            <thead>
-              <tr>
-                {HEADS.map((head, at) => (
-                  <th key={head} scope="col" className={at > 0 && at < 6 ? "num" : undefined}>
-                    {head || <span className="unseen">Watch</span>}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((row) => (
-                <Line key={row.id} row={row} onOpen={() => setOpenId(row.id)} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Recordings, newest first" role="group" columns={COLUMNS}>
+          {rows.map((row) => (
+            <Line key={row.id} row={row} onOpen={() => setOpenId(row.id)} />
+          ))}
+        </Table>
       ) : (
         <EmptyState
           title="No recordings yet"

@@ -55,7 +55,7 @@ export function Flow({ run, pipeline, slowest }: { run: RunDetail; pipeline: Pip
         {isOutside && (
           <li className={styles.stage} data-stage="elsewhere">
             <div className={styles.top}>External environments</div>
-            <div className={styles.low}>Data is generated outside this deployment: only pushes and later stages are measured.</div>
+            <div className={styles.low}>Data is generated outside this server: only pushes and later stages are measured.</div>
           </li>
         )}
         {pipeline.stages.map((stage) => (

@@ -12,6 +12,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { useDraft } from "@/components/useDraft";
 import { bytes, counted, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
@@ -95,40 +96,37 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] })
   if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   const isGroups = run.kind !== "fleet";
   return (
-    <div className="table-scroll batch-items">
-      <table className="table" aria-label="Items of the batch">
-        <thead>
-          <tr>
-            <th className="num">{isGroups ? "Group" : "Fragment"}</th>
-            <th>Environment</th>
-            <th className="num">{isGroups ? "Sequences" : "Steps"}</th>
-            {isGroups && <th className="num">Tokens</th>}
-            {isGroups && <th className="num">Score</th>}
-            <th className="num">Versions behind</th>
-            <th className="num">Received</th>
-          </tr>
-        </thead>
-        <tbody>
-          {items.map((item) => (
-            <tr key={item.position}>
-              <td className="num">
-                <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
-                  {item.id}
-                </AppLink>
-              </td>
-              <td className="anywhere">{visible(item.environment)}</td>
-              <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>
-              {isGroups && <td className="num">{number(item.tokens)}</td>}
-              {isGroups && <td className="num">{number(item.score_mean)}</td>}
-              <td className="num">{item.staleness === null ? "–" : number(item.staleness)}</td>
-              <td className="num">
-                <Age at={item.received_at} suffix=" ago" />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Items of the batch"
+      className="batch-items"
+      columns={[
+        { label: isGroups ? "Group" : "Fragment", className: "num" },
+        "Environment",
+        { label: isGroups ? "Sequences" : "Steps", className: "num" },
+        isGroups && { label: "Tokens", className: "num" },
+        isGroups && { label: "Score", className: "num" },
+        { label: "Versions behind", className: "num" },
+        { label: "Received", className: "num" },
+      ]}
+    >
+      {items.map((item) => (
+        <tr key={item.position}>
+          <td className="num">
+            <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">
+              {item.id}
+            </AppLink>
+          </td>
+          <td className="anywhere">{visible(item.environment)}</td>
+          <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>
+          {isGroups && <td className="num">{number(item.tokens)}</td>}
+          {isGroups && <td className="num">{number(item.score_mean)}</td>}
+          <td className="num">{item.staleness === null ? "–" : number(item.staleness)}</td>
+          <td className="num">
+            <Age at={item.received_at} suffix=" ago" />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

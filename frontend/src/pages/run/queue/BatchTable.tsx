@@ -4,12 +4,14 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type BatchState, batchesQuery } from "@/api/queue";
 import type { BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
+import { Table } from "@/components/Table";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
 import { Staleness } from "@/pages/run/queue/Staleness";
@@ -26,12 +28,9 @@ const STATES: { value: BatchState; label: string }[] = [
 export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
   const { tone, sign, words } = lookOf(batch, useNow());
   return (
-    <span className={`chip tone-${tone}`} data-batch-state={batch.state}>
-      <span className="chip-sign" aria-hidden="true">
-        {sign}
-      </span>
+    <Chip tone={tone} sign={sign} data-batch-state={batch.state}>
       {words}
-    </span>
+    </Chip>
   );
 }
 
@@ -100,28 +99,24 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
         </EmptyState>
       )}
       {rows.length > 0 && (
-        <div className="table-scroll">
-          <table className="table" aria-label="Batches, newest first">
-            <thead>
-              <tr>
-                <th className="num">Step</th>
-                <th>Lease</th>
-                <th>Composition · {run.kind === "fleet" ? "fragments" : "sequences"}</th>
-                <th className="num">Tokens</th>
-                <th className="num">Padding</th>
-                <th>Trainer</th>
-                <th className="num">Leased</th>
-                <th className="num">Latency</th>
-                <th>Staleness</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((batch) => (
-                <Row key={batch.id} run={run} batch={batch} names={names} state={state} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Batches, newest first"
+          columns={[
+            { label: "Step", className: "num" },
+            "Lease",
+            { label: <>Composition · {run.kind === "fleet" ? "fragments" : "sequences"}</> },
+            { label: "Tokens", className: "num" },
+            { label: "Padding", className: "num" },
+            "Trainer",
+            { label: "Leased", className: "num" },
+            { label: "Latency", className: "num" },
+            "Staleness",
+          ]}
+        >
+          {rows.map((batch) => (
+            <Row key={batch.id} run={run} batch={batch} names={names} state={state} />
+          ))}
+        </Table>
       )}
       <ShowMore pages={batches} words="Show older batches" />
     </Panel>

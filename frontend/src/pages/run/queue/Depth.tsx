@@ -1,6 +1,7 @@
 import type { QueueAnswer } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
+import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { incompleteText } from "@/pages/run/queue/incomplete";
 
@@ -24,44 +25,36 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
       {environments.length === 0 ? (
         <p className="faint small">The queue is empty.</p>
       ) : (
-        <div className="table-scroll">
-          <table className="table" aria-label="Queue by environment">
-            <thead>
-              <tr>
-                <th>Environment</th>
-                <th className="num">Queued · {unit}</th>
-                <th className="num">Share</th>
-                <th className="num" title="Partial groups wait until they add up to a full group">
-                  Incomplete
-                </th>
-                <th className="num" title="Age of the oldest queued item">
-                  Oldest
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {environments.map((each, i) => (
-                <tr key={each.name} data-environment={each.name}>
-                  <td className="anywhere">
-                    <span className={`swatch series-${(i % 8) + 1}`} aria-hidden="true" /> {visible(each.name)}
-                  </td>
-                  <td className="num">{number(each.queued_sequences)}</td>
-                  <td className="num">{total ? percent(each.queued_sequences / total) : "–"}</td>
-                  <td className="num" data-incomplete={each.waiting}>
-                    {number(each.waiting)}
-                    {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
-                    {each.waiting_since && (
-                      <div className="faint small">
-                        oldest <Age at={each.waiting_since} />
-                      </div>
-                    )}
-                  </td>
-                  <td className="num">{each.oldest_at ? <Age at={each.oldest_at} /> : "–"}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Queue by environment"
+          columns={[
+            "Environment",
+            { label: <>Queued · {unit}</>, className: "num" },
+            { label: "Share", className: "num" },
+            { label: "Incomplete", className: "num", title: "Partial groups wait until they add up to a full group" },
+            { label: "Oldest", className: "num", title: "Age of the oldest queued item" },
+          ]}
+        >
+          {environments.map((each, i) => (
+            <tr key={each.name} data-environment={each.name}>
+              <td className="anywhere">
+                <span className={`swatch series-${(i % 8) + 1}`} aria-hidden="true" /> {visible(each.name)}
+              </td>
+              <td className="num">{number(each.queued_sequences)}</td>
+              <td className="num">{total ? percent(each.queued_sequences / total) : "–"}</td>
+              <td className="num" data-incomplete={each.waiting}>
+                {number(each.waiting)}
+                {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
+                {each.waiting_since && (
+                  <div className="faint small">
+                    oldest <Age at={each.waiting_since} />
+                  </div>
+                )}
+              </td>
+              <td className="num">{each.oldest_at ? <Age at={each.oldest_at} /> : "–"}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );

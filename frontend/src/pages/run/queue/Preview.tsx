@@ -2,8 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { previewQuery } from "@/api/queue";
 import type { PreviewAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { type Names, nameIn } from "@/pages/run/queue/batches";
 
@@ -18,28 +20,24 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
   const names = [...new Set([...Object.keys(preview.composition), ...Object.keys(preview.shares)])].sort();
   const total = Object.values(preview.composition).reduce((sum, each) => sum + each, 0) || 1;
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label="Composition of the next batch">
-        <thead>
-          <tr>
-            <th>Environment</th>
-            <th className="num">Sequences</th>
-            <th className="num">Share</th>
-            <th className="num">Target share</th>
-          </tr>
-        </thead>
-        <tbody>
-          {names.map((name) => (
-            <tr key={name}>
-              <td className="anywhere">{visible(nameIn(named, name))}</td>
-              <td className="num">{number(preview.composition[name] ?? 0)}</td>
-              <td className="num">{percent((preview.composition[name] ?? 0) / total)}</td>
-              <td className="num soft">{preview.shares[name] === undefined ? "–" : percent(preview.shares[name])}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Composition of the next batch"
+      columns={[
+        "Environment",
+        { label: "Sequences", className: "num" },
+        { label: "Share", className: "num" },
+        { label: "Target share", className: "num" },
+      ]}
+    >
+      {names.map((name) => (
+        <tr key={name}>
+          <td className="anywhere">{visible(nameIn(named, name))}</td>
+          <td className="num">{number(preview.composition[name] ?? 0)}</td>
+          <td className="num">{percent((preview.composition[name] ?? 0) / total)}</td>
+          <td className="num soft">{preview.shares[name] === undefined ? "–" : percent(preview.shares[name])}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
@@ -55,12 +53,9 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
           <p className="preview-line" data-preview={data.reason ?? "ready"}>
             {data.reason ? (
               <>
-                <span className="chip tone-quiet">
-                  <span className="chip-sign" aria-hidden="true">
-                    ◌
-                  </span>
+                <Chip tone="quiet" sign="◌">
                   none yet
-                </span>{" "}
+                </Chip>{" "}
                 {REASONS[data.reason]}{" "}
                 <span className="faint">
                   {number(data.queued_sequences)} of {number(data.batch_size)} sequences queued.
@@ -68,12 +63,9 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
               </>
             ) : (
               <>
-                <span className="chip tone-good">
-                  <span className="chip-sign" aria-hidden="true">
-                    ✓
-                  </span>
+                <Chip tone="good" sign="✓">
                   ready
-                </span>{" "}
+                </Chip>{" "}
                 {number(data.items)} groups, {number(data.sequences)} sequences
                 {data.comes_again && <span className="held"> · leased again after an expired lease</span>}
               </>

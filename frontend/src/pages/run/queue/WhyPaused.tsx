@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { QueueAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { Panel } from "@/components/Panel";
 import { duration, number, visible } from "@/format";
 import { LimitsDialog } from "@/pages/run/queue/LimitsDialog";
@@ -19,12 +20,9 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
   return (
     <li data-gate={gate.rule} data-closed={gate.closed}>
       <div className="gate-head">
-        <span className={`chip tone-${gate.closed ? "held" : "good"}`}>
-          <span className="chip-sign" aria-hidden="true">
-            {gate.closed ? "▲" : "✓"}
-          </span>
+        <Chip tone={gate.closed ? "held" : "good"} sign={gate.closed ? "▲" : "✓"}>
           {gate.closed ? "pauses" : "open"}
-        </span>
+        </Chip>
         <b>{name}</b>
         <span className="faint small">{asks}</span>
       </div>

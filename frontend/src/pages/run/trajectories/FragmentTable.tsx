@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { FragmentSummary } from "@/api/fragments";
 import type { GroupQuery } from "@/api/groups";
 import { Age } from "@/components/Age";
+import { Table } from "@/components/Table";
 import { bytes, number, shortId, visible } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
@@ -59,41 +60,22 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
 /** Fragments of a fleet run, one per row. */
 export function FragmentTable({ run, rows, query }: { run: string; rows: FragmentSummary[]; query: GroupQuery }) {
   return (
-    <div className="table-scroll">
-      <table className="table">
-        <caption className="unseen">Fragments, newest first</caption>
-        <thead>
-          <tr>
-            <th scope="col">Env slot · fragment</th>
-            <th scope="col" className="num" title="Env steps without padding">
-              Steps
-            </th>
-            <th scope="col" className="num" title="Sum of rewards">
-              Return
-            </th>
-            <th scope="col" className="num wide-only" title="Versions of the policy that acted in it">
-              Policy
-            </th>
-            <th scope="col" className="wide-only">
-              Worker
-            </th>
-            <th scope="col" className="wide-only">
-              State
-            </th>
-            <th scope="col" className="num wide-only">
-              Size
-            </th>
-            <th scope="col" className="num">
-              Age
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((fragment) => (
-            <Line key={fragment.id} run={run} fragment={fragment} query={query} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Fragments, newest first"
+      columns={[
+        "Env slot · fragment",
+        { label: "Steps", className: "num", title: "Env steps without padding" },
+        { label: "Return", className: "num", title: "Sum of rewards" },
+        { label: "Policy", className: "num wide-only", title: "Versions of the policy that acted in it" },
+        { label: "Worker", className: "wide-only" },
+        { label: "State", className: "wide-only" },
+        { label: "Size", className: "num wide-only" },
+        { label: "Age", className: "num" },
+      ]}
+    >
+      {rows.map((fragment) => (
+        <Line key={fragment.id} run={run} fragment={fragment} query={query} />
+      ))}
+    </Table>
   );
 }

@@ -2,9 +2,11 @@ import { Link } from "@tanstack/react-router";
 import type { ComponentProps } from "react";
 import type { DeliveryRow, PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
+import { Table } from "@/components/Table";
 import { bytes, duration, policyStep, visible } from "@/format";
 import { isHeldBack } from "@/pages/run/weights/orders";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
@@ -39,20 +41,14 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
       </td>
       <td className="nowrap">
         {isCurrent && (
-          <span className={`chip tone-${isBack ? "quiet" : "good"}`}>
-            <span className="chip-sign" aria-hidden="true">
-              {isBack ? "◌" : "●"}
-            </span>
+          <Chip tone={isBack ? "quiet" : "good"} sign={isBack ? "◌" : "●"}>
             {isBack ? "newest" : "current"}
-          </span>
+          </Chip>
         )}{" "}
         {isKept && (
-          <span className="chip tone-held">
-            <span className="chip-sign" aria-hidden="true">
-              ⊢
-            </span>
+          <Chip tone="held" sign="⊢">
             pinned
-          </span>
+          </Chip>
         )}
         {isBack && <span className="small"> not distributed</span>}
       </td>
@@ -89,28 +85,23 @@ export function VersionTable({ run, orders, versions, deliveries, open, pages }:
           A trainer publishes its initial weights as version 0; until then no data is generated.
         </EmptyState>
       ) : (
-        <div className="table-scroll versions">
-          <table className="table" aria-label="Versions, newest first">
-            <thead>
-              <tr>
-                <th className="num">Version</th>
-                <th>
-                  <span className="unseen">Current</span>
-                </th>
-                <th className="num">Published</th>
-                <th className="num">Size</th>
-                <th>Trainer</th>
-                <th className="num">Workers</th>
-                <th className="num">Slowest</th>
-              </tr>
-            </thead>
-            <tbody>
-              {versions.map((version) => (
-                <Row key={version.id} run={run} orders={orders} version={version} deliveries={deliveries} isOpen={version.id === open} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Versions, newest first"
+          className="versions"
+          columns={[
+            { label: "Version", className: "num" },
+            { label: <span className="unseen">Current</span> },
+            { label: "Published", className: "num" },
+            { label: "Size", className: "num" },
+            "Trainer",
+            { label: "Workers", className: "num" },
+            { label: "Slowest", className: "num" },
+          ]}
+        >
+          {versions.map((version) => (
+            <Row key={version.id} run={run} orders={orders} version={version} deliveries={deliveries} isOpen={version.id === open} />
+          ))}
+        </Table>
       )}
       <ShowMore pages={pages} words="Show older versions" />
     </Panel>

@@ -5,6 +5,7 @@ import { lazy, Suspense, useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { PolicyVersionRow, RunDetail, WeightsOrders, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { counted, number, policyStep, visible } from "@/format";
@@ -101,12 +102,9 @@ export function WeightOrdersPanel({ run, versions, workers }: Props) {
     >
       <p className="held-words" data-pinned={isPinned || undefined}>
         {isPinned && (
-          <span className="chip tone-held">
-            <span className="chip-sign" aria-hidden="true">
-              ⊢
-            </span>
+          <Chip tone="held" sign="⊢">
             pinned
-          </span>
+          </Chip>
         )}{" "}
         {pinText(orders)}
         {pin && (

@@ -1,0 +1,42 @@
+import type { ReactNode } from "react";
+
+/** A column's heading; a plain string is its label, false omits it. */
+export type Heading = string | false | { label: ReactNode; className?: string; title?: string };
+
+type Props = {
+  /** Accessible name. */
+  label?: string;
+  /** Makes the table a landmark that can be scrolled with the keyboard. */
+  role?: "group" | "region";
+  /** Class of the scrolled box. */
+  className?: string;
+  tableClass?: string;
+  columns: readonly Heading[];
+  /** The rows. */
+  children: ReactNode;
+};
+
+/** A table that scrolls sideways in narrow windows. */
+export function Table({ label, role, className = "", tableClass = "", columns, children }: Props) {
+  const scrolled = role ? { role, tabIndex: 0, "aria-label": label } : {};
+  return (
+    <div className={`table-scroll ${className}`} {...scrolled}>
+      <table className={`table ${tableClass}`} aria-label={role ? undefined : label}>
+        <thead>
+          <tr>
+            {columns.map((column, at) => {
+              if (column === false) return null;
+              const { label: heading, ...rest } = typeof column === "string" ? { label: column } : column;
+              return (
+                <th key={at} scope="col" {...rest}>
+                  {heading}
+                </th>
+              );
+            })}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
